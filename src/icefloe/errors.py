@@ -1,0 +1,253 @@
+"""Every error Icefloe raises, grouped by what the caller does next.
+
+    IcefloeError                     code, context (table, path, snapshot), next step
+    ├── NotFoundError                look for the name, or create it
+    │   ├── NoSuchCatalogError
+    │   ├── NoSuchNamespaceError
+    │   ├── NoSuchTableError
+    │   ├── NoSuchSnapshotError
+    │   └── NoSuchFileError          a path that metadata or the user names is not there
+    ├── AlreadyExistsError           choose another name, or load what is there
+    │   ├── NamespaceAlreadyExistsError
+    │   ├── TableAlreadyExistsError
+    │   └── FileAlreadyExistsError
+    ├── InvalidInputError            correct the argument (also a ValueError)
+    │   ├── InvalidIdentifierError
+    │   ├── InvalidSchemaError
+    │   ├── InvalidPartitionSpecError
+    │   ├── InvalidFilterError
+    │   ├── InvalidPropertyError
+    │   ├── SchemaMismatchError      rows that do not fit the table
+    │   ├── NamespaceNotEmptyError
+    │   └── ReadOnlyTableError
+    ├── FormatError                  bytes that break a rule of the format; every problem is listed
+    │   ├── MetadataFormatError
+    │   ├── AvroFormatError
+    │   ├── ManifestFormatError
+    │   └── DataFileFormatError
+    ├── UnsupportedError             allowed by the format, not by this version of Icefloe
+    │   ├── UnsupportedFormatVersionError
+    │   ├── UnsupportedTypeError
+    │   └── UnsupportedFeatureError
+    ├── CommitConflictError          another writer won every retry: refresh and try again
+    ├── CommitInvalidatedError       another writer's change makes this one wrong: do not retry
+    ├── CommitUnknownError           the outcome is not known: check the table, never delete files
+    ├── StorageError                 storage said no or is away: mend it or back off
+    │   ├── StoragePermissionError
+    │   ├── StorageFullError
+    │   └── StorageUnavailableError
+    └── EngineError                  Spark or Java is missing, or a Spark job failed
+
+Codes are append-only and stable; the text of a message is not part of the API. Floor: the lowest; imports nothing of Icefloe.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One broken rule: where (a JSON path, a byte offset, a column name) and what."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" if self.where else self.what
+
+
+class IcefloeError(Exception):
+    """The base of every error here. `str()` gives the message, the context, each problem and the next step."""
+
+    code: ClassVar[str] = "icefloe"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        table: str | None = None,
+        path: str | None = None,
+        snapshot_id: int | None = None,
+        problems: Sequence[Problem] = (),
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.table = table
+        self.path = path
+        self.snapshot_id = snapshot_id
+        self.problems = tuple(problems)
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        context = [
+            f"{label} {value}"
+            for label, value in (("table", self.table), ("file", self.path), ("snapshot", self.snapshot_id))
+            if value is not None and str(value) not in self.message
+        ]
+        head = self.message + (f" ({', '.join(context)})" if context else "")
+        lines = [head, *(f"  - {problem}" for problem in self.problems)]
+        if self.next_step:
+            lines.append(f"  Next: {self.next_step}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors cross process borders (Spark tasks), so keyword context must survive pickling."""
+        return (_rebuild, (type(self), self.message, self.table, self.path, self.snapshot_id, self.problems, self.next_step))
+
+
+def _rebuild(
+    kind: type[IcefloeError],
+    message: str,
+    table: str | None,
+    path: str | None,
+    snapshot_id: int | None,
+    problems: tuple[Problem, ...],
+    next_step: str | None,
+) -> IcefloeError:
+    return kind(message, table=table, path=path, snapshot_id=snapshot_id, problems=problems, next_step=next_step)
+
+
+class NotFoundError(IcefloeError):
+    code = "not-found"
+
+
+class NoSuchCatalogError(NotFoundError):
+    code = "no-such-catalog"
+
+
+class NoSuchNamespaceError(NotFoundError):
+    code = "no-such-namespace"
+
+
+class NoSuchTableError(NotFoundError):
+    code = "no-such-table"
+
+
+class NoSuchSnapshotError(NotFoundError):
+    code = "no-such-snapshot"
+
+
+class NoSuchFileError(NotFoundError):
+    code = "no-such-file"
+
+
+class AlreadyExistsError(IcefloeError):
+    code = "already-exists"
+
+
+class NamespaceAlreadyExistsError(AlreadyExistsError):
+    code = "namespace-already-exists"
+
+
+class TableAlreadyExistsError(AlreadyExistsError):
+    code = "table-already-exists"
+
+
+class FileAlreadyExistsError(AlreadyExistsError):
+    code = "file-already-exists"
+
+
+class InvalidInputError(IcefloeError, ValueError):
+    code = "invalid-input"
+
+
+class InvalidIdentifierError(InvalidInputError):
+    code = "invalid-identifier"
+
+
+class InvalidSchemaError(InvalidInputError):
+    code = "invalid-schema"
+
+
+class InvalidPartitionSpecError(InvalidInputError):
+    code = "invalid-partition-spec"
+
+
+class InvalidFilterError(InvalidInputError):
+    code = "invalid-filter"
+
+
+class InvalidPropertyError(InvalidInputError):
+    code = "invalid-property"
+
+
+class SchemaMismatchError(InvalidInputError):
+    code = "schema-mismatch"
+
+
+class NamespaceNotEmptyError(InvalidInputError):
+    code = "namespace-not-empty"
+
+
+class ReadOnlyTableError(InvalidInputError):
+    code = "read-only-table"
+
+
+class FormatError(IcefloeError):
+    code = "bad-format"
+
+
+class MetadataFormatError(FormatError):
+    code = "bad-metadata"
+
+
+class AvroFormatError(FormatError):
+    code = "bad-avro"
+
+
+class ManifestFormatError(FormatError):
+    code = "bad-manifest"
+
+
+class DataFileFormatError(FormatError):
+    code = "bad-data-file"
+
+
+class UnsupportedError(IcefloeError):
+    code = "unsupported"
+
+
+class UnsupportedFormatVersionError(UnsupportedError):
+    code = "unsupported-format-version"
+
+
+class UnsupportedTypeError(UnsupportedError):
+    code = "unsupported-type"
+
+
+class UnsupportedFeatureError(UnsupportedError):
+    code = "unsupported-feature"
+
+
+class CommitConflictError(IcefloeError):
+    code = "commit-conflict"
+
+
+class CommitInvalidatedError(IcefloeError):
+    code = "commit-invalidated"
+
+
+class CommitUnknownError(IcefloeError):
+    code = "commit-unknown"
+
+
+class StorageError(IcefloeError):
+    code = "storage"
+
+
+class StoragePermissionError(StorageError):
+    code = "storage-permission"
+
+
+class StorageFullError(StorageError):
+    code = "storage-full"
+
+
+class StorageUnavailableError(StorageError):
+    code = "storage-unavailable"
+
+
+class EngineError(IcefloeError):
+    code = "engine"

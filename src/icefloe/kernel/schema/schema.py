@@ -1,0 +1,211 @@
+"""`Schema`: a table's columns, found by id or by dotted name, and the giving of fresh field ids.
+
+JSON is `schema_json.py`; Arrow is `arrow.py`. Floor: kernel.schema. Spec: Schemas and Data Types; Column Projection.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+
+from icefloe.errors import InvalidSchemaError, Problem
+from icefloe.kernel.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, children
+
+# Ids above this are reserved for metadata columns. Spec: Reserved Field IDs.
+MAX_USER_FIELD_ID = 2147483447
+
+
+@dataclass(frozen=True, init=False)
+class Schema:
+    """`Schema(field, field, ..., schema_id=0, identifier_field_ids=())`.
+
+    Raises:
+        InvalidSchemaError: a field id or a full name stands twice, or an identifier field breaks the rules; every problem is listed.
+    """
+
+    fields: tuple[NestedField, ...]
+    schema_id: int
+    identifier_field_ids: tuple[int, ...]
+
+    def __init__(self, *fields: NestedField, schema_id: int = 0, identifier_field_ids: Iterable[int] = ()) -> None:
+        object.__setattr__(self, "fields", tuple(fields))
+        object.__setattr__(self, "schema_id", schema_id)
+        object.__setattr__(self, "identifier_field_ids", tuple(identifier_field_ids))
+        problems = list(_problems(self))
+        if problems:
+            raise InvalidSchemaError("the schema breaks the rules of the format", problems=problems)
+
+    @cached_property
+    def _by_id(self) -> Mapping[int, tuple[tuple[str, ...], NestedField]]:
+        return {field.field_id: (path, field) for path, field in walk(self.fields)}
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, int]:
+        names: dict[str, int] = {}
+        for path, field in walk(self.fields):
+            names.setdefault(".".join(path), field.field_id)
+        for path, field in walk(self.fields):
+            # A list's or map's struct may be named without the words `element` and `value`, as in Java.
+            short = ".".join(part for part in path if part not in ("element", "value"))
+            names.setdefault(short, field.field_id)
+        return names
+
+    @cached_property
+    def _by_lower_name(self) -> Mapping[str, int]:
+        return {name.lower(): field_id for name, field_id in reversed(self._by_name.items())}
+
+    @property
+    def field_ids(self) -> tuple[int, ...]:
+        """Every field id, nested ones too, parents first."""
+        return tuple(self._by_id)
+
+    @property
+    def highest_field_id(self) -> int:
+        """The largest id in use, 0 for an empty schema."""
+        return max(self._by_id, default=0)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The full dotted name of every field, nested ones too."""
+        return [".".join(path) for path, _ in self._by_id.values()]
+
+    @property
+    def names(self) -> list[str]:
+        """The top-level names in order."""
+        return [field.name for field in self.fields]
+
+    def as_struct(self) -> StructType:
+        return StructType(*self.fields)
+
+    def find_id(self, name: str, *, case_sensitive: bool = True) -> int | None:
+        """The id of a dotted name, or None."""
+        return self._by_name.get(name) if case_sensitive else self._by_lower_name.get(name.lower())
+
+    def find_field(self, name_or_id: str | int, *, case_sensitive: bool = True) -> NestedField:
+        """The field of an id or a dotted name. Raises `InvalidSchemaError` where there is none."""
+        field_id = name_or_id if isinstance(name_or_id, int) else self.find_id(name_or_id, case_sensitive=case_sensitive)
+        found = self._by_id.get(field_id) if field_id is not None else None
+        if found is None:
+            raise InvalidSchemaError(
+                f"there is no field {name_or_id!r} in the schema", next_step=f"use one of {', '.join(self.column_names)}"
+            )
+        return found[1]
+
+    def find_type(self, name_or_id: str | int, *, case_sensitive: bool = True) -> IcebergType:
+        return self.find_field(name_or_id, case_sensitive=case_sensitive).field_type
+
+    def find_column_name(self, field_id: int) -> str | None:
+        """The full dotted name of an id, or None."""
+        found = self._by_id.get(field_id)
+        return ".".join(found[0]) if found else None
+
+    def path_of(self, field_id: int) -> tuple[str, ...] | None:
+        """The names from the top-level column down to the field, or None."""
+        found = self._by_id.get(field_id)
+        return found[0] if found else None
+
+    def __contains__(self, field_id: object) -> bool:
+        return field_id in self._by_id
+
+    def select(self, *names: str, case_sensitive: bool = True) -> "Schema":
+        """The schema cut to these columns (dotted names keep only that part of a struct), in the table's order; `*` keeps all."""
+        if "*" in names:
+            return self
+        wanted = {self.find_field(name, case_sensitive=case_sensitive).field_id for name in names}
+        kept = tuple(field for field in (_prune(field, wanted) for field in self.fields) if field is not None)
+        identifiers = tuple(i for i in self.identifier_field_ids if i in {f.field_id for _, f in walk(kept)})
+        return Schema(*kept, schema_id=self.schema_id, identifier_field_ids=identifiers)
+
+    def __str__(self) -> str:
+        return "table {\n" + "\n".join(f"  {field}" for field in self.fields) + "\n}"
+
+
+def walk(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:
+    """Every field with its path of names, parents before children."""
+    for field in fields:
+        path = (*prefix, field.name)
+        yield path, field
+        yield from walk(children(field.field_type), path)
+
+
+def assign_fresh_ids(schema: Schema, *, first_id: int = 1) -> Schema:
+    """The same schema with ids counted up from `first_id`: a level's fields before their children, as Java does for a new table."""
+    numbers = count(first_id)
+    given: dict[int, int] = {}
+    fields = _renumber_fields(schema.fields, lambda: next(numbers), given)
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=tuple(given[i] for i in schema.identifier_field_ids))
+
+
+def _renumber_fields(fields: tuple[NestedField, ...], fresh: Callable[[], int], given: dict[int, int]) -> tuple[NestedField, ...]:
+    new_ids = [fresh() for _ in fields]
+    given.update({field.field_id: new_id for field, new_id in zip(fields, new_ids, strict=True)})
+    return tuple(
+        replace(field, field_id=new_id, field_type=_renumber_type(field.field_type, fresh, given))
+        for field, new_id in zip(fields, new_ids, strict=True)
+    )
+
+
+def _renumber_type(kind: IcebergType, fresh: Callable[[], int], given: dict[int, int]) -> IcebergType:
+    if isinstance(kind, StructType):
+        return StructType(*_renumber_fields(kind.fields, fresh, given))
+    if isinstance(kind, ListType):
+        element_id = given[kind.element_id] = fresh()
+        return replace(kind, element_id=element_id, element=_renumber_type(kind.element, fresh, given))
+    if isinstance(kind, MapType):
+        key_id = given[kind.key_id] = fresh()
+        value_id = given[kind.value_id] = fresh()
+        return replace(
+            kind,
+            key_id=key_id,
+            value_id=value_id,
+            key_type=_renumber_type(kind.key_type, fresh, given),
+            value_type=_renumber_type(kind.value_type, fresh, given),
+        )
+    return kind
+
+
+def _prune(field: NestedField, wanted: set[int]) -> NestedField | None:
+    if field.field_id in wanted:
+        return field
+    if isinstance(field.field_type, StructType):
+        kept = tuple(child for child in (_prune(child, wanted) for child in field.field_type.fields) if child is not None)
+        return replace(field, field_type=StructType(*kept)) if kept else None
+    if any(inner.field_id in wanted for _, inner in walk(children(field.field_type))):
+        return field  # lists and maps are read whole
+    return None
+
+
+def _problems(schema: Schema) -> Iterator[Problem]:
+    seen_ids: dict[int, str] = {}
+    seen_names: set[tuple[str, ...]] = set()
+    for path, field in walk(schema.fields):
+        name = ".".join(path)
+        if field.field_id in seen_ids:
+            yield Problem(where=name, what=f"field id {field.field_id} is also that of {seen_ids[field.field_id]}")
+        if path in seen_names:
+            yield Problem(where=name, what="this name stands twice; rename one of the columns")
+        if not field.name:
+            yield Problem(where=name, what=f"field {field.field_id} has an empty name")
+        if field.field_id > MAX_USER_FIELD_ID:
+            yield Problem(where=name, what=f"field id {field.field_id} is reserved (ids above {MAX_USER_FIELD_ID} are)")
+        seen_ids.setdefault(field.field_id, name)
+        seen_names.add(path)
+    required_paths = {field.field_id: _reachable(schema.fields, path) for path, field in walk(schema.fields)}
+    for field_id in schema.identifier_field_ids:
+        field_at = next((field for _, field in walk(schema.fields) if field.field_id == field_id), None)
+        if field_at is None:
+            yield Problem(where="identifier-field-ids", what=f"there is no field {field_id}")
+        elif not field_at.field_type.is_primitive or isinstance(field_at.field_type, FloatType | DoubleType):
+            yield Problem(where=field_at.name, what=f"an identifier field may not be of type {field_at.field_type}")
+        elif not field_at.required or not required_paths[field_id]:
+            yield Problem(where=field_at.name, what="an identifier field is required, as is every struct around it, outside lists and maps")
+
+
+def _reachable(fields: tuple[NestedField, ...], path: tuple[str, ...]) -> bool:
+    """Whether the way to `path` leads only through required structs."""
+    for part in path[:-1]:
+        field = next(field for field in fields if field.name == part)
+        if not field.required or not isinstance(field.field_type, StructType):
+            return False
+        fields = field.field_type.fields
+    return True

@@ -1,0 +1,236 @@
+"""Iceberg types as values: the primitives of v1 and v2, and struct, list and map with field ids.
+
+What a value of a type looks like in bytes or JSON is `values.py`; a whole schema is `schema/`. Floor: kernel, above ports only. Spec: Schemas and Data Types.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from icefloe.errors import InvalidSchemaError
+
+# A decimal's precision may not exceed 38 digits. Spec: Primitive Types.
+MAX_DECIMAL_PRECISION = 38
+
+
+@dataclass(frozen=True)
+class IcebergType:
+    """Any Iceberg type. `str(type)` is the spec's type string for primitives."""
+
+    @property
+    def is_primitive(self) -> bool:
+        return isinstance(self, PrimitiveType)
+
+    @property
+    def is_struct(self) -> bool:
+        return isinstance(self, StructType)
+
+
+@dataclass(frozen=True)
+class PrimitiveType(IcebergType):
+    """A type without children."""
+
+    def __str__(self) -> str:
+        return PRIMITIVE_NAMES[type(self)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+@dataclass(frozen=True, repr=False)
+class BooleanType(PrimitiveType):
+    """True or false."""
+
+
+@dataclass(frozen=True, repr=False)
+class IntegerType(PrimitiveType):
+    """32-bit signed integer; the spec's `int`."""
+
+
+@dataclass(frozen=True, repr=False)
+class LongType(PrimitiveType):
+    """64-bit signed integer."""
+
+
+@dataclass(frozen=True, repr=False)
+class FloatType(PrimitiveType):
+    """32-bit IEEE 754."""
+
+
+@dataclass(frozen=True, repr=False)
+class DoubleType(PrimitiveType):
+    """64-bit IEEE 754."""
+
+
+@dataclass(frozen=True, repr=False)
+class DecimalType(PrimitiveType):
+    """Fixed-point decimal of `precision` digits, `scale` of them after the point."""
+
+    precision: int
+    scale: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.precision <= MAX_DECIMAL_PRECISION or not 0 <= self.scale <= self.precision:
+            raise InvalidSchemaError(
+                f"decimal({self.precision}, {self.scale}) is not a decimal type: "
+                f"precision is 1 to {MAX_DECIMAL_PRECISION}, scale 0 to precision"
+            )
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})"
+
+    def __repr__(self) -> str:
+        return f"DecimalType(precision={self.precision}, scale={self.scale})"
+
+
+@dataclass(frozen=True, repr=False)
+class DateType(PrimitiveType):
+    """Days since 1970-01-01."""
+
+
+@dataclass(frozen=True, repr=False)
+class TimeType(PrimitiveType):
+    """Microseconds since midnight."""
+
+
+@dataclass(frozen=True, repr=False)
+class TimestampType(PrimitiveType):
+    """Microseconds since 1970-01-01T00:00:00, without zone."""
+
+
+@dataclass(frozen=True, repr=False)
+class TimestamptzType(PrimitiveType):
+    """Microseconds since 1970-01-01T00:00:00 UTC."""
+
+
+@dataclass(frozen=True, repr=False)
+class StringType(PrimitiveType):
+    """UTF-8 text."""
+
+
+@dataclass(frozen=True, repr=False)
+class UUIDType(PrimitiveType):
+    """A UUID."""
+
+
+@dataclass(frozen=True, repr=False)
+class FixedType(PrimitiveType):
+    """Exactly `length` bytes."""
+
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise InvalidSchemaError(f"fixed[{self.length}] is not a type: the length is at least 1 byte")
+
+    def __str__(self) -> str:
+        return f"fixed[{self.length}]"
+
+    def __repr__(self) -> str:
+        return f"FixedType(length={self.length})"
+
+
+@dataclass(frozen=True, repr=False)
+class BinaryType(PrimitiveType):
+    """Any bytes."""
+
+
+PRIMITIVE_NAMES: dict[type[PrimitiveType], str] = {
+    BooleanType: "boolean",
+    IntegerType: "int",
+    LongType: "long",
+    FloatType: "float",
+    DoubleType: "double",
+    DateType: "date",
+    TimeType: "time",
+    TimestampType: "timestamp",
+    TimestamptzType: "timestamptz",
+    StringType: "string",
+    UUIDType: "uuid",
+    BinaryType: "binary",
+}
+
+
+@dataclass(frozen=True)
+class NestedField:
+    """A named, numbered member of a struct. Positional order is id, name, type, required, doc, as PyIceberg's users write it."""
+
+    field_id: int
+    name: str
+    field_type: IcebergType
+    required: bool = False
+    doc: str | None = None
+
+    @property
+    def optional(self) -> bool:
+        return not self.required
+
+    def __str__(self) -> str:
+        doc = f" ({self.doc})" if self.doc else ""
+        return f"{self.field_id}: {self.name}: {'required' if self.required else 'optional'} {self.field_type}{doc}"
+
+
+@dataclass(frozen=True, init=False)
+class StructType(IcebergType):
+    """Named fields in order: `StructType(field, field, ...)`."""
+
+    fields: tuple[NestedField, ...]
+
+    def __init__(self, *fields: NestedField) -> None:
+        object.__setattr__(self, "fields", tuple(fields))
+
+    @cached_property
+    def by_id(self) -> dict[int, NestedField]:
+        """The direct members by field id."""
+        return {field.field_id: field for field in self.fields}
+
+    def __str__(self) -> str:
+        return f"struct<{', '.join(map(str, self.fields))}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListType(IcebergType):
+    """A list; its element is a field of its own, with an id."""
+
+    element_id: int
+    element: IcebergType
+    element_required: bool = True
+
+    @property
+    def element_field(self) -> NestedField:
+        return NestedField(self.element_id, "element", self.element, self.element_required)
+
+    def __str__(self) -> str:
+        return f"list<{self.element}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapType(IcebergType):
+    """A map; keys are always required."""
+
+    key_id: int
+    key_type: IcebergType
+    value_id: int
+    value_type: IcebergType
+    value_required: bool = True
+
+    @property
+    def key_field(self) -> NestedField:
+        return NestedField(self.key_id, "key", self.key_type, True)
+
+    @property
+    def value_field(self) -> NestedField:
+        return NestedField(self.value_id, "value", self.value_type, self.value_required)
+
+    def __str__(self) -> str:
+        return f"map<{self.key_type}, {self.value_type}>"
+
+
+def children(kind: IcebergType) -> tuple[NestedField, ...]:
+    """The direct child fields of a type: a struct's fields, a list's element, a map's key and value; none for a primitive."""
+    if isinstance(kind, StructType):
+        return kind.fields
+    if isinstance(kind, ListType):
+        return (kind.element_field,)
+    if isinstance(kind, MapType):
+        return (kind.key_field, kind.value_field)
+    return ()
