@@ -1,0 +1,60 @@
+"""`ManifestColumns`: the entries of manifests as Arrow columns, and the names of those columns.
+
+Filling them from bytes is `read.py`; testing them against a filter is kernel.scan. Floor: kernel.manifest. Spec: Manifests.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+# Every table of entries has these columns first; `partition.<field id>` follow in spec order, then the slot columns of the asked statistics.
+ENTRY_FIELDS = pa.schema(
+    [
+        pa.field("status", pa.int32(), nullable=False),
+        pa.field("snapshot_id", pa.int64()),
+        pa.field("sequence_number", pa.int64()),
+        pa.field("file_sequence_number", pa.int64()),
+        pa.field("content", pa.int32(), nullable=False),
+        pa.field("file_path", pa.string(), nullable=False),
+        pa.field("file_format", pa.string(), nullable=False),
+        pa.field("record_count", pa.int64(), nullable=False),
+        pa.field("file_size_in_bytes", pa.int64(), nullable=False),
+        pa.field("split_offsets", pa.list_(pa.int64())),
+        pa.field("sort_order_id", pa.int32()),
+    ]
+)
+
+# The statistics that have slot columns, by the data file's map they come from.
+STATISTICS = {
+    "value_counts": "value_count",
+    "null_value_counts": "null_value_count",
+    "nan_value_counts": "nan_value_count",
+    "lower_bounds": "lower_bound",
+    "upper_bounds": "upper_bound",
+}
+
+
+def partition_column(field_id: int) -> str:
+    """The column that holds the values of a partition field."""
+    return f"partition.{field_id}"
+
+
+def statistic_column(statistic: str, field_id: int) -> str:
+    """The slot column of one statistic (`value_count`, `null_value_count`, `nan_value_count`, `lower_bound`, `upper_bound`) of one table column."""
+    return f"{statistic}.{field_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestColumns:
+    """Entries as columns, one row an entry, in file order; numbers are inherited already.
+
+    `entries` (a `pyarrow.Table`) has the columns of `ENTRY_FIELDS`, then `partition.<field id>` typed by `values.physical_arrow_type`, then for every asked
+    table column `value_count.<id>`, `null_value_count.<id>`, `nan_value_count.<id>` (int64) and `lower_bound.<id>`, `upper_bound.<id>` (binary): null where the
+    manifest says nothing.
+    """
+
+    entries: Any
+
+    def __len__(self) -> int:
+        return int(self.entries.num_rows)
