@@ -1,0 +1,29 @@
+"""`WriteTarget`: everything a task needs to write data files of one table, as one value that crosses process borders.
+
+What is done with it is `write.py` and `rewrite.py`. Floor: datafile. Spec: Writing Data Files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.schema.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteTarget:
+    """Where rows go, and in what form. Pickles whenever its `io` does.
+
+    `data_location` is the folder under which partition folders and data files are made, without a slash at its end. `operation_uuid` stands in every
+    file name, so two operations never choose the same name; it is drawn by the caller, as this floor draws no random numbers.
+    """
+
+    table_name: str
+    schema: Schema
+    data_location: str
+    io: FileIO
+    operation_uuid: str
+    spec: PartitionSpec = UNPARTITIONED_SPEC
+    sort_order_id: int | None = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
