@@ -1,0 +1,42 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all test-spark check format bench lock clean
+PYTHON := .venv/bin/python
+
+help: ## what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+
+setup: ## make .venv from the pinned requirements; instant when nothing changed
+	@python3 scripts/setup
+
+demo: setup ## files become Iceberg tables on Spark, and a walk through every layer of their metadata
+	@.venv/bin/icefloe demo --dir demo-warehouse
+
+test: setup ## the tests, without the slow ones and those that need another engine
+	$(PYTHON) -m pytest -m "not oracle and not slow" $(ARGS)
+
+test-all: setup ## every test
+	$(PYTHON) -m pytest $(ARGS)
+
+test-spark: ## the Spark tests on another PySpark: make test-spark VERSION=4.1 (4.0, 4.1, 4.2)
+	@python3 scripts/setup spark $(VERSION)
+	.venvs/spark-$(VERSION)/bin/python -m pytest -m "spark and not oracle and not slow" $(ARGS)
+
+check: setup ## formatting, lint, types, floors
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+format: setup ## format, and fix what lint can fix
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+bench: setup ## measure against PyIceberg and against Spark's own Parquet, as ratios of one run: make bench [ARGS="planning append"]
+	@python3 scripts/setup pyiceberg
+	@$(PYTHON) -m benchmarks $(ARGS)
+
+lock: ## make the pins in requirements/ anew (ARGS=--upgrade for the newest versions)
+	@scripts/lock $(ARGS)
+
+clean: ## remove what was built here, but not the environments
+	rm -rf .benchmarks demo-warehouse .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache dist spark-warehouse
