@@ -35,7 +35,9 @@ def object_problems(value: object, path: str, keys: Sequence[Key]) -> Iterator[P
         found = value.get(key.name)
         if found is None:
             if key.required:
-                yield Problem(where=f"{path}.{key.name}", what="is required, and is missing" if key.name not in value else "may not be null")
+                yield Problem(
+                    where=f"{path}.{key.name}", what="is required, and is missing" if key.name not in value else "may not be null"
+                )
         elif (fault := key.check(found)) is not None:
             yield Problem(where=f"{path}.{key.name}", what=fault)
 

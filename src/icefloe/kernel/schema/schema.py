@@ -44,15 +44,14 @@ class Schema:
         names: dict[str, int] = {}
         for path, field in walk(self.fields):
             names.setdefault(".".join(path), field.field_id)
-        for path, field in walk(self.fields):
-            # A list's or map's struct may be named without the words `element` and `value`, as in Java.
-            short = ".".join(part for part in path if part not in ("element", "value"))
-            names.setdefault(short, field.field_id)
+        # The fields of a list's or map's struct may be named without the words `element` and `value`, as in Java; full names come first.
+        for path, field in _walk_short(self.fields):
+            names.setdefault(".".join(path), field.field_id)
         return names
 
     @cached_property
     def _by_lower_name(self) -> Mapping[str, int]:
-        return {name.lower(): field_id for name, field_id in reversed(self._by_name.items())}
+        return {name.lower(): field_id for name, field_id in reversed(list(self._by_name.items()))}
 
     @property
     def field_ids(self) -> tuple[int, ...]:
@@ -128,6 +127,18 @@ def walk(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterato
         yield from walk(children(field.field_type), path)
 
 
+def _walk_short(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:
+    """As `walk`, with the names of structs inside lists and maps left out of their fields' paths."""
+    for field in fields:
+        path = (*prefix, field.name)
+        yield path, field
+        kind = field.field_type
+        inner = kind.element if isinstance(kind, ListType) else kind.value_type if isinstance(kind, MapType) else None
+        if isinstance(inner, StructType):
+            yield from _walk_short(inner.fields, path)
+        yield from _walk_short(children(kind), path)
+
+
 def assign_fresh_ids(schema: Schema, *, first_id: int = 1) -> Schema:
     """The same schema with ids counted up from `first_id`: a level's fields before their children, as Java does for a new table."""
     numbers = count(first_id)
@@ -190,14 +201,13 @@ def _problems(schema: Schema) -> Iterator[Problem]:
             yield Problem(where=name, what=f"field id {field.field_id} is reserved (ids above {MAX_USER_FIELD_ID} are)")
         seen_ids.setdefault(field.field_id, name)
         seen_names.add(path)
-    required_paths = {field.field_id: _reachable(schema.fields, path) for path, field in walk(schema.fields)}
     for field_id in schema.identifier_field_ids:
-        field_at = next((field for _, field in walk(schema.fields) if field.field_id == field_id), None)
+        path, field_at = next(((path, field) for path, field in walk(schema.fields) if field.field_id == field_id), ((), None))
         if field_at is None:
             yield Problem(where="identifier-field-ids", what=f"there is no field {field_id}")
         elif not field_at.field_type.is_primitive or isinstance(field_at.field_type, FloatType | DoubleType):
             yield Problem(where=field_at.name, what=f"an identifier field may not be of type {field_at.field_type}")
-        elif not field_at.required or not required_paths[field_id]:
+        elif not field_at.required or not _reachable(schema.fields, path):
             yield Problem(where=field_at.name, what="an identifier field is required, as is every struct around it, outside lists and maps")
 
 
