@@ -1,0 +1,80 @@
+"""Arrow columns of serialized values read as numpy arrays, without a Python object per value.
+
+Which type's values they are is decided in `values.py`. Floor: kernel, beside types. Spec: Appendix D, binary single-value serialization.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+# A decimal of 38 digits takes 16 bytes, also in Arrow's decimal128.
+DECIMAL_WIDTH = 16
+
+
+class ByteSpans(NamedTuple):
+    """Where each value of a binary column lies in `data`; null values have length 0."""
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    valid: NDArray[np.bool_]
+
+
+def spans_of(column: Any) -> ByteSpans:
+    """The spans of an Arrow binary, large_binary, string, large_string or fixed_size_binary array, sliced and chunked ones too."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_fixed_size_binary(array.type):
+        array = array.cast(pa.binary())
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    _, offsets_buffer, data_buffer = array.buffers()
+    wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    if offsets_buffer is None or not len(array):
+        offsets = np.zeros(len(array) + 1, np.int64)
+    else:
+        offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)[array.offset : array.offset + len(array) + 1].astype(
+            np.int64
+        )
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
+    return ByteSpans(data, offsets[:-1], np.where(valid, np.diff(offsets), 0), valid)
+
+
+def rows_of_width(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+    """Which values are exactly `width` bytes long, and those as a matrix of one row per such value."""
+    chosen = spans.valid & (spans.lengths == width)
+    return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
+
+
+def fixed_width_numbers(spans: ByteSpans, dtypes: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The values as numbers of the first of `dtypes`, and which are known.
+
+    A value as long as another of `dtypes` was written before its column was promoted; one of no such length is unknown.
+    """
+    numbers = np.zeros(len(spans.starts), dtypes[0])
+    known = np.zeros(len(spans.starts), np.bool_)
+    for dtype in dtypes:
+        chosen, rows = rows_of_width(spans, np.dtype(dtype).itemsize)
+        numbers[chosen] = rows.view(dtype).ravel()
+        known |= chosen
+    return numbers, known
+
+
+def decimal_words(spans: ByteSpans) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """The big-endian two's complement values as rows of 16 little-endian bytes, and which are known (1 to 16 bytes long)."""
+    words = np.zeros((len(spans.starts), DECIMAL_WIDTH), np.uint8)
+    known = np.zeros(len(spans.starts), np.bool_)
+    for width in np.unique(spans.lengths[spans.valid]).tolist():
+        if not 1 <= width <= DECIMAL_WIDTH:
+            continue
+        chosen, rows = rows_of_width(spans, width)
+        sign = np.where(rows[:, :1] & 0x80, 0xFF, 0).astype(np.uint8)
+        words[chosen] = np.hstack([rows[:, ::-1], np.repeat(sign, DECIMAL_WIDTH - width, axis=1)])
+        known |= chosen
+    return words, known
+
+
+def validity_buffer(known: NDArray[np.bool_]) -> Any:
+    """Arrow's validity bitmap of a mask."""
+    return pa.py_buffer(np.packbits(known, bitorder="little").tobytes())
