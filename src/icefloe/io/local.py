@@ -1,0 +1,143 @@
+"""`LocalFileIO`: files of this machine, written whole or not at all.
+
+Floor: io. Spec: File System Operations (in-place write, seekable reads, deletes).
+"""
+
+import os
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import StorageError
+from icefloe.io.locations import local_path
+from icefloe.kernel.storage_errors import storage_error
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileIO:
+    """Answers `/x`, `file:/x`, `file:///x` and relative paths. A value without state, so it pickles to Spark's tasks."""
+
+    def read(self, location: str) -> bytes:
+        """The whole file."""
+        path = local_path(location)
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+        """Writes the whole file or nothing.
+
+        The bytes go to a hidden file in the same folder and are flushed to the disk; only then does the name appear, by a hard link, which fails where the
+        name is taken (a rename would replace the other file). Raises `FileAlreadyExistsError` unless `overwrite`.
+        """
+        path = local_path(location)
+        # The name is not derived from the file's, which may already be as long as the file system allows.
+        temporary = os.path.join(os.path.dirname(path), f".{uuid.uuid4().hex}.tmp")
+        try:
+            _make_parent(path, location)
+            try:
+                with open(temporary, "xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                if overwrite:
+                    os.replace(temporary, path)
+                else:
+                    _publish(temporary, path)
+            finally:
+                _unlink_if_there(temporary)
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def exists(self, location: str) -> bool:
+        """Whether a file (not a folder) is there."""
+        try:
+            return not _is_folder(os.stat(local_path(location)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def size(self, location: str) -> int:
+        """Length in bytes."""
+        try:
+            found = os.stat(local_path(location))
+        except OSError as error:
+            raise storage_error(error, location) from error
+        if _is_folder(found.st_mode):
+            raise StorageError(f"{location} is a folder, not a file", path=location)
+        return found.st_size
+
+    def delete(self, location: str) -> None:
+        """Deletes the file; a file that is not there is not an error. Folders are left."""
+        try:
+            os.unlink(local_path(location))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def open_input(self, location: str) -> Any:
+        """A seekable `pyarrow.OSFile`."""
+        path = local_path(location)
+        try:
+            if os.path.isdir(path):
+                raise IsADirectoryError(path)
+            return pa.OSFile(path, "rb")
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def open_output(self, location: str) -> Any:
+        """A `pyarrow.OSFile` to a file that did not exist before."""
+        path = local_path(location)
+        try:
+            _make_parent(path, location)
+            # pyarrow truncates what is there, so the name is taken first.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            return pa.OSFile(path, "wb")
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+
+def _make_parent(path: str, location: str) -> None:
+    parent = os.path.dirname(path)
+    try:
+        os.makedirs(parent, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise StorageError(
+            f"{location} cannot be made: {_first_file(parent)} is a file, not a folder", path=location, next_step="choose another location"
+        ) from error
+
+
+def _first_file(folder: str) -> str:
+    """The part of a path that is a file where a folder is needed."""
+    while folder != os.path.dirname(folder) and not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _publish(temporary: str, path: str) -> None:
+    """Gives the finished file its name unless the name is taken."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # Some mounts have no hard links. Taking the name exclusively and renaming over it is as exclusive, but a crash between the two leaves an empty file.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.replace(temporary, path)
+
+
+def _unlink_if_there(path: str) -> None:
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _is_folder(mode: int) -> bool:
+    return mode & 0o170000 == 0o040000

@@ -1,0 +1,51 @@
+"""Location strings: which scheme they name, which local path they mean, and how they are joined.
+
+A location is literal text. Nothing is percent-decoded, because partition folders hold `%3A` and the like as they stand, also in `file:` locations that Java
+writes. Which storage answers a scheme is `choose.py`. Floor: io.
+"""
+
+import os
+import re
+
+from icefloe.errors import InvalidInputError
+
+# A scheme is only what stands before `://`, so that a relative path may hold a colon; `file:/x` (Hadoop's form) is the one exception.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_FILE_PREFIX = "file:"
+_LOCAL_HOSTS = ("", "localhost")
+
+
+def scheme_of(location: str) -> str:
+    """The scheme in lower case; `file` for a plain path. Raises `InvalidInputError` for text that cannot be a location."""
+    if not location or "\0" in location:
+        raise InvalidInputError(f"{location!r} is not a location", next_step="give a path such as /data/x or a URI such as s3://bucket/x")
+    found = _SCHEME.match(location)
+    return found.group(1).lower() if found else "file"
+
+
+def local_path(location: str) -> str:
+    """The absolute local path of `/x`, `file:/x`, `file:///x` or a path relative to the working directory.
+
+    Raises:
+        InvalidInputError: the location is of another scheme, or names another host.
+    """
+    if scheme_of(location) != "file":
+        raise InvalidInputError(f"{location} is not a local file", next_step="give a path or a file: location")
+    path = location
+    if location[: len(_FILE_PREFIX)].lower() == _FILE_PREFIX:
+        path = location[len(_FILE_PREFIX) :]
+        if path.startswith("//"):
+            host, slash, rest = path[2:].partition("/")
+            if host not in _LOCAL_HOSTS:
+                raise InvalidInputError(
+                    f"{location} names the host {host!r}", next_step=f"for a local file write file:///{host}/{rest} or a plain path"
+                )
+            path = slash + rest
+        if not path:
+            raise InvalidInputError(f"{location!r} names no file", next_step="give a path after the scheme")
+    return path if os.path.isabs(path) else os.path.abspath(path)
+
+
+def join(location: str, *parts: str) -> str:
+    """`location` followed by the parts that are not empty, with exactly one slash between each."""
+    return "/".join([location.rstrip("/"), *(part.strip("/") for part in parts if part.strip("/"))])

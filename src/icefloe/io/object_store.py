@@ -1,0 +1,172 @@
+"""`ObjectStoreFileIO`: S3, Google Cloud Storage, Azure and whatever else fsspec answers.
+
+The libraries that speak to a store (s3fs, gcsfs, adlfs) are extras of this package and are asked for by name when a location needs them. Floor: io.
+"""
+
+import errno
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+
+from icefloe.errors import IcefloeError, UnsupportedFeatureError
+from icefloe.io.locations import scheme_of
+from icefloe.kernel.storage_errors import storage_error
+
+# Scheme -> (fsspec protocol, extra of this package that brings it). Hadoop's scheme names are aliases of the store's own.
+PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
+    "s3": ("s3", "s3"),
+    "s3a": ("s3", "s3"),
+    "s3n": ("s3", "s3"),
+    "gs": ("gcs", "gcs"),
+    "gcs": ("gcs", "gcs"),
+    "abfs": ("abfs", "azure"),
+    "abfss": ("abfs", "azure"),
+    "wasb": ("abfs", "azure"),
+    "wasbs": ("abfs", "azure"),
+    "hdfs": ("hdfs", None),
+}
+
+# Property -> path of the option in fsspec's keyword arguments. The property names are those of PyIceberg, so that its configuration files work.
+_OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "s3": {
+        "s3.endpoint": ("endpoint_url",),
+        "s3.access-key-id": ("key",),
+        "s3.secret-access-key": ("secret",),
+        "s3.session-token": ("token",),
+        "s3.anonymous": ("anon",),
+        "s3.region": ("client_kwargs", "region_name"),
+        "s3.connect-timeout": ("config_kwargs", "connect_timeout"),
+        "s3.request-timeout": ("config_kwargs", "read_timeout"),
+    },
+    "gcs": {
+        "gcs.project-id": ("project",),
+        "gcs.oauth2.token": ("token",),
+        "gcs.service.host": ("endpoint_url",),
+        "gcs.default-bucket-location": ("default_location",),
+    },
+    "abfs": {
+        "adls.account-name": ("account_name",),
+        "adls.account-key": ("account_key",),
+        "adls.sas-token": ("sas_token",),
+        "adls.connection-string": ("connection_string",),
+        "adls.tenant-id": ("tenant_id",),
+        "adls.client-id": ("client_id",),
+        "adls.client-secret": ("client_secret",),
+    },
+    "hdfs": {"hdfs.host": ("host",), "hdfs.port": ("port",), "hdfs.user": ("user",)},
+}
+_BOOLEANS = frozenset({"anon"})
+_NUMBERS = frozenset({"connect_timeout", "read_timeout", "port"})
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStoreFileIO:
+    """Files of one fsspec protocol. Holds only names and options, so it pickles; each process connects for itself."""
+
+    protocol: str
+    # Not shown: properties may hold keys to the store.
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra: str | None = None
+
+    def read(self, location: str) -> bytes:
+        """The whole file."""
+        content = self._ask(location, lambda store: store.cat_file(location))
+        return bytes(content)
+
+    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+        """Writes the whole object, which stores show whole or not at all. Raises `FileAlreadyExistsError` unless `overwrite`."""
+        self._ask(location, lambda store: store.pipe_file(location, content, mode="overwrite" if overwrite else "create"))
+
+    def exists(self, location: str) -> bool:
+        """Whether a file is there."""
+        return bool(self._ask(location, lambda store: store.isfile(location)))
+
+    def size(self, location: str) -> int:
+        """Length in bytes."""
+        return int(self._ask(location, lambda store: store.info(location))["size"])
+
+    def delete(self, location: str) -> None:
+        """Deletes the object; one that is not there is not an error."""
+
+        def remove(store: Any) -> None:
+            try:
+                store.rm_file(location)
+            except FileNotFoundError:
+                return
+
+        self._ask(location, remove)
+
+    def open_input(self, location: str) -> Any:
+        """A seekable `pyarrow.PythonFile`."""
+        return pa.PythonFile(self._ask(location, lambda store: store.open(location, "rb")), mode="r")
+
+    def open_output(self, location: str) -> Any:
+        """A `pyarrow.PythonFile` to an object that did not exist before; it appears when the file is closed."""
+
+        def create(store: Any) -> Any:
+            if store.exists(location):
+                raise FileExistsError(errno.EEXIST, "exists", location)
+            return store.open(location, "wb")
+
+        return pa.PythonFile(self._ask(location, create), mode="w")
+
+    def connect(self) -> Any:
+        """The fsspec file system, one per process and set of properties. Raises `UnsupportedFeatureError` where its library is not installed."""
+        return _connect(self.protocol, tuple(sorted(self.properties.items())), self.extra)
+
+    def _ask(self, location: str, request: Callable[[Any], Any]) -> Any:
+        store = self.connect()
+        try:
+            return request(store)
+        except IcefloeError:
+            raise
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+
+@lru_cache(maxsize=32)
+def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str | None) -> Any:
+    try:
+        return fsspec.filesystem(protocol, **fsspec_options(protocol, dict(properties)))
+    except ImportError as error:
+        install = f'pip install "icefloe[{extra}]"' if extra else "install what fsspec asks for"
+        raise UnsupportedFeatureError(
+            f"reading {protocol} locations needs a library that is not installed: {error}", next_step=install
+        ) from error
+    except ValueError as error:
+        raise UnsupportedFeatureError(
+            f"storage of scheme {protocol!r} cannot be opened: {error}", next_step="use a file path, s3://, gs:// or abfss://"
+        ) from error
+
+
+def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """fsspec's keyword arguments for the properties of this protocol; other properties are left out."""
+    options: dict[str, Any] = {}
+    for name, path in _OPTIONS.get(protocol, {}).items():
+        if name not in properties:
+            continue
+        text, inner = properties[name], options
+        for part in path[:-1]:
+            inner = inner.setdefault(part, {})
+        inner[path[-1]] = _typed(path[-1], text)
+    return options
+
+
+def _typed(option: str, text: str) -> Any:
+    if option in _BOOLEANS:
+        return text.strip().lower() == "true"
+    if option in _NUMBERS:
+        return float(text) if "." in text else int(text)
+    return text
+
+
+def file_io_for(location: str, properties: Mapping[str, str]) -> ObjectStoreFileIO:
+    """The file IO of a location's scheme; a scheme not listed here is handed to fsspec under its own name."""
+    scheme = scheme_of(location)
+    protocol, extra = PROTOCOLS.get(scheme, (scheme, None))
+    known = _OPTIONS.get(protocol, {})
+    return ObjectStoreFileIO(protocol, {name: text for name, text in properties.items() if name in known}, extra)

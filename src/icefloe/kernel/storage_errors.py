@@ -1,0 +1,78 @@
+"""Which error of ours an operating system's error is: one table for every holder of the `FileIO` port.
+
+The port promises storage errors that name the location, but a `pyarrow.NativeFile` it hands out raises plain `OSError` later, far from the port; whoever
+reads or writes through it translates with this. Floor: kernel, beside ports.
+"""
+
+import errno
+
+from icefloe.errors import (
+    FileAlreadyExistsError,
+    IcefloeError,
+    NoSuchFileError,
+    StorageError,
+    StorageFullError,
+    StoragePermissionError,
+    StorageUnavailableError,
+)
+
+_Case = tuple[type[IcefloeError], str, str]
+
+_FULL = (StorageFullError, "no space is left to write {location}", "free space, or use another location")
+_DENIED = (StoragePermissionError, "access to {location} is denied", "check the owner and the permissions of the file and its folder")
+_AWAY = (StorageUnavailableError, "storage did not answer for {location}", "try again; check the network and the mount if it lasts")
+
+_BY_ERRNO: dict[int, _Case] = {
+    errno.ENOENT: (NoSuchFileError, "there is no file {location}", "check the path; the file may have been deleted or moved"),
+    errno.ENOTDIR: (NoSuchFileError, "there is no file {location}: a part of its path is a file, not a folder", "check the path"),
+    errno.EEXIST: (FileAlreadyExistsError, "{location} is already there", "choose another name, or delete the file if nothing uses it"),
+    errno.EISDIR: (StorageError, "{location} is a folder, not a file", "name a file"),
+    errno.ENAMETOOLONG: (
+        StorageError,
+        "the path {location} is too long for this file system",
+        "use a shorter location or shorter partition values",
+    ),
+    errno.EROFS: (StoragePermissionError, "{location} is on a read-only file system", "use a location that can be written"),
+    errno.EACCES: _DENIED,
+    errno.EPERM: _DENIED,
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: (
+        StorageFullError,
+        "{location} is larger than this file system allows a file to be",
+        "set a smaller write.target-file-size-bytes",
+    ),
+    errno.EMFILE: (StorageUnavailableError, "too many files are open to open {location}", "raise the limit on open files (ulimit -n)"),
+    errno.ETIMEDOUT: _AWAY,
+    errno.ECONNREFUSED: _AWAY,
+    errno.ECONNRESET: _AWAY,
+    errno.EHOSTUNREACH: _AWAY,
+    errno.ENETUNREACH: _AWAY,
+    errno.ESTALE: _AWAY,
+}
+
+
+def storage_error(error: OSError, location: str) -> IcefloeError:
+    """The error to raise (from `error`) for an operating system's error met at `location`.
+
+    Built-in subclasses that carry no number (as object stores raise them) are told by their type; anything else is a `StorageError` with its own text.
+    """
+    number = error.errno
+    if number is None:
+        number = next((n for kind, n in _BY_TYPE if isinstance(error, kind)), None)
+    case = _BY_ERRNO.get(number) if number is not None else None
+    if case is None:
+        return StorageError(f"storage failed at {location}: {error}", path=location)
+    kind, text, next_step = case
+    return kind(text.format(location=location), path=location, next_step=next_step)
+
+
+_BY_TYPE: tuple[tuple[type[OSError], int], ...] = (
+    (FileNotFoundError, errno.ENOENT),
+    (FileExistsError, errno.EEXIST),
+    (PermissionError, errno.EACCES),
+    (IsADirectoryError, errno.EISDIR),
+    (NotADirectoryError, errno.ENOTDIR),
+    (TimeoutError, errno.ETIMEDOUT),
+    (ConnectionError, errno.ECONNRESET),
+)
