@@ -1,0 +1,296 @@
+"""A filter from the text of a SQL WHERE clause.
+
+`sqlglot` reads the text; this module takes the few forms that Iceberg can prune by and refuses the rest by name. Types are checked later, by `bind.py`.
+Identifiers may stand in double quotes or backticks; strings stand in single quotes, doubled to escape one. Floor: kernel.expressions.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from icefloe.errors import InvalidFilterError
+from icefloe.kernel.expressions.predicate import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNaN,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    NotEqualTo,
+    NotNull,
+    Or,
+    StartsWith,
+    negation,
+)
+
+ALLOWED = (
+    "a filter is made of column =, !=, <>, <, <=, >, >=, <=> literal, [NOT] IN (...), [NOT] BETWEEN, IS [NOT] NULL, IS [NOT] NAN, "
+    "[NOT] LIKE 'prefix%', AND, OR, NOT, parentheses, TRUE and FALSE; literals are numbers, 'text', X'00', DATE '...', TIMESTAMP '...'"
+)
+
+
+class FilterDialect(Dialect):  # type: ignore[misc]  # sqlglot is not typed here
+    """SQL with both kinds of quoted identifiers and no backslash escapes in strings."""
+
+    class Tokenizer(tokens.Tokenizer):  # type: ignore[misc]  # as above
+        """Which quotes mean what."""
+
+        IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot reads these as class settings
+        QUOTES = ["'"]  # noqa: RUF012
+        STRING_ESCAPES = ["'"]  # noqa: RUF012
+        HEX_STRINGS = [("X'", "'"), ("x'", "'")]  # noqa: RUF012
+
+
+_COMPARISONS: Mapping[type, tuple[type[Any], type[Any], Callable[[Any, Any], bool]]] = {
+    # as written; with the literal on the left; between two literals
+    exp.EQ: (EqualTo, EqualTo, operator.eq),
+    exp.NEQ: (NotEqualTo, NotEqualTo, operator.ne),
+    exp.LT: (LessThan, GreaterThan, operator.lt),
+    exp.LTE: (LessThanOrEqual, GreaterThanOrEqual, operator.le),
+    exp.GT: (GreaterThan, LessThan, operator.gt),
+    exp.GTE: (GreaterThanOrEqual, LessThanOrEqual, operator.ge),
+}
+
+
+class _RefusedError(Exception):
+    """A form that a filter may not have; becomes an `InvalidFilterError` with the whole text."""
+
+
+def parse_filter(text: str) -> BooleanExpression:
+    """The filter that a WHERE clause (without the word WHERE) states; columns and types are not checked yet.
+
+    Raises:
+        InvalidFilterError: the text is not SQL, or uses a form that a filter may not have; the message says which.
+    """
+    try:
+        (tree,) = FilterDialect().parse_into(exp.Condition, text)
+        if tree is None:
+            raise _RefusedError("there is nothing in it")
+        return _expression(tree)
+    except _RefusedError as refused:
+        reason = str(refused)
+    except SqlglotError as error:
+        details = getattr(error, "errors", None) or [{}]
+        where = f" at {details[0]['highlight']!r}, column {details[0]['col']}" if details[0].get("highlight") else ""
+        reason = f"it is not a SQL condition{where}"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    shown = text if len(text) <= 500 else text[:500] + "..."
+    raise InvalidFilterError(f"cannot read the filter {shown!r}: {reason}", next_step=ALLOWED)
+
+
+def to_expression(row_filter: str | BooleanExpression | None) -> BooleanExpression:
+    """A filter given as text, as an expression, or not at all (every row). Raises `InvalidFilterError`."""
+    if row_filter is None:
+        return AlwaysTrue()
+    if isinstance(row_filter, BooleanExpression):
+        return row_filter
+    if isinstance(row_filter, str):
+        return parse_filter(row_filter)
+    raise InvalidFilterError(f"a filter is SQL text or an expression, not a {type(row_filter).__name__}", next_step=ALLOWED)
+
+
+def _expression(tree: Any) -> BooleanExpression:
+    kind = type(tree)
+    if kind in _COMPARISONS:
+        return _comparison(tree)
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise _RefusedError(f"{_sql(tree)!r} is not a condition on a column")
+    return reader(tree)
+
+
+def _sql(tree: Any) -> str:
+    return str(tree.sql(dialect=FilterDialect))
+
+
+def _comparison(tree: Any) -> BooleanExpression:
+    as_written, mirrored, compare = _COMPARISONS[type(tree)]
+    left, right = _unwrap(tree.this), _unwrap(tree.expression)
+    if _is_column(left) or _is_column(right):
+        kind, column, literal = (as_written, left, right) if _is_column(left) else (mirrored, right, left)
+        predicate: BooleanExpression = kind(_column(column), _literal(literal))
+        return predicate
+    first, second = _literal(left), _literal(right)
+    if isinstance(first, str) != isinstance(second, str):
+        raise _RefusedError(f"{_sql(tree)!r} compares two literals of different types")
+    return AlwaysTrue() if compare(first, second) else AlwaysFalse()
+
+
+def _null_safe_equal(tree: Any) -> BooleanExpression:
+    left, right = _unwrap(tree.this), _unwrap(tree.expression)
+    column, literal = (left, right) if _is_column(left) else (right, left)
+    if isinstance(literal, exp.Null):
+        return IsNull(_column(column))
+    # The explicit test makes the negation keep nulls, as `NOT (a <=> 1)` does.
+    return And(NotNull(_column(column)), EqualTo(_column(column), _literal(literal)))
+
+
+def _is(tree: Any) -> BooleanExpression:
+    column, test = _column(tree.this), tree.expression
+    if isinstance(test, exp.Null):
+        return IsNull(column)
+    if isinstance(test, exp.Boolean):
+        return And(NotNull(column), EqualTo(column, bool(test.this)))
+    if isinstance(test, exp.Column) and test.name.lower() == "nan":
+        return IsNaN(column)
+    raise _RefusedError(f"IS takes NULL, NAN, TRUE or FALSE, not {_sql(test)!r}")
+
+
+def _in(tree: Any) -> BooleanExpression:
+    if tree.args.get("query") is not None or tree.args.get("unnest") is not None or tree.args.get("field") is not None:
+        raise _RefusedError("IN takes a list of literals")
+    return In(_column(tree.this), [_literal(item) for item in tree.expressions])
+
+
+def _between(tree: Any) -> BooleanExpression:
+    if tree.args.get("symmetric"):
+        raise _RefusedError("BETWEEN SYMMETRIC is not known")
+    column = _column(tree.this)
+    return And(GreaterThanOrEqual(column, _literal(tree.args["low"])), LessThanOrEqual(column, _literal(tree.args["high"])))
+
+
+def _like(tree: Any) -> BooleanExpression:
+    column, pattern = _column(tree.this), _literal(tree.expression)
+    predicate = _prefix(column, pattern)
+    return negation(predicate) if tree.args.get("negate") else predicate
+
+
+def _prefix(column: str, pattern: Any) -> BooleanExpression:
+    """LIKE as a prefix test; a backslash takes the meaning from the next character, as in Spark."""
+    if not isinstance(pattern, str):
+        raise _RefusedError("LIKE takes a text")
+    plain, position = "", 0
+    while position < len(pattern):
+        sign = pattern[position]
+        if sign == "\\" and pattern[position + 1 : position + 2] in ("\\", "%", "_"):
+            position += 1
+            sign = pattern[position]
+        elif sign == "%" and not pattern[position:].strip("%"):
+            return StartsWith(column, plain)
+        elif sign in "%_":
+            raise _RefusedError(
+                f"LIKE {pattern!r}: a wildcard may only be one % at the end (put a backslash before a {sign} that is meant literally)"
+            )
+        plain += sign
+        position += 1
+    return EqualTo(column, plain)
+
+
+def _starts_with(tree: Any) -> BooleanExpression:
+    return StartsWith(_column(tree.this), _literal(tree.expression))
+
+
+def _constant(tree: Any) -> BooleanExpression:
+    return AlwaysTrue() if tree.this else AlwaysFalse()
+
+
+_READERS: Mapping[type, Callable[[Any], BooleanExpression]] = {
+    exp.And: lambda tree: And(*map(_expression, tree.flatten())),
+    exp.Or: lambda tree: Or(*map(_expression, tree.flatten())),
+    exp.Not: lambda tree: negation(_expression(tree.this)),
+    exp.Paren: lambda tree: _expression(tree.this),
+    exp.Boolean: _constant,
+    exp.Column: lambda tree: EqualTo(_column(tree), True),
+    exp.Dot: lambda tree: EqualTo(_column(tree), True),
+    exp.Is: _is,
+    exp.IsNan: lambda tree: IsNaN(_column(tree.this)),
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Like: _like,
+    exp.StartsWith: _starts_with,
+    exp.NullSafeEQ: _null_safe_equal,
+}
+
+
+def _unwrap(tree: Any) -> Any:
+    return tree.unnest() if isinstance(tree, exp.Paren) else tree
+
+
+def _is_column(tree: Any) -> bool:
+    return isinstance(tree, exp.Column | exp.Dot)
+
+
+def _column(tree: Any) -> str:
+    tree = _unwrap(tree)
+    if isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Identifier):
+        return f"{_column(tree.this)}.{tree.expression.name}"
+    if not isinstance(tree, exp.Column) or not all(isinstance(part, exp.Identifier) for part in tree.parts):
+        raise _RefusedError(f"{_sql(tree)!r} stands where a column's name is wanted")
+    return ".".join(part.name for part in tree.parts)
+
+
+def _literal(tree: Any) -> Any:
+    """The Python value of a literal: int, Decimal (1.5), float (1e5), str, bool, bytes, date, datetime, time."""
+    tree = _unwrap(tree)
+    if isinstance(tree, exp.Neg):
+        value = _literal(tree.this)
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            raise _RefusedError(f"{_sql(tree)!r} is not a number")
+        return -value
+    if isinstance(tree, exp.Literal):
+        return str(tree.this) if tree.is_string else _number(str(tree.this))
+    if isinstance(tree, exp.Boolean):
+        return bool(tree.this)
+    if isinstance(tree, exp.HexString):
+        return _converted(tree, bytes.fromhex, str(tree.this))
+    if isinstance(tree, exp.Null):
+        raise _RefusedError("no value equals NULL; write IS NULL or IS NOT NULL")
+    if isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Literal):
+        return _cast(tree)
+    if _is_column(tree):
+        raise _RefusedError(
+            f"{_sql(tree)!r} stands where a literal is wanted (a text stands in single quotes; two columns cannot be compared)"
+        )
+    raise _RefusedError(f"{_sql(tree)!r} is not a literal")
+
+
+def _number(text: str) -> int | float | Decimal:
+    if text.isdigit():
+        return int(text)
+    return float(text) if "e" in text.lower() else Decimal(text)
+
+
+# The types a literal may be cast to, and how its text is read.
+_CASTS: Mapping[Any, Callable[[str], Any]] = {
+    exp.DataType.Type.DATE: date.fromisoformat,
+    exp.DataType.Type.TIMESTAMP: datetime.fromisoformat,
+    exp.DataType.Type.TIMESTAMPTZ: datetime.fromisoformat,
+    exp.DataType.Type.TIMESTAMPNTZ: datetime.fromisoformat,
+    exp.DataType.Type.DATETIME: datetime.fromisoformat,
+    exp.DataType.Type.TIME: time.fromisoformat,
+    exp.DataType.Type.FLOAT: float,
+    exp.DataType.Type.DOUBLE: float,
+    exp.DataType.Type.INT: int,
+    exp.DataType.Type.BIGINT: int,
+    exp.DataType.Type.DECIMAL: Decimal,
+    exp.DataType.Type.VARCHAR: str,
+    exp.DataType.Type.TEXT: str,
+    exp.DataType.Type.UUID: str,
+}
+
+
+def _cast(tree: Any) -> Any:
+    convert = _CASTS.get(tree.to.this)
+    if convert is None:
+        raise _RefusedError(f"{_sql(tree)!r}: a literal cannot be cast to {_sql(tree.to)}")
+    return _converted(tree, convert, str(tree.this.this))
+
+
+def _converted(tree: Any, convert: Callable[[str], Any], text: str) -> Any:
+    try:
+        return convert(text)
+    except (ValueError, ArithmeticError) as error:
+        raise _RefusedError(f"{_sql(tree)!r} cannot be read as a value") from error
