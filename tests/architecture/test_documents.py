@@ -1,0 +1,82 @@
+"""The documents stay true: marked Python in the README runs, its commands exist, and the files that the documents name are there.
+
+A fenced block of Python runs where the line above it is `<!-- test -->`, or `<!-- test: spark -->` if it starts Spark. The marked blocks
+of a document run one after the other in one process, in an empty folder.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "ARCHITECTURE.md")
+PYTHON = re.compile(r"^<!-- test(?P<spark>: spark)? -->\n+```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```(?:sh|bash|console)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def text_of(document: str) -> str:
+    path = ROOT / document
+    if not path.exists():
+        pytest.skip(f"there is no {document}")
+    return path.read_text()
+
+
+def marked_python(document: str, *, with_spark: bool) -> str:
+    blocks = [match for match in PYTHON.finditer(text_of(document)) if with_spark or not match["spark"]]
+    if not blocks or (with_spark and not any(match["spark"] for match in blocks)):
+        pytest.skip(f"{document} marks no such Python")
+    return "\n".join(match["code"] for match in blocks)
+
+
+def commands(document: str) -> list[str]:
+    """Shell lines without prompt and remarks, continued lines joined."""
+    text = "\n".join(match["code"] for match in SHELL.finditer(text_of(document))).replace("\\\n", " ")
+    lines = (line.removeprefix("$ ").split(" #")[0].strip() for line in text.splitlines())
+    return [part.strip() for line in lines for part in line.split(" && ")]
+
+
+def run_python(code: str, folder: Path) -> None:
+    script = folder / "document.py"
+    script.write_text(code)
+    result = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_marked_python_runs(document: str, tmp_path: Path) -> None:
+    run_python(marked_python(document, with_spark=False), tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_marked_python_runs_with_spark(document: str, tmp_path: Path) -> None:
+    run_python(marked_python(document, with_spark=True), tmp_path)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_make_targets_exist(document: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {word for line in commands(document) if line.startswith("make ") for word in line.split()[1:] if "=" not in word}
+    assert named - targets == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_icefloe_commands_and_their_options_exist(document: str) -> None:
+    icefloe = Path(sys.executable).with_name("icefloe")
+    for line in commands(document):
+        if line.startswith("icefloe "):
+            # --help is answered after the subcommand and the options were understood, and before anything runs.
+            words = [*shlex.split(re.split(r" [|>] ?", line)[0])[1:], "--help"]
+            result = subprocess.run([icefloe, *words], capture_output=True, text=True, check=False, timeout=60)
+            assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_named_source_files_exist(document: str) -> None:
+    named = set(re.findall(r"`([\w/]+\.py)`", text_of(document)))
+    places = (ROOT, ROOT / "src", ROOT / "src" / "icefloe", ROOT / "src" / "icefloe" / "kernel")
+    assert sorted(name for name in named if not any((place / name).exists() for place in places)) == []
