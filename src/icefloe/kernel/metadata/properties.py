@@ -1,0 +1,185 @@
+"""Every table property that Icefloe acts on: name, default and what it may be, in one table. Others are kept and let be.
+
+Read one with `TARGET_FILE_SIZE_BYTES.read(metadata.properties)`. Floor: kernel.metadata. Spec: Table Metadata Fields (`properties`); the names are those
+of the table properties in the format's documentation.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from icefloe.errors import InvalidPropertyError, Problem
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Property(Generic[T]):
+    """One property. `parse` raises ValueError where the text is not `allowed`, which says in words what is."""
+
+    name: str
+    default: T
+    parse: Callable[[str], T]
+    allowed: str
+
+    def read(self, properties: Mapping[str, str]) -> T:
+        """The value, or the default where it is not set.
+
+        Raises:
+            InvalidPropertyError: the text is not a value of this property; names both.
+        """
+        text = properties.get(self.name)
+        if text is None:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise InvalidPropertyError(
+                f"the table property {self.name} is {text!r}, which is not {self.allowed}", next_step=f"set {self.name} to {self.allowed}"
+            ) from error
+
+
+def _number(name: str, default: int, smallest: int, unit: str) -> Property[int]:
+    return Property(name, default, _at_least(smallest), f"a whole number ({unit}) of at least {smallest}")
+
+
+def _optional_number(name: str, smallest: int, unit: str) -> Property[int | None]:
+    return Property(name, None, _at_least(smallest), f"a whole number ({unit}) of at least {smallest}")
+
+
+def _at_least(smallest: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if value < smallest:
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+def _flag(name: str, *, default: bool) -> Property[bool]:
+    return Property(name, default, _true_or_false, "true or false")
+
+
+def _true_or_false(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+def _choice(name: str, default: str, *choices: str) -> Property[str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(text)
+        return text.lower()
+
+    return Property(name, default, parse, f"one of {', '.join(choices)}")
+
+
+def _location(name: str) -> Property[str | None]:
+    def parse(text: str) -> str:
+        if not text.strip("/"):
+            raise ValueError(text)
+        return text.rstrip("/")
+
+    return Property(name, None, parse, "a location")
+
+
+_METRICS_MODE = re.compile(r"none|counts|full|truncate\((?:[1-9]\d*)\)")
+
+
+def _metrics_mode(text: str) -> str:
+    mode = text.strip().lower()
+    if _METRICS_MODE.fullmatch(mode) is None:
+        raise ValueError(text)
+    return mode
+
+
+_METRICS_MODES = "none, counts, full or truncate(n) with n of at least 1"
+
+# Commits. Waits double from the least to the most, with jitter, until the tries or the time run out.
+COMMIT_NUM_RETRIES = _number("commit.retry.num-retries", 4, 0, "retries")
+COMMIT_MIN_WAIT_MS = _number("commit.retry.min-wait-ms", 100, 0, "milliseconds")
+COMMIT_MAX_WAIT_MS = _number("commit.retry.max-wait-ms", 60_000, 0, "milliseconds")
+COMMIT_TOTAL_TIMEOUT_MS = _number("commit.retry.total-timeout-ms", 1_800_000, 0, "milliseconds")
+STATUS_CHECK_NUM_RETRIES = _number("commit.status-check.num-retries", 3, 0, "retries")
+STATUS_CHECK_MIN_WAIT_MS = _number("commit.status-check.min-wait-ms", 1_000, 0, "milliseconds")
+MANIFEST_TARGET_SIZE_BYTES = _number("commit.manifest.target-size-bytes", 8_388_608, 1, "bytes")
+MANIFEST_MIN_COUNT_TO_MERGE = _number("commit.manifest.min-count-to-merge", 100, 1, "manifests")
+MANIFEST_MERGE_ENABLED = _flag("commit.manifest-merge.enabled", default=True)
+
+# Data files.
+DEFAULT_FILE_FORMAT = _choice("write.format.default", "parquet", "parquet", "avro", "orc")
+TARGET_FILE_SIZE_BYTES = _number("write.target-file-size-bytes", 536_870_912, 1, "bytes")
+DISTRIBUTION_MODE = _choice("write.distribution-mode", "hash", "none", "hash", "range")
+DATA_PATH = _location("write.data.path")
+PARQUET_CODEC = _choice("write.parquet.compression-codec", "zstd", "zstd", "gzip", "snappy", "lz4", "brotli", "uncompressed")
+PARQUET_COMPRESSION_LEVEL: Property[int | None] = Property("write.parquet.compression-level", None, int, "a whole number")
+PARQUET_ROW_GROUP_SIZE_BYTES = _number("write.parquet.row-group-size-bytes", 134_217_728, 1, "bytes")
+PARQUET_PAGE_SIZE_BYTES = _number("write.parquet.page-size-bytes", 1_048_576, 1, "bytes")
+PARQUET_PAGE_ROW_LIMIT = _number("write.parquet.page-row-limit", 20_000, 1, "rows")
+PARQUET_DICT_SIZE_BYTES = _number("write.parquet.dict-size-bytes", 2_097_152, 1, "bytes")
+
+# Metrics of data files.
+METRICS_DEFAULT: Property[str] = Property("write.metadata.metrics.default", "truncate(16)", _metrics_mode, _METRICS_MODES)
+METRICS_MAX_INFERRED_COLUMNS = _number("write.metadata.metrics.max-inferred-column-defaults", 100, 0, "columns")
+METRICS_COLUMN_PREFIX = "write.metadata.metrics.column."
+
+# Metadata files.
+METADATA_PATH = _location("write.metadata.path")
+METADATA_CODEC = _choice("write.metadata.compression-codec", "none", "none", "gzip")
+# At least one: the log always names the file before. JAVA: TableMetadata.addPreviousFile.
+METADATA_PREVIOUS_VERSIONS_MAX = _number("write.metadata.previous-versions-max", 100, 1, "files")
+METADATA_DELETE_AFTER_COMMIT = _flag("write.metadata.delete-after-commit.enabled", default=False)
+# `gzip` is the name the format's properties use for Avro's `deflate`.
+AVRO_CODEC = _choice("write.avro.compression-codec", "gzip", "gzip", "zstd", "snappy", "uncompressed")
+NAME_MAPPING: Property[str | None] = Property("schema.name-mapping.default", None, str, "a name mapping in JSON")
+
+# Row-level operations.
+DELETE_MODE = _choice("write.delete.mode", "copy-on-write", "copy-on-write", "merge-on-read")
+UPDATE_MODE = _choice("write.update.mode", "copy-on-write", "copy-on-write", "merge-on-read")
+MERGE_MODE = _choice("write.merge.mode", "copy-on-write", "copy-on-write", "merge-on-read")
+DELETE_ISOLATION_LEVEL = _choice("write.delete.isolation-level", "serializable", "serializable", "snapshot")
+UPDATE_ISOLATION_LEVEL = _choice("write.update.isolation-level", "serializable", "serializable", "snapshot")
+MERGE_ISOLATION_LEVEL = _choice("write.merge.isolation-level", "serializable", "serializable", "snapshot")
+
+# Retention of snapshots and references. The first is five days.
+MAX_SNAPSHOT_AGE_MS = _number("history.expire.max-snapshot-age-ms", 432_000_000, 0, "milliseconds")
+MIN_SNAPSHOTS_TO_KEEP = _number("history.expire.min-snapshots-to-keep", 1, 1, "snapshots")
+MAX_REF_AGE_MS = _number("history.expire.max-ref-age-ms", 2**63 - 1, 1, "milliseconds")
+
+# Given when a table is made; never kept among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
+FORMAT_VERSION = _number("format-version", 2, 1, "version")
+
+ALL: tuple[Property[object], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Property))
+
+
+def column_metrics_modes(properties: Mapping[str, str]) -> dict[str, str]:
+    """The metrics mode of every column that has one of its own, by the column's dotted name. Raises `InvalidPropertyError`."""
+    modes = {}
+    for name in properties:
+        if name.startswith(METRICS_COLUMN_PREFIX):
+            mode: Property[str] = Property(name, "", _metrics_mode, _METRICS_MODES)
+            modes[name.removeprefix(METRICS_COLUMN_PREFIX)] = mode.read(properties)
+    return modes
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Looks at every property that Icefloe acts on. Raises `InvalidPropertyError` that lists each wrong one."""
+    problems = list(_property_problems(properties))
+    if problems:
+        names = ", ".join(problem.where for problem in problems)
+        raise InvalidPropertyError(f"table properties that are not what they may be: {names}", problems=problems)
+
+
+def _property_problems(properties: Mapping[str, str]) -> Iterator[Problem]:
+    for known in ALL:
+        try:
+            known.read(properties)
+        except InvalidPropertyError as error:
+            yield Problem(where=known.name, what=error.message)
+    try:
+        column_metrics_modes(properties)
+    except InvalidPropertyError as error:
+        yield Problem(where=METRICS_COLUMN_PREFIX, what=error.message)

@@ -1,0 +1,85 @@
+"""`Snapshot`: the state of a table at one time, by the location of its manifest list.
+
+What is in the list is `kernel/manifest_list`; the order of snapshots is `history.py`. Floor: kernel.metadata. Spec: Snapshots.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from icefloe.kernel.metadata.raw_entries import EntryKind
+from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_int, array_of, object_problems, refuse, strings_by_name
+
+_KEYS = (
+    Key("snapshot-id", a_long),
+    Key("parent-snapshot-id", a_long, required=False),
+    # Required by v2, but Java leaves it out where it is 0: in snapshots made before the table was upgraded from v1.
+    Key("sequence-number", a_long, required=False),
+    Key("timestamp-ms", a_long),
+    Key("manifest-list", a_string, required=False),
+    Key("manifests", array_of(a_string), required=False),
+    Key("summary", strings_by_name, required=False),
+    Key("schema-id", an_int, required=False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One snapshot. `timestamp_ms` counts from 1970-01-01 UTC; `sequence_number` is 0 in v1.
+
+    Exactly one of `manifest_list` and `manifest_paths` (key `manifests`, in old v1 tables) is there.
+    """
+
+    snapshot_id: int
+    timestamp_ms: int
+    parent_snapshot_id: int | None = None
+    sequence_number: int = 0
+    manifest_list: str | None = None
+    manifest_paths: tuple[str, ...] | None = None
+    summary: Mapping[str, str] = field(default_factory=dict)
+    schema_id: int | None = None
+
+    @property
+    def operation(self) -> str | None:
+        """`append`, `replace`, `overwrite` or `delete`; None in v1 snapshots without a summary."""
+        return self.summary.get("operation")
+
+
+def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot as a JSON object. Spec: Appendix C, Table Metadata and Snapshots."""
+    found: dict[str, Any] = {}
+    if snapshot.sequence_number > 0:
+        found["sequence-number"] = snapshot.sequence_number
+    found["snapshot-id"] = snapshot.snapshot_id
+    if snapshot.parent_snapshot_id is not None:
+        found["parent-snapshot-id"] = snapshot.parent_snapshot_id
+    found["timestamp-ms"] = snapshot.timestamp_ms
+    if snapshot.summary:
+        found["summary"] = dict(snapshot.summary)
+    # The two are exclusive. Spec: Snapshots.
+    if snapshot.manifest_list is not None:
+        found["manifest-list"] = snapshot.manifest_list
+    elif snapshot.manifest_paths is not None:
+        found["manifests"] = list(snapshot.manifest_paths)
+    if snapshot.schema_id is not None:
+        found["schema-id"] = snapshot.schema_id
+    return found
+
+
+def snapshot_from_json(value: Any, path: str = "$") -> Snapshot:
+    """The snapshot that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path from `path` on."""
+    refuse(list(object_problems(value, path, _KEYS)), "the snapshot")
+    manifests = value.get("manifests")
+    return Snapshot(
+        snapshot_id=value["snapshot-id"],
+        parent_snapshot_id=value.get("parent-snapshot-id"),
+        sequence_number=value.get("sequence-number") or 0,
+        timestamp_ms=value["timestamp-ms"],
+        manifest_list=value.get("manifest-list"),
+        manifest_paths=None if manifests is None else tuple(manifests),
+        summary=value.get("summary") or {},
+        schema_id=value.get("schema-id"),
+    )
+
+
+SNAPSHOTS = EntryKind("snapshots", snapshot_from_json, snapshot_to_json, id_key="snapshot-id")

@@ -1,0 +1,59 @@
+"""`SnapshotRef`: a branch or a tag, a name for a snapshot. Floor: kernel.metadata. Spec: Snapshot References."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from icefloe.kernel.schema.json_shape import Key, a_long, an_int, object_problems, one_of, refuse
+
+MAIN = "main"  # the branch whose head is the table's current snapshot
+
+_KEYS = (
+    Key("snapshot-id", a_long),
+    Key("type", one_of("branch", "tag")),
+    Key("min-snapshots-to-keep", an_int, required=False),
+    Key("max-snapshot-age-ms", a_long, required=False),
+    Key("max-ref-age-ms", a_long, required=False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRef:
+    """The snapshot a name stands for, and how long to keep it and what leads to it. Ages are in milliseconds; only a branch has the first two."""
+
+    snapshot_id: int
+    type: str = "branch"
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
+    max_ref_age_ms: int | None = None
+    unknown: Mapping[str, Any] = field(default_factory=dict)  # keys this version does not know, kept for the next writer
+
+    @property
+    def is_branch(self) -> bool:
+        return self.type == "branch"
+
+
+def snapshot_ref_to_json(ref: SnapshotRef) -> dict[str, Any]:
+    """A reference as a JSON object. Spec: Appendix C, Table Metadata and Snapshots."""
+    found = {
+        "snapshot-id": ref.snapshot_id,
+        "type": ref.type,
+        "min-snapshots-to-keep": ref.min_snapshots_to_keep,
+        "max-snapshot-age-ms": ref.max_snapshot_age_ms,
+        "max-ref-age-ms": ref.max_ref_age_ms,
+    }
+    return {**{key: value for key, value in found.items() if value is not None}, **ref.unknown}
+
+
+def snapshot_ref_from_json(value: Any, path: str = "$") -> SnapshotRef:
+    """The reference that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path from `path` on."""
+    refuse(list(object_problems(value, path, _KEYS)), "the reference")
+    known = {key.name for key in _KEYS}
+    return SnapshotRef(
+        snapshot_id=value["snapshot-id"],
+        type=value["type"],
+        min_snapshots_to_keep=value.get("min-snapshots-to-keep"),
+        max_snapshot_age_ms=value.get("max-snapshot-age-ms"),
+        max_ref_age_ms=value.get("max-ref-age-ms"),
+        unknown={key: found for key, found in value.items() if key not in known},
+    )

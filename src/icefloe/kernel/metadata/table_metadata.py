@@ -1,0 +1,128 @@
+"""`TableMetadata`: everything a table's metadata file says, as one immutable value.
+
+Reading it from JSON is `read.py`, writing `write.py`, changing it `update.py`, the rules it keeps `invariants.py`, a new table's `new_table.py`.
+It opens no file: what a snapshot holds is behind the location of its manifest list. Floor: kernel.metadata. Spec: Table Metadata Fields.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from icefloe.errors import MetadataFormatError
+from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, PARTITION_STATISTICS, SCHEMAS, SORT_ORDERS, STATISTICS
+from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG, MetadataLogEntry, SnapshotLogEntry
+from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
+from icefloe.kernel.metadata.snapshot import SNAPSHOTS, Snapshot
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.kernel.schema.schema import Schema
+
+T = TypeVar("T")
+
+_LISTS: dict[str, EntryKind[Any]] = {
+    "schemas": SCHEMAS,
+    "partition_specs": PARTITION_SPECS,
+    "sort_orders": SORT_ORDERS,
+    "snapshots": SNAPSHOTS,
+    "snapshot_log": SNAPSHOT_LOG,
+    "metadata_log": METADATA_LOG,
+    "statistics": STATISTICS,
+    "partition_statistics": PARTITION_STATISTICS,
+}
+
+
+def _no_statistics() -> RawEntries[dict[str, Any]]:
+    return RawEntries(STATISTICS, ())
+
+
+def _no_partition_statistics() -> RawEntries[dict[str, Any]]:
+    return RawEntries(PARTITION_STATISTICS, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMetadata:
+    """One version of a table. Times are milliseconds since 1970-01-01 UTC; ids are unique within their list.
+
+    The lists are sequences of the values they are named after. A plain sequence given to one is taken over; lists read from a file are decoded entry by entry
+    when asked for (`raw_entries.py`), and then raise `MetadataFormatError` where the entry is wrong.
+    """
+
+    format_version: int
+    table_uuid: str | None  # None only in a v1 table whose writer gave it none
+    location: str
+    last_sequence_number: int  # the highest given so far; 0 in v1
+    last_updated_ms: int
+    last_column_id: int
+    schemas: RawEntries[Schema]
+    current_schema_id: int
+    partition_specs: RawEntries[PartitionSpec]
+    default_spec_id: int
+    last_partition_id: int
+    sort_orders: RawEntries[SortOrder]
+    default_sort_order_id: int
+    properties: Mapping[str, str] = field(default_factory=dict)
+    current_snapshot_id: int | None = None
+    snapshots: RawEntries[Snapshot] = field(default_factory=lambda: RawEntries(SNAPSHOTS, ()))
+    snapshot_log: RawEntries[SnapshotLogEntry] = field(default_factory=lambda: RawEntries(SNAPSHOT_LOG, ()))
+    metadata_log: RawEntries[MetadataLogEntry] = field(default_factory=lambda: RawEntries(METADATA_LOG, ()))
+    refs: Mapping[str, SnapshotRef] = field(default_factory=dict)
+    statistics: RawEntries[dict[str, Any]] = field(default_factory=_no_statistics)
+    partition_statistics: RawEntries[dict[str, Any]] = field(default_factory=_no_partition_statistics)
+    unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # top-level keys this version does not know, kept for the next writer
+
+    def __post_init__(self) -> None:
+        for name, kind in _LISTS.items():
+            entries = getattr(self, name)
+            if not isinstance(entries, RawEntries):
+                object.__setattr__(self, name, RawEntries.of(kind, entries))
+
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.schema_by_id(self.current_schema_id)
+
+    def spec(self) -> PartitionSpec:
+        """The default partition spec, which new data is written with."""
+        return self.spec_by_id(self.default_spec_id)
+
+    def sort_order(self) -> SortOrder:
+        """The default sort order."""
+        return _found(self.sort_orders.get(self.default_sort_order_id), "sort order", self.default_sort_order_id)
+
+    def schema_by_id(self, schema_id: int) -> Schema:
+        """Raises `MetadataFormatError` where the table has no such schema."""
+        return _found(self.schemas.get(schema_id), "schema", schema_id)
+
+    def spec_by_id(self, spec_id: int) -> PartitionSpec:
+        """Raises `MetadataFormatError` where the table has no such partition spec."""
+        return _found(self.partition_specs.get(spec_id), "partition spec", spec_id)
+
+    def specs(self) -> dict[int, PartitionSpec]:
+        """Every partition spec by its id."""
+        return {spec.spec_id: spec for spec in self.partition_specs}
+
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot, or None where it never was or has been expired."""
+        return self.snapshots.get(snapshot_id)
+
+    def snapshot_by_name(self, name: str) -> Snapshot | None:
+        """The snapshot a branch or tag stands for, or None where there is no such name."""
+        ref = self.refs.get(name)
+        return None if ref is None else self.snapshots.get(ref.snapshot_id)
+
+    def current_snapshot(self) -> Snapshot | None:
+        """The head of `main`; None in a table without one."""
+        return None if self.current_snapshot_id is None else self.snapshots.get(self.current_snapshot_id)
+
+    @property
+    def next_sequence_number(self) -> int:
+        """What the next snapshot gets; 0 in v1, which has none. Spec: Sequence Numbers."""
+        return self.last_sequence_number + 1 if self.format_version > 1 else 0
+
+
+def _found(value: T | None, what: str, wanted: int) -> T:
+    if value is None:
+        raise MetadataFormatError(f"the table's metadata has no {what} {wanted}")
+    return value
