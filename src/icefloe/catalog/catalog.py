@@ -1,0 +1,229 @@
+"""`Catalog`: namespaces and tables by name, over any pointer store. `load_catalog` finds one by its configuration.
+
+Where the names and pointers are kept is `icefloe.pointer`; configuration is `config.py`. Floor: catalog. Spec: Table Metadata; Metastore Tables.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import (
+    InvalidInputError,
+    InvalidPropertyError,
+    InvalidSchemaError,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from icefloe.io.choose import load_file_io
+from icefloe.io.locations import join
+from icefloe.kernel.metadata.new_table import new_table_metadata
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.kernel.schema.arrow import schema_from_arrow
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.pointer.identifier import Identifier, dotted, to_identifier, to_table_identifier
+from icefloe.pointer.pointer import PointerStore
+from icefloe.table.commit_loop import delete_quietly
+from icefloe.table.handle import TableHandle, load_metadata, read_metadata_at, write_new_metadata
+from icefloe.table.system import RandomIds, SystemClock
+from icefloe.table.table import Table
+
+Name = str | Iterable[str]
+FORMAT_VERSION_PROPERTY = "format-version"
+DEFAULT_FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceChange:
+    """What `update_namespace_properties` did, by property name."""
+
+    removed: tuple[str, ...]
+    updated: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class Catalog:
+    """Tables by name. Names are `"namespace.table"` or a tuple of levels."""
+
+    def __init__(self, name: str, store: PointerStore, properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.store = store
+        self.properties = dict(properties)
+
+    def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
+        """Raises `NamespaceAlreadyExistsError`, `InvalidIdentifierError`."""
+        self.store.create_namespace(to_identifier(namespace), properties or {})
+
+    def create_namespace_if_not_exists(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
+        """Creates it unless it is there."""
+        try:
+            self.create_namespace(namespace, properties)
+        except NamespaceAlreadyExistsError:
+            return
+
+    def namespace_exists(self, namespace: Name) -> bool:
+        try:
+            self.store.namespace_properties(to_identifier(namespace))
+        except NoSuchNamespaceError:
+            return False
+        return True
+
+    def list_namespaces(self, namespace: Name = ()) -> list[Identifier]:
+        """The namespaces one level below (the top level by default), sorted."""
+        return self.store.list_namespaces(to_identifier(namespace) if namespace else ())
+
+    def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
+        """Raises `NoSuchNamespaceError`."""
+        return self.store.namespace_properties(to_identifier(namespace))
+
+    def update_namespace_properties(
+        self, namespace: Name, removals: Iterable[str] = (), updates: Mapping[str, str] | None = None
+    ) -> NamespaceChange:
+        """Raises `NoSuchNamespaceError`, and `InvalidInputError` where a key is both removed and updated."""
+        levels, gone, new = to_identifier(namespace), frozenset(removals or ()), dict(updates or {})
+        if gone & new.keys():
+            raise InvalidInputError(f"{', '.join(sorted(gone & new.keys()))}: both removed and updated", next_step="choose one")
+        known = self.store.namespace_properties(levels)
+        self.store.update_namespace(levels, removals=gone, updates=new)
+        return NamespaceChange(
+            removed=tuple(sorted(gone & known.keys())), updated=tuple(sorted(new)), missing=tuple(sorted(gone - known.keys()))
+        )
+
+    def drop_namespace(self, namespace: Name) -> None:
+        """Raises `NoSuchNamespaceError`, `NamespaceNotEmptyError`."""
+        self.store.drop_namespace(to_identifier(namespace))
+
+    def list_tables(self, namespace: Name) -> list[Identifier]:
+        """Sorted. Raises `NoSuchNamespaceError`."""
+        return self.store.list_tables(to_identifier(namespace))
+
+    def table_exists(self, identifier: Name) -> bool:
+        try:
+            self.store.load(to_table_identifier(identifier))
+        except NoSuchTableError:
+            return False
+        return True
+
+    def create_table(
+        self,
+        identifier: Name,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Creates an empty table. Field ids are given anew from 1, as every implementation does.
+
+        Args:
+            schema: an Arrow schema or a `Schema`.
+            location: the table's folder; by default `warehouse/namespace/table`.
+            partition_spec: a `PartitionSpec` over the schema's ids, or texts such as `["month(time_hour)", "origin"]`.
+            properties: table properties; `format-version` chooses 1 or 2 (the default).
+
+        Raises:
+            TableAlreadyExistsError, NoSuchNamespaceError, InvalidIdentifierError, InvalidSchemaError, UnsupportedTypeError,
+            InvalidPartitionSpecError, InvalidPropertyError
+        """
+        name = to_table_identifier(identifier)
+        kept = {key: str(value) for key, value in (properties or {}).items()}
+        version = _format_version(kept.pop(FORMAT_VERSION_PROPERTY, str(DEFAULT_FORMAT_VERSION)))
+        if self.table_exists(name):
+            raise TableAlreadyExistsError(
+                f"table {dotted(name)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
+            )
+        own_schema = _own_schema(schema)
+        spec = partition_spec if isinstance(partition_spec, PartitionSpec) else partition_spec_from_text(own_schema, list(partition_spec))
+        folder = (location or self._default_location(name)).rstrip("/")
+        ids, clock = RandomIds(), SystemClock()
+        metadata = new_table_metadata(
+            location=folder,
+            schema=own_schema,
+            spec=spec,
+            sort_order=sort_order,
+            properties=kept,
+            format_version=version,
+            table_uuid=ids.uuid(),
+            now_ms=clock.now_ms(),
+        )
+        handle = self._handle(name, folder)
+        written = write_new_metadata(handle.io, ids, metadata, previous_location=None)
+        self._point_at(handle, written)
+        return Table(handle, read_metadata_at(handle.io, written))
+
+    def _point_at(self, handle: TableHandle, location: str) -> None:
+        try:
+            self.store.create(handle.identifier, location)
+        except (NoSuchNamespaceError, TableAlreadyExistsError):
+            delete_quietly(handle, [location])
+            raise
+
+    def create_table_if_not_exists(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> Table:
+        """Loads the table where it is there already."""
+        try:
+            return self.create_table(identifier, schema, **options)
+        except TableAlreadyExistsError:
+            return self.load_table(identifier)
+
+    def load_table(self, identifier: Name) -> Table:
+        """Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
+        name = to_table_identifier(identifier)
+        handle = self._handle(name, self.store.load(name).metadata_location)
+        return Table(handle, load_metadata(handle))
+
+    def register_table(self, identifier: Name, metadata_location: str) -> Table:
+        """Makes a name for a table that exists as files. Raises `TableAlreadyExistsError`, `NoSuchFileError`, `MetadataFormatError`."""
+        name = to_table_identifier(identifier)
+        handle = self._handle(name, metadata_location)
+        loaded = read_metadata_at(handle.io, metadata_location)
+        self.store.create(name, metadata_location)
+        return Table(handle, loaded)
+
+    def rename_table(self, from_identifier: Name, to_identifier: Name) -> Table:
+        """Changes the name; files stay where they are. Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
+        source, target = to_table_identifier(from_identifier), to_table_identifier(to_identifier)
+        self.store.rename(source, target)
+        return self.load_table(target)
+
+    def drop_table(self, identifier: Name) -> None:
+        """Removes the name; every file stays, so `register_table` can bring the table back. Raises `NoSuchTableError`."""
+        self.store.drop(to_table_identifier(identifier))
+
+    def _handle(self, identifier: Identifier, location: str) -> TableHandle:
+        return TableHandle(identifier=identifier, store=self.store, io=load_file_io(self.properties, location))
+
+    def _default_location(self, identifier: Identifier) -> str:
+        *namespace, table = identifier
+        own = self.store.namespace_properties(tuple(namespace)).get("location")
+        if own:
+            return join(own, table)
+        warehouse = self.properties.get("warehouse")
+        if not warehouse:
+            raise InvalidPropertyError(
+                f"catalog {self.name!r} has no warehouse, so table {dotted(identifier)!r} has no place",
+                next_step="give the catalog a `warehouse` folder, or pass location=",
+            )
+        return join(warehouse, *namespace, table)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
+
+
+def _own_schema(schema: Schema | pa.Schema) -> Schema:
+    if isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, pa.Schema):
+        return assign_fresh_ids(schema_from_arrow(schema, keep_ids=False))
+    raise InvalidSchemaError(
+        f"a schema of type {type(schema).__qualname__} is not understood", next_step="pass a pyarrow.Schema or an icefloe Schema"
+    )
+
+
+def _format_version(text: str) -> int:
+    if text not in ("1", "2"):
+        raise InvalidPropertyError(f"format-version is {text!r}", next_step="write 1 or 2; later versions are not written yet")
+    return int(text)

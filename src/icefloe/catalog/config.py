@@ -1,0 +1,99 @@
+"""Where a catalog's properties come from: arguments, environment, Icefloe's file, PyIceberg's file; the first that has a property wins.
+
+    icefloe.yaml              in $ICEFLOE_HOME, the working directory, ~ (there also as .icefloe.yaml)
+    .pyiceberg.yaml           in $PYICEBERG_HOME, ~, the working directory
+    both hold                 catalog: {NAME: {uri: ..., warehouse: ...}}, and optionally default-catalog: NAME
+    ICEFLOE_CATALOG__NAME__KEY and PYICEBERG_CATALOG__NAME__KEY; in KEY, `__` stands for a dot and `_` for a hyphen
+    ICEFLOE_CATALOG, PYICEBERG_DEFAULT_CATALOG name the catalog meant when none is named
+
+Floor: catalog.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from icefloe.errors import InvalidPropertyError
+
+DEFAULT_CATALOG = "default"
+ENVIRONMENT_PREFIXES = ("ICEFLOE_CATALOG__", "PYICEBERG_CATALOG__")
+DEFAULT_NAME_VARIABLES = ("ICEFLOE_CATALOG", "PYICEBERG_DEFAULT_CATALOG")
+
+
+def default_catalog_name() -> str:
+    """The catalog meant when none is named: by the environment, else by a file, else `default`."""
+    for variable in DEFAULT_NAME_VARIABLES:
+        if os.environ.get(variable):
+            return os.environ[variable]
+    for _, content in _files():
+        if content.get("default-catalog"):
+            return str(content["default-catalog"])
+    return DEFAULT_CATALOG
+
+
+def catalog_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Every property known of the catalog. Raises `InvalidPropertyError` for a configuration file that cannot be read."""
+    sources = [*_environment(name), *(_section(path, content, name) for path, content in _files())]
+    properties: dict[str, str] = {}
+    for source in (dict(given), *sources):
+        for key, value in source.items():
+            properties.setdefault(key, value)
+    return properties
+
+
+def known_catalogs() -> list[str]:
+    """The names that the environment and the files configure."""
+    names = {name for _, content in _files() for name in _catalogs(content)}
+    for prefix in ENVIRONMENT_PREFIXES:
+        names |= {variable[len(prefix) :].split("__")[0].lower() for variable in os.environ if variable.startswith(prefix)}
+    return sorted(names)
+
+
+def _environment(name: str) -> Iterator[dict[str, str]]:
+    for prefix in ENVIRONMENT_PREFIXES:
+        found = {}
+        for variable, value in os.environ.items():
+            if variable.upper().startswith(f"{prefix}{name.upper()}__"):
+                key = variable[len(prefix) + len(name) + 2 :]
+                found[key.lower().replace("__", ".").replace("_", "-")] = value
+        yield found
+
+
+def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
+    home, here = Path.home(), Path.cwd()
+    own = [Path(os.environ["ICEFLOE_HOME"])] if os.environ.get("ICEFLOE_HOME") else []
+    peer = [Path(os.environ["PYICEBERG_HOME"])] if os.environ.get("PYICEBERG_HOME") else []
+    candidates = [folder / "icefloe.yaml" for folder in (*own, here, home)] + [home / ".icefloe.yaml"]
+    candidates += [folder / ".pyiceberg.yaml" for folder in (*peer, home, here)]
+    for path in dict.fromkeys(candidates):
+        if path.is_file():
+            yield path, _read(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidPropertyError(
+            f"the configuration file cannot be read: {error}", path=str(path), next_step="mend or remove it"
+        ) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise InvalidPropertyError("the configuration file is not a mapping", path=str(path), next_step="begin it with `catalog:`")
+    return content
+
+
+def _catalogs(content: Mapping[str, Any]) -> dict[str, Any]:
+    section = content.get("catalog") or {}
+    return section if isinstance(section, dict) else {}
+
+
+def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, str]:
+    section = _catalogs(content).get(name) or {}
+    if not isinstance(section, dict):
+        raise InvalidPropertyError(f"catalog.{name} is not a mapping", path=str(path), next_step="write `uri:` and `warehouse:` under it")
+    return {str(key): str(value) for key, value in section.items()}

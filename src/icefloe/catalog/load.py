@@ -1,0 +1,39 @@
+"""`load_catalog`: a catalog by its name, wherever its properties are written down.
+
+Floor: catalog.
+"""
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.config import catalog_properties, default_catalog_name, known_catalogs
+from icefloe.catalog.sql import SqlCatalog
+from icefloe.errors import NoSuchCatalogError, UnsupportedFeatureError
+
+
+def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
+    """The catalog `name` (the configured default, if None), from these properties, the environment and the configuration files, in that order.
+
+    `type` may be `sql`, or `in-memory` for one that lives in this process; without it, the `uri` tells.
+
+    Raises:
+        NoSuchCatalogError: nothing configures a catalog of this name.
+        UnsupportedFeatureError: a type of catalog that is not there yet.
+    """
+    given = {key.replace("_", "-"): value for key, value in properties.items() if value is not None}
+    chosen = name or default_catalog_name()
+    known = catalog_properties(chosen, given)
+    kind = known.get("type", "").lower()
+    if kind == "in-memory":
+        known.setdefault("uri", "sqlite:///:memory:")
+        kind = "sql"
+    if not known.get("uri"):
+        others = ", ".join(known_catalogs()) or "none"
+        raise NoSuchCatalogError(
+            f"nothing says where catalog {chosen!r} is",
+            next_step=f"pass uri= and warehouse=, write it in icefloe.yaml, or set ICEFLOE_CATALOG__{chosen.upper()}__URI; configured: {others}",
+        )
+    if kind not in ("", "sql") or known["uri"].startswith(("http://", "https://", "thrift://")):
+        raise UnsupportedFeatureError(
+            f"catalog {chosen!r} is of type {kind or known['uri'].split(':')[0]!r}",
+            next_step="use a SQL catalog: uri sqlite:////folder/catalog.db",
+        )
+    return SqlCatalog(chosen, **known)

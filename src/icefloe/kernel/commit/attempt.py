@@ -1,0 +1,62 @@
+"""`Attempt`: one try at a commit as data: the files to write first, then the updates to apply to the base.
+
+An action (`append.py`, `overwrite.py`) looks at a base table and returns one of these; the loop in `icefloe.table.commit_loop` writes the files, applies
+the updates and swaps the pointer. Floor: kernel.commit. Spec: Optimistic Concurrency; Snapshots.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.metadata.requirement import Requirement
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.update import Update
+
+Read = Callable[[str], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A metadata file to write before the swap."""
+
+    location: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try. `manifests` are those this commit wrote, kept so that a retry writes only the manifest list again."""
+
+    snapshot_id: int
+    summary: Mapping[str, str]
+    manifests: tuple[ManifestFile, ...]
+    manifest_files: tuple[NewFile, ...]  # empty where an earlier attempt wrote them
+    manifest_list: NewFile
+    updates: tuple[Update, ...]
+    requirements: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitContext:
+    """What every attempt of one commit shares: ids drawn once, before the first attempt."""
+
+    commit_uuid: str
+    snapshot_id: int
+    metadata_location: str  # folder for manifests and manifest lists
+    branch: str = "main"
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class Action(Protocol):
+    """Looks at a base and says what to write. Called again with the new base after a lost race."""
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> "Attempt | None":
+        """The attempt on this base; None where there is nothing to commit. `number` counts from 0.
+
+        Raises:
+            CommitInvalidatedError: the base moved in a way that makes this change wrong.
+        """
+
+    def new_data_files(self) -> Sequence[str]:
+        """Locations of data files this action owns, to be deleted if the commit is known to have failed."""

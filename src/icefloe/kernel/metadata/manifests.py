@@ -1,0 +1,55 @@
+"""The manifests of a snapshot and the partition type each is read with. They come from the manifest list or, in old v1 tables, from
+the paths written into the snapshot itself.
+
+Floor: kernel.metadata. Spec: Snapshots (`manifest-list`, `manifests`).
+"""
+
+from collections.abc import Callable
+
+from icefloe.errors import ManifestFormatError
+from icefloe.kernel.avro.container import read_header
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.kernel.manifest_list.read import read_manifest_list
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import partition_type
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import StructType
+
+
+def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes]) -> list[ManifestFile]:
+    """The snapshot's manifests in the order of its list. Raises `AvroFormatError`, `ManifestFormatError`."""
+    if snapshot.manifest_list is not None:
+        return read_manifest_list(read(snapshot.manifest_list), snapshot.manifest_list)
+    if snapshot.manifest_paths is None:
+        raise ManifestFormatError(
+            f"snapshot {snapshot.snapshot_id} has neither `manifest-list` nor `manifests`", snapshot_id=snapshot.snapshot_id
+        )
+    return [_described(path, read(path), snapshot.snapshot_id) for path in snapshot.manifest_paths]
+
+
+def _described(path: str, content: bytes, snapshot_id: int) -> ManifestFile:
+    """A v1 manifest known only by its path: its own header says which spec it was written with; its counts stay unknown."""
+    header = read_header(content, path)
+    spec_id = header.metadata.get("partition-spec-id", b"0")
+    return ManifestFile(
+        manifest_path=path,
+        manifest_length=len(content),
+        partition_spec_id=int(spec_id),
+        content=ManifestContent.DATA,
+        sequence_number=0,
+        min_sequence_number=0,
+        added_snapshot_id=snapshot_id,
+    )
+
+
+def spec_schema(metadata: TableMetadata, spec_id: int) -> Schema:
+    """A schema that holds every source column of the spec: the current one, or else the newest that still has them all."""
+    sources = {field.source_id for field in metadata.spec_by_id(spec_id).fields}
+    candidates = [metadata.schema(), *reversed(metadata.schemas)]
+    return next((schema for schema in candidates if sources <= set(schema.field_ids)), metadata.schema())
+
+
+def spec_partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
+    """The type of the partition tuples of a spec's manifests, also where a source column has been dropped since."""
+    return partition_type(metadata.spec_by_id(spec_id), spec_schema(metadata, spec_id))

@@ -1,0 +1,173 @@
+"""The commit loop: asks an action for an attempt, writes its files, swaps the pointer; on a lost race refreshes and asks again.
+
+What an attempt holds is the kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.pointer`. Floor: table. Spec: Optimistic Concurrency.
+
+Three rules keep it safe. Files of an attempt are deleted only when its swap is known not to have happened. An unknown outcome deletes nothing. And before
+an attempt is called lost, the metadata log of the winner is searched for it: a reply can be lost while the commit stands, and another commit can follow.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_after_delay, wait_random_exponential
+from tenacity.stop import stop_any
+
+from icefloe.errors import CommitConflictError, CommitUnknownError, NoSuchTableError, StorageError
+from icefloe.kernel.commit.attempt import Action, Attempt
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
+from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata.history import with_metadata_log
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, write_new_metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitReport:
+    """A finished commit: the metadata now current for the writer, the snapshot it added, and how many attempts it took."""
+
+    loaded: LoadedMetadata
+    attempt: Attempt | None  # None where the action had nothing to commit
+    attempts: int
+
+
+class _Commit:
+    """One commit in progress: the files it wrote so far, for cleaning up."""
+
+    def __init__(self, handle: TableHandle, action: Action, base: LoadedMetadata) -> None:
+        self.handle = handle
+        self.action = action
+        self.base = base
+        self.made: Attempt | None = None
+        self.number = 0
+        self.swap_begun = False
+        self.metadata_locations: list[str] = []
+        self.manifest_lists: list[str] = []
+        self.manifests: list[str] = []
+
+    def try_once(self) -> Outcome:
+        if self.number:
+            self.base = load_metadata(self.handle)
+            if self._is_already_committed():
+                return Committed()
+        handle, base = self.handle, self.base
+        now_ms = handle.clock.now_ms()
+        self.made = self.action.attempt(base.metadata, number=self.number, now_ms=now_ms, read=handle.io.read)
+        self.number += 1
+        if self.made is None:
+            return Committed()
+        for requirement in self.made.requirements:
+            requirement.check(base.metadata)
+        for file in self.made.manifest_files:
+            self.manifests.append(file.location)
+            handle.io.write(file.location, file.content)
+        self.manifest_lists.append(self.made.manifest_list.location)
+        handle.io.write(self.made.manifest_list.location, self.made.manifest_list.content)
+        metadata = _apply(base, self.made, max(now_ms, base.metadata.last_updated_ms))
+        location = write_new_metadata(handle.io, handle.ids, metadata, previous_location=base.location)
+        self.metadata_locations.append(location)
+        self.swap_begun = True
+        outcome = handle.store.swap(handle.identifier, expected=base.location, new=location)
+        if isinstance(outcome, Committed):
+            self.base = LoadedMetadata(location=location, metadata=metadata)
+        elif isinstance(outcome, Conflicted):
+            self.swap_begun = False
+        return outcome
+
+    def _is_already_committed(self) -> bool:
+        """Whether an earlier attempt, thought lost, is in the history that another writer built on."""
+        logged = {entry.metadata_file for entry in self.base.metadata.metadata_log}
+        return bool(logged.intersection(self.metadata_locations))
+
+    def is_committed_after_all(self, outcome: Conflicted) -> bool:
+        """Whether the winner of the last race built on our commit, whose reply was lost."""
+        if outcome.found is not None:
+            self.base = load_metadata(self.handle)
+        return self._is_already_committed()
+
+    def clean_up(self, *, keep_current: bool) -> None:
+        """Deletes what no metadata names: every failed attempt's files, and all of them where nothing was committed."""
+        if self._is_already_committed():
+            return
+        named = {self.base.location}
+        if keep_current and self.made:
+            named |= {self.made.manifest_list.location, *(manifest.manifest_path for manifest in self.made.manifests)}
+        written = [*self.metadata_locations, *self.manifest_lists, *self.manifests]
+        lost = [location for location in written if location not in named]
+        if not keep_current:
+            lost += self.action.new_data_files()
+        delete_quietly(self.handle, lost)
+
+
+def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitReport:
+    """Commits the action, retrying lost races by the table's `commit.retry.*` properties.
+
+    Raises:
+        CommitConflictError: every attempt lost its race; nothing of this commit is left.
+        CommitInvalidatedError: another commit made this one wrong.
+        CommitUnknownError: it is not known whether the commit happened; all its files are kept.
+    """
+    work = _Commit(handle, action, base)
+    settings = base.metadata.properties
+    retrying = Retrying(
+        stop=stop_any(
+            stop_after_attempt(properties.COMMIT_NUM_RETRIES.read(settings) + 1),
+            stop_after_delay(properties.COMMIT_TOTAL_TIMEOUT_MS.read(settings) / 1000),
+        ),
+        wait=wait_random_exponential(
+            multiplier=properties.COMMIT_MIN_WAIT_MS.read(settings) / 1000,
+            max=properties.COMMIT_MAX_WAIT_MS.read(settings) / 1000,
+        ),
+        retry=retry_if_result(lambda outcome: isinstance(outcome, Conflicted)),
+        retry_error_callback=_last_outcome,
+    )
+    try:
+        outcome: Outcome = retrying(work.try_once)
+    except BaseException:
+        # Ctrl-C or an error: before the swap nothing points at our files; during it nobody knows.
+        if not work.swap_begun:
+            work.clean_up(keep_current=False)
+        raise
+    if isinstance(outcome, Unknown):
+        raise CommitUnknownError(
+            f"the commit to {handle.table_name} may or may not have happened: {outcome.reason}",
+            table=handle.table_name,
+            path=work.metadata_locations[-1],
+            next_step="load the table and look whether this snapshot is in its history before writing again; no file was deleted",
+        )
+    if isinstance(outcome, Conflicted) and not work.is_committed_after_all(outcome):
+        work.clean_up(keep_current=False)
+        _raise_conflict(handle, outcome, work.number)
+    work.clean_up(keep_current=True)
+    return CommitReport(loaded=work.base, attempt=work.made, attempts=work.number)
+
+
+def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
+    """Deletes files that nothing names; one that cannot be deleted stays as an orphan, since the outcome is already decided."""
+    for location in locations:
+        try:
+            handle.io.delete(location)
+        except StorageError:
+            continue
+
+
+def _apply(base: LoadedMetadata, attempt: Attempt, now_ms: int) -> TableMetadata:
+    metadata = base.metadata
+    for change in attempt.updates:
+        metadata = change.apply(metadata, now_ms=now_ms)
+    return with_metadata_log(metadata, base.location, base.metadata.last_updated_ms)
+
+
+def _last_outcome(state: RetryCallState) -> Outcome:
+    assert state.outcome is not None  # noqa: S101  tenacity calls this only after an attempt
+    result: Outcome = state.outcome.result()
+    return result
+
+
+def _raise_conflict(handle: TableHandle, outcome: Conflicted, attempts: int) -> None:
+    if outcome.found is None:
+        raise NoSuchTableError(f"table {handle.table_name} was dropped while this commit was under way", table=handle.table_name)
+    raise CommitConflictError(
+        f"other writers won all {attempts} attempts to commit to {handle.table_name}",
+        table=handle.table_name,
+        next_step="repeat the operation, or raise the table property commit.retry.num-retries",
+    )

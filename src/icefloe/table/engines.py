@@ -1,0 +1,52 @@
+"""Finds the engine for rows, by their type or by name, through the package's entry points (group `icefloe.engines`).
+
+Floor: table.
+"""
+
+from functools import cache
+from importlib.metadata import entry_points
+
+from icefloe.errors import EngineError, InvalidInputError
+from icefloe.table.engine import Engine
+from icefloe.table.in_process import InProcessEngine
+
+# Any package may add an engine by naming a class under this entry-point group.
+ENGINE_GROUP = "icefloe.engines"
+
+IN_PROCESS = InProcessEngine()
+
+
+@cache
+def engine_named(name: str) -> Engine:
+    """The engine of that name. Raises `EngineError` where none is installed, or it cannot be loaded."""
+    if name == IN_PROCESS.name:
+        return IN_PROCESS
+    found = entry_points(group=ENGINE_GROUP, name=name)
+    if not found:
+        raise EngineError(
+            f"there is no engine named {name!r}", next_step=f"install the package that brings it; known: {', '.join(_names())}"
+        )
+    try:
+        engine: Engine = next(iter(found)).load()()
+    except ImportError as error:
+        raise EngineError(f"engine {name!r} cannot be loaded: {error}", next_step="install what it needs") from error
+    return engine
+
+
+def engine_for_rows(rows: object) -> Engine:
+    """The engine that takes rows of this type. Raises `InvalidInputError` where none does."""
+    if IN_PROCESS.accepts(rows):
+        return IN_PROCESS
+    # The engine of the rows' own package is asked; others are not imported for nothing.
+    for name in _names():
+        engine = engine_named(name)
+        if engine.accepts(rows):
+            return engine
+    raise InvalidInputError(
+        f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be written",
+        next_step="pass a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame",
+    )
+
+
+def _names() -> list[str]:
+    return sorted({point.name for point in entry_points(group=ENGINE_GROUP)})

@@ -1,0 +1,70 @@
+"""`TableHandle`: where a table's pointer is kept and how its files are reached; and the reading and writing of its metadata files.
+
+Floor: table. Spec: Table Metadata; Metastore Tables.
+"""
+
+from dataclasses import dataclass, field
+
+from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
+from icefloe.kernel.metadata.read import read_table_metadata
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.write import write_table_metadata
+from icefloe.kernel.ports import Clock, FileIO, IdSource
+from icefloe.pointer.identifier import Identifier, dotted
+from icefloe.pointer.pointer import PointerStore
+from icefloe.table.system import RandomIds, SystemClock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHandle:
+    """A table's name in a pointer store, and the ports its operations use."""
+
+    identifier: Identifier
+    store: PointerStore
+    io: FileIO
+    clock: Clock = field(default_factory=SystemClock)
+    ids: IdSource = field(default_factory=RandomIds)
+
+    @property
+    def table_name(self) -> str:
+        """`catalog.namespace.table`, for messages."""
+        return f"{self.store.name}.{dotted(self.identifier)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedMetadata:
+    """Table metadata and the location it was read from or written to."""
+
+    location: str
+    metadata: TableMetadata
+
+
+def load_metadata(handle: TableHandle) -> LoadedMetadata:
+    """The metadata the pointer names now. Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
+    location = handle.store.load(handle.identifier).metadata_location
+    return read_metadata_at(handle.io, location)
+
+
+def read_metadata_at(io: FileIO, location: str) -> LoadedMetadata:
+    """The metadata file at a location. Raises `NoSuchFileError`, `MetadataFormatError`, `UnsupportedFormatVersionError`."""
+    return LoadedMetadata(location=location, metadata=read_table_metadata(io.read(location), location))
+
+
+def metadata_folder(metadata: TableMetadata) -> str:
+    """The folder of metadata JSON, manifest lists and manifests."""
+    return properties.METADATA_PATH.read(metadata.properties) or f"{metadata.location.rstrip('/')}/metadata"
+
+
+def data_folder(metadata: TableMetadata) -> str:
+    """The folder of data files."""
+    return properties.DATA_PATH.read(metadata.properties) or f"{metadata.location.rstrip('/')}/data"
+
+
+def write_new_metadata(io: FileIO, ids: IdSource, metadata: TableMetadata, *, previous_location: str | None) -> str:
+    """Writes metadata under the next version's name, never over another file, and returns its location."""
+    gzip = properties.METADATA_COMPRESSION.read(metadata.properties) == "gzip"
+    version = metadata_version(previous_location) + 1 if previous_location else 0
+    location = f"{metadata_folder(metadata)}/{metadata_file_name(version, ids.uuid(), gzip=gzip)}"
+    io.write(location, write_table_metadata(metadata, gzip=gzip))
+    return location

@@ -1,0 +1,111 @@
+"""The in-process engine: Arrow rows in and out, through the same data-file code that Spark's tasks run, with no JVM.
+
+Floor: table. Spec: Column Projection; Data Files.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from icefloe.datafile.read import read_task
+from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
+from icefloe.datafile.target import WriteTarget
+from icefloe.datafile.write import write_batches
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.cast import cast_to_schema
+from icefloe.table.engine import RewriteRequest, ScanRequest
+
+# Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
+READ_THREADS = min(8, os.cpu_count() or 1)
+
+
+class InProcessEngine:
+    """Rows as Arrow tables, in this process."""
+
+    name = "in-process"
+
+    def accepts(self, rows: object) -> bool:
+        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader | pd.DataFrame)
+
+    def is_active(self) -> bool:
+        return True
+
+    def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
+        """Writes Arrow or pandas rows, matched to the table's columns by name. Raises `SchemaMismatchError`."""
+        return list(write_batches(target, self._batches(rows, target), partition_id=0, task_id=0))
+
+    def _batches(self, rows: Any, target: WriteTarget) -> Iterator[pa.RecordBatch]:
+        if isinstance(rows, pa.RecordBatchReader):
+            for batch in rows:
+                yield from cast_to_schema(pa.Table.from_batches([batch]), target.schema).to_batches()
+            return
+        if isinstance(rows, pd.DataFrame):
+            rows = pa.Table.from_pandas(rows, preserve_index=False)
+        elif isinstance(rows, pa.RecordBatch):
+            rows = pa.Table.from_batches([rows])
+        yield from cast_to_schema(rows, target.schema).to_batches()
+
+    def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
+        return [
+            rewrite_task(
+                request.target,
+                task,
+                request.delete_filter,
+                schema=request.schema,
+                specs=request.specs,
+                partition_id=index,
+                task_id=0,
+            )
+            for index, task in enumerate(request.tasks)
+        ]
+
+    def read(self, request: ScanRequest) -> pa.Table:
+        """All rows as one Arrow table."""
+        reader = self.read_batches(request)
+        return reader.read_all()
+
+    def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
+        """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
+        schema = schema_to_arrow(request.projection)
+        return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
+
+
+def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:
+    def read_whole(task: FileScanTask) -> list[pa.RecordBatch]:
+        return list(_read_one(request, task))
+
+    tasks = iter(request.plan.tasks())
+    if request.limit is not None:
+        # A limit is often met by the first file; reading ahead would read files for nothing.
+        for task in tasks:
+            yield from _read_one(request, task)
+        return
+    with ThreadPoolExecutor(READ_THREADS, thread_name_prefix="icefloe-read") as pool:
+        waiting = [pool.submit(read_whole, task) for task in islice(tasks, READ_THREADS)]
+        while waiting:
+            batches = waiting.pop(0).result()
+            waiting.extend(pool.submit(read_whole, task) for task in islice(tasks, 1))
+            yield from batches
+
+
+def _read_one(request: ScanRequest, task: FileScanTask) -> Iterator[pa.RecordBatch]:
+    return read_task(request.io, task, schema=request.schema, projection=request.projection, specs=request.specs)
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    if limit is None:
+        yield from batches
+        return
+    left = limit
+    for batch in batches:
+        if left <= 0:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows

@@ -1,0 +1,32 @@
+"""What a write did, as a value the caller can print or check.
+
+Floor: table. Spec: Snapshots (summary).
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """The outcome of append, delete or overwrite. `snapshot_id` is None where there was nothing to do and no snapshot was made."""
+
+    operation: str  # append, delete, overwrite
+    engine: str  # which engine moved the rows; "metadata" where none had to move
+    snapshot_id: int | None
+    attempts: int  # tries the commit took; more than 1 where other writers won a race
+    added_files: int = 0
+    added_records: int = 0
+    removed_files: int = 0
+    rewritten_files: int = 0  # of the removed files, those whose other rows were copied
+    deleted_records: int = 0
+
+    def __str__(self) -> str:
+        if self.snapshot_id is None:
+            return f"{self.operation}: nothing to do"
+        parts = [f"added {self.added_records:,} rows in {self.added_files:,} files"] if self.added_files else []
+        if self.removed_files:
+            parts.append(
+                f"deleted {self.deleted_records:,} rows, "
+                f"{self.removed_files - self.rewritten_files:,} files dropped whole, {self.rewritten_files:,} rewritten"
+            )
+        return f"{self.operation} by {self.engine}: {'; '.join(parts) or 'no rows'} (snapshot {self.snapshot_id})"

@@ -1,0 +1,160 @@
+"""`DataScan`: a read of a table: which snapshot, which rows, which columns; and its rows as Arrow, pandas or Spark.
+
+Planning is the kernel's (`kernel/scan`); rows come from an engine. Floor: table. Spec: Scan Planning; Column Projection.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.kernel.expressions.bind import bind, to_expression
+from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
+from icefloe.kernel.metadata.history import snapshot_as_of
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.scan.plan import ScanPlan, plan_scan
+from icefloe.kernel.schema.schema import Schema
+from icefloe.table.engine import ScanRequest
+from icefloe.table.engines import IN_PROCESS, engine_named
+
+# Threads that fetch manifests side by side: on object stores each costs a round trip.
+PLAN_THREADS = 4
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataScan:
+    """One read of a table. Every method that narrows it returns a new scan."""
+
+    table_name: str
+    metadata: TableMetadata
+    io: FileIO
+    row_filter: BooleanExpression = field(default_factory=AlwaysTrue)
+    selected_fields: tuple[str, ...] = ("*",)
+    case_sensitive: bool = True
+    snapshot_id: int | None = None
+    limit: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def filter(self, row_filter: str | BooleanExpression) -> "DataScan":
+        """Rows must match this as well."""
+        return replace(self, row_filter=And(self.row_filter, to_expression(row_filter)))
+
+    def select(self, *names: str) -> "DataScan":
+        """Only these columns, in the table's order."""
+        return replace(self, selected_fields=names)
+
+    def use_ref(self, name: str) -> "DataScan":
+        """The snapshot that a branch or tag names. Raises `NoSuchSnapshotError`."""
+        ref = self.metadata.refs.get(name)
+        if ref is None:
+            known = ", ".join(sorted(self.metadata.refs)) or "none"
+            raise NoSuchSnapshotError(
+                f"{self.table_name} has no branch or tag {name!r}", table=self.table_name, next_step=f"there are: {known}"
+            )
+        return replace(self, snapshot_id=ref.snapshot_id)
+
+    def as_of(self, timestamp_ms: int) -> "DataScan":
+        """The snapshot that was current at a time, by the snapshot log. Raises `NoSuchSnapshotError`."""
+        snapshot_id = snapshot_as_of(self.metadata, timestamp_ms)
+        if snapshot_id is None:
+            raise NoSuchSnapshotError(f"{self.table_name} had no snapshot at {timestamp_ms} ms", table=self.table_name)
+        return replace(self, snapshot_id=snapshot_id)
+
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot to be read; None for a table without one. Raises `NoSuchSnapshotError`."""
+        if self.snapshot_id is None:
+            return self.metadata.current_snapshot()
+        found = self.metadata.snapshot_by_id(self.snapshot_id)
+        if found is None:
+            raise NoSuchSnapshotError(
+                f"{self.table_name} has no snapshot {self.snapshot_id}",
+                table=self.table_name,
+                next_step="choose one from table.snapshots(); an expired one is gone",
+            )
+        return found
+
+    def schema(self) -> Schema:
+        """The schema rows are read with: the table's, or the snapshot's own where one was asked for."""
+        snapshot = self.snapshot()
+        if self.snapshot_id is None or snapshot is None or snapshot.schema_id is None:
+            return self.metadata.schema()
+        return self.metadata.schema_by_id(snapshot.schema_id)
+
+    def projection(self) -> Schema:
+        """The columns asked for. Raises `InvalidSchemaError` for an unknown one."""
+        return self.schema().select(*self.selected_fields, case_sensitive=self.case_sensitive)
+
+    def plan(self, *, explain: bool = False, include_statistics: bool = False) -> ScanPlan:
+        """The live files that may hold matching rows. With `explain`, every kept and skipped manifest and file gets its reason."""
+        return plan_scan(
+            self.metadata,
+            self.snapshot(),
+            self.row_filter,
+            self.io.read,
+            case_sensitive=self.case_sensitive,
+            parallel=_in_threads,
+            explain=explain,
+            include_statistics=include_statistics,
+        )
+
+    def plan_files(self, *, include_statistics: bool = False) -> Sequence[FileScanTask]:
+        """The planned files as tasks. Column statistics of the files are left out unless asked for, as they are most of a manifest."""
+        return list(self.plan(include_statistics=include_statistics).tasks())
+
+    def to_arrow(self) -> Any:
+        """The rows as a `pyarrow.Table`, read in this process."""
+        return IN_PROCESS.read(self._request())
+
+    def to_arrow_batch_reader(self) -> Any:
+        """The rows as a `pyarrow.RecordBatchReader`, file after file."""
+        return IN_PROCESS.read_batches(self._request())
+
+    def to_pandas(self, **options: Any) -> Any:
+        """The rows as a `pandas.DataFrame`; options go to `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_spark(self) -> Any:
+        """The rows as a Spark DataFrame: Spark's own Parquet scan over the planned files. Starts a session where none is active."""
+        return engine_named("spark").read(self._request())
+
+    def count(self) -> int:
+        """How many rows match; from metadata alone where every planned file matches whole."""
+        if self.limit is None and isinstance(self.row_filter, AlwaysTrue):
+            return self.plan().records_kept
+        rows = replace(self, selected_fields=self._filter_columns()).to_arrow_batch_reader()
+        return sum(batch.num_rows for batch in rows)
+
+    def _filter_columns(self) -> tuple[str, ...]:
+        return (self.schema().fields[0].name,) if self.schema().fields else ("*",)
+
+    def _request(self) -> ScanRequest:
+        if self.limit is not None and self.limit < 0:
+            raise InvalidInputError(f"limit is {self.limit}; it counts rows, so it is 0 or more")
+        schema = self.schema()
+        return ScanRequest(
+            table_name=self.table_name,
+            plan=self.plan(),
+            schema=schema,
+            projection=self.projection(),
+            row_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
+            specs={spec.spec_id: spec for spec in self.metadata.partition_specs},
+            io=self.io,
+            limit=self.limit,
+        )
+
+
+def _in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Like `map`, side by side and in order."""
+    listed = list(items)
+    if len(listed) < 2:
+        yield from map(function, listed)
+        return
+    with ThreadPoolExecutor(PLAN_THREADS, thread_name_prefix="icefloe-plan") as pool:
+        yield from pool.map(function, listed)

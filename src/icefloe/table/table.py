@@ -1,0 +1,244 @@
+"""`Table`: one Iceberg table as its users hold it, and `StaticTable`, the same by a metadata file alone and read-only.
+
+It joins the pointer, the files and the kernel's rules; what each operation does is in `scan.py`, `writes.py` and `commit_loop.py`. Floor: table.
+Spec: Table Metadata; Snapshots.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from icefloe.errors import ReadOnlyTableError
+from icefloe.io.choose import load_file_io
+from icefloe.kernel.expressions.bind import to_expression
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.metadata.history import SnapshotLogEntry
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.schema.schema import Schema
+from icefloe.pointer.identifier import Identifier
+from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, read_metadata_at
+from icefloe.table.levels import TableSnapshot, table_snapshot
+from icefloe.table.result import WriteResult
+from icefloe.table.scan import DataScan
+from icefloe.table.writes import append, replace_rows
+
+
+class TableReader:
+    """All that can be read of a table whose metadata is at hand."""
+
+    def __init__(self, loaded: LoadedMetadata, io: FileIO, full_name: str) -> None:
+        self._loaded = loaded
+        self.io = io
+        self.full_name = full_name
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The table metadata as last loaded or committed."""
+        return self._loaded.metadata
+
+    @property
+    def metadata_location(self) -> str:
+        """Where that metadata lies."""
+        return self._loaded.location
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.properties
+
+    @property
+    def format_version(self) -> int:
+        return self.metadata.format_version
+
+    def location(self) -> str:
+        """The table's folder."""
+        return self.metadata.location
+
+    def schema(self) -> Schema:
+        return self.metadata.schema()
+
+    def schemas(self) -> dict[int, Schema]:
+        """Every schema by its id."""
+        return {schema.schema_id: schema for schema in self.metadata.schemas}
+
+    def spec(self) -> PartitionSpec:
+        return self.metadata.spec()
+
+    def specs(self) -> dict[int, PartitionSpec]:
+        """Every partition spec by its id."""
+        return {spec.spec_id: spec for spec in self.metadata.partition_specs}
+
+    def sort_order(self) -> SortOrder:
+        return self.metadata.sort_order()
+
+    def refs(self) -> Mapping[str, SnapshotRef]:
+        """Branches and tags by name."""
+        return self.metadata.refs
+
+    def history(self) -> list[SnapshotLogEntry]:
+        """The snapshot log: when which snapshot became current, oldest first."""
+        return list(self.metadata.snapshot_log)
+
+    def snapshots(self) -> list[TableSnapshot]:
+        """Every snapshot, in the order of the metadata."""
+        return [table_snapshot(snapshot, self.metadata) for snapshot in self.metadata.snapshots]
+
+    def current_snapshot(self) -> TableSnapshot | None:
+        """The snapshot of `main`; None for a table that was never written."""
+        snapshot = self.metadata.current_snapshot()
+        return table_snapshot(snapshot, self.metadata) if snapshot else None
+
+    def snapshot_by_id(self, snapshot_id: int) -> TableSnapshot | None:
+        snapshot = self.metadata.snapshot_by_id(snapshot_id)
+        return table_snapshot(snapshot, self.metadata) if snapshot else None
+
+    def snapshot_by_name(self, name: str) -> TableSnapshot | None:
+        """The snapshot a branch or tag names."""
+        ref = self.metadata.refs.get(name)
+        return self.snapshot_by_id(ref.snapshot_id) if ref else None
+
+    def scan(
+        self,
+        row_filter: str | BooleanExpression | None = None,
+        selected_fields: Sequence[str] = ("*",),
+        case_sensitive: bool = True,
+        snapshot_id: int | None = None,
+        options: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> DataScan:
+        """A read of the table; see `DataScan` for what can be done with it.
+
+        Raises:
+            InvalidFilterError: the filter's text cannot be understood.
+        """
+        return DataScan(
+            table_name=self.full_name,
+            metadata=self.metadata,
+            io=self.io,
+            row_filter=AlwaysTrue() if row_filter is None else to_expression(row_filter),
+            selected_fields=tuple(selected_fields),
+            case_sensitive=case_sensitive,
+            snapshot_id=snapshot_id,
+            limit=limit,
+            options=options or {},
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableReader) and (self.full_name, self.metadata_location) == (other.full_name, other.metadata_location)
+
+    def __hash__(self) -> int:
+        return hash((self.full_name, self.metadata_location))
+
+    def __repr__(self) -> str:
+        columns = "".join(f"\n  {field}" for field in self.schema().fields)
+        snapshot = self.metadata.current_snapshot()
+        shown = f"snapshot {snapshot.snapshot_id}, {snapshot.summary.get('operation', '?')}" if snapshot else "no snapshot yet"
+        return f"{self.full_name}({columns}\n)\npartition by: {self.spec()}\nsort order: {self.sort_order()}\n{shown}"
+
+
+class Table(TableReader):
+    """A table in a catalog. After a write the object holds the newest metadata it committed; `refresh()` sees other writers' commits."""
+
+    def __init__(self, handle: TableHandle, loaded: LoadedMetadata) -> None:
+        super().__init__(loaded, handle.io, handle.table_name)
+        self._handle = handle
+
+    @property
+    def handle(self) -> TableHandle:
+        """Where the table's pointer is kept."""
+        return self._handle
+
+    def name(self) -> Identifier:
+        """The namespace levels and the table's name."""
+        return self._handle.identifier
+
+    def refresh(self) -> "Table":
+        """Loads the metadata the catalog names now. Raises `NoSuchTableError` where the table was dropped."""
+        self._loaded = load_metadata(self._handle)
+        return self
+
+    def append(self, df: Any, snapshot_properties: Mapping[str, str] | None = None) -> WriteResult:
+        """Adds rows: a Spark DataFrame (written by Spark) or Arrow or pandas data (written in this process).
+
+        Columns are matched by name; a missing optional column is null.
+
+        Raises:
+            SchemaMismatchError: the rows do not fit; every column that does not is named. Nothing is written.
+            CommitConflictError: other writers won every retry. Nothing of this write is left.
+            CommitUnknownError: the catalog's answer was lost. Nothing is deleted.
+        """
+        report, result = append(self._handle, self._loaded, df, snapshot_properties or {})
+        self._loaded = report.loaded
+        return result
+
+    def delete(
+        self,
+        delete_filter: str | BooleanExpression = AlwaysTrue(),  # noqa: B008  a frozen value
+        snapshot_properties: Mapping[str, str] | None = None,
+        case_sensitive: bool = True,
+    ) -> WriteResult:
+        """Deletes the rows for which the filter is true, by copy-on-write: files it covers are dropped whole, others copied without the rows.
+
+        Raises:
+            InvalidFilterError: an unknown column, or a value that cannot be compared with it.
+        """
+        return self._replace(None, delete_filter, snapshot_properties, case_sensitive)
+
+    def overwrite(
+        self,
+        df: Any,
+        overwrite_filter: str | BooleanExpression = AlwaysTrue(),  # noqa: B008  a frozen value
+        snapshot_properties: Mapping[str, str] | None = None,
+        case_sensitive: bool = True,
+    ) -> WriteResult:
+        """Deletes the rows for which the filter is true (all, by default) and adds `df`, in one snapshot. Raises as `append` and `delete` do."""
+        return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive)
+
+    def _replace(
+        self, rows: Any, row_filter: str | BooleanExpression, snapshot_properties: Mapping[str, str] | None, case_sensitive: bool
+    ) -> WriteResult:
+        report, result = replace_rows(
+            self._handle, self._loaded, rows, to_expression(row_filter), snapshot_properties or {}, case_sensitive=case_sensitive
+        )
+        self._loaded = report.loaded
+        return result
+
+
+class StaticTable(TableReader):
+    """A table opened by its metadata file, with no catalog: it never changes and cannot be written."""
+
+    @classmethod
+    def from_metadata(cls, metadata_location: str, properties: Mapping[str, str] | None = None) -> "StaticTable":
+        """Opens any Iceberg table by the location of a metadata file.
+
+        Raises:
+            NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError
+        """
+        io = load_file_io(properties or {}, metadata_location)
+        loaded = read_metadata_at(io, metadata_location)
+        return cls(loaded, io, loaded.metadata.location.rstrip("/").rpartition("/")[2] or metadata_location)
+
+    def refresh(self) -> "StaticTable":
+        """Raises `ReadOnlyTableError`: a metadata file never changes."""
+        raise self._read_only("refreshed")
+
+    def append(self, df: Any, snapshot_properties: Mapping[str, str] | None = None) -> WriteResult:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("written")
+
+    def delete(self, delete_filter: Any = None, snapshot_properties: Mapping[str, str] | None = None) -> WriteResult:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("written")
+
+    def overwrite(self, df: Any, overwrite_filter: Any = None, snapshot_properties: Mapping[str, str] | None = None) -> WriteResult:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("written")
+
+    def _read_only(self, verb: str) -> ReadOnlyTableError:
+        return ReadOnlyTableError(
+            f"a table opened by its metadata file cannot be {verb}",
+            path=self.metadata_location,
+            next_step="open it through its catalog, or register it in one with catalog.register_table(name, metadata_location)",
+        )
