@@ -88,6 +88,11 @@ def unscaled(value: Decimal, scale: int) -> int:
     return whole
 
 
+def decimal_of(number: int, scale: int) -> Decimal:
+    """The decimal of this scale that a whole number stands for."""
+    return Decimal(number).scaleb(-scale, context=_WIDE)
+
+
 def decimal_bytes(number: int) -> bytes:
     """Two's complement, big endian, in as few bytes as hold it: 1420 is 05 8C, 128 is 00 80, -128 is 80. Spec: Appendix D."""
     magnitude = number if number >= 0 else ~number
@@ -135,7 +140,7 @@ def from_bytes(kind: PrimitiveType, data: bytes) -> Any:
             raise FormatError(f"{data!r} is not a string in UTF-8") from error
     elif isinstance(kind, DecimalType):
         if data:
-            return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-kind.scale, context=_WIDE)
+            return decimal_of(int.from_bytes(data, "big", signed=True), kind.scale)
     elif isinstance(kind, UUIDType):
         if len(data) == 16:
             return uuid.UUID(bytes=bytes(data))

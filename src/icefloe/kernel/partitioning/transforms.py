@@ -1,0 +1,376 @@
+"""Partition transforms: from a column's value to a partition value, for one value and for a whole column.
+
+Partition specs are `partition_spec.py`; what a predicate becomes under a transform is `expressions/project.py`. Values are physical, as `values.py` says.
+Floor: kernel.partitioning. Spec: Partition Transforms; Bucket, Truncate Transform Details; Appendix B.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.errors import InvalidPartitionSpecError, UnsupportedFeatureError
+from icefloe.kernel import dates_and_times as iso
+from icefloe.kernel.literals import INTEGER_RANGES
+from icefloe.kernel.partitioning.murmur3 import hash_bytes, hash_decimals, hash_longs, hash_texts
+from icefloe.kernel.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    FixedType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+from icefloe.kernel.values import decimal_of, to_bytes, to_human, unscaled
+
+_TIMESTAMPS = (TimestampType, TimestamptzType)
+_WHOLE_NUMBERS = (IntegerType, LongType, DateType, TimeType, *_TIMESTAMPS)
+_BUCKETED = (*_WHOLE_NUMBERS, DecimalType, StringType, UUIDType, FixedType, BinaryType)
+_TRUNCATED = (IntegerType, LongType, DecimalType, StringType, BinaryType)
+
+
+@dataclass(frozen=True)
+class Transform(ABC):
+    """From a source value to a partition value; null always gives null. `str()` is the text of the spec, such as `bucket[16]`."""
+
+    # Whether a <= b implies apply(a) <= apply(b).
+    preserves_order: ClassVar[bool] = False
+    # What Java adds to a column's name for a partition field without one.
+    name_suffix: ClassVar[str] = ""
+
+    @abstractmethod
+    def can_transform(self, kind: IcebergType) -> bool:
+        """Whether a column of this type may be the source."""
+
+    def result_type(self, kind: PrimitiveType) -> PrimitiveType:
+        """The type of the partition values of a source of this type."""
+        return kind
+
+    @abstractmethod
+    def apply(self, kind: PrimitiveType, value: Any) -> Any:
+        """The partition value of one physical value of type `kind`; None gives None."""
+
+    @abstractmethod
+    def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
+        """The partition values of an Arrow array or chunked array of the column's Arrow type, as one Arrow array.
+
+        The result is int32 for bucket, year, month and hour, date32 for day, and the type of `array` for identity, truncate and void.
+        """
+
+    def to_human(self, result_type: PrimitiveType, value: Any) -> str:
+        """A partition value as text for paths and messages; the same text as Java's."""
+        return to_human(result_type, value)
+
+
+@dataclass(frozen=True)
+class IdentityTransform(Transform):
+    """The value itself."""
+
+    preserves_order: ClassVar[bool] = True
+
+    def can_transform(self, kind: IcebergType) -> bool:
+        return isinstance(kind, PrimitiveType)
+
+    def apply(self, kind: PrimitiveType, value: Any) -> Any:  # noqa: ARG002
+        return value
+
+    def apply_array(self, kind: PrimitiveType, array: Any) -> Any:  # noqa: ARG002
+        return _plain(array)
+
+    def __str__(self) -> str:
+        return "identity"
+
+
+@dataclass(frozen=True)
+class VoidTransform(Transform):
+    """Always null; what stands in a v1 spec for a dropped partition field."""
+
+    name_suffix: ClassVar[str] = "null"
+
+    def can_transform(self, kind: IcebergType) -> bool:  # noqa: ARG002
+        return True
+
+    def apply(self, kind: PrimitiveType, value: Any) -> None:  # noqa: ARG002
+        return None
+
+    def apply_array(self, kind: PrimitiveType, array: Any) -> Any:  # noqa: ARG002
+        return pa.nulls(len(array), array.type)
+
+    def __str__(self) -> str:
+        return "void"
+
+
+@dataclass(frozen=True)
+class BucketTransform(Transform):
+    """The hash of the value, modulo `num_buckets`."""
+
+    num_buckets: int
+    name_suffix: ClassVar[str] = "bucket"
+
+    def __post_init__(self) -> None:
+        _check_parameter("bucket", self.num_buckets)
+
+    def can_transform(self, kind: IcebergType) -> bool:
+        return isinstance(kind, _BUCKETED)
+
+    def result_type(self, kind: PrimitiveType) -> PrimitiveType:  # noqa: ARG002
+        return IntegerType()
+
+    def apply(self, kind: PrimitiveType, value: Any) -> int | None:
+        if value is None:
+            return None
+        # Whole numbers of every type are hashed as a long, so that a promoted column keeps its buckets. Spec: Appendix B.
+        data = to_bytes(LongType() if isinstance(kind, _WHOLE_NUMBERS) else kind, value)
+        return (hash_bytes(data) & 0x7FFFFFFF) % self.num_buckets
+
+    def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
+        plain = _plain(array)
+        if isinstance(kind, _WHOLE_NUMBERS):
+            hashes = hash_longs(_whole_numbers(plain))
+        elif isinstance(kind, DecimalType):
+            hashes = hash_decimals(plain)
+        else:
+            hashes = hash_texts(plain)
+        buckets = (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % self.num_buckets
+        return _masked(buckets, pa.int32(), plain)
+
+    def __str__(self) -> str:
+        return f"bucket[{self.num_buckets}]"
+
+
+@dataclass(frozen=True)
+class TruncateTransform(Transform):
+    """Numbers rounded down to a multiple of `width` (of the last digit, for decimals); the first `width` code points or bytes of strings and binary."""
+
+    width: int
+    preserves_order: ClassVar[bool] = True
+    name_suffix: ClassVar[str] = "trunc"
+
+    def __post_init__(self) -> None:
+        _check_parameter("truncate", self.width)
+
+    def can_transform(self, kind: IcebergType) -> bool:
+        return isinstance(kind, _TRUNCATED)
+
+    def apply(self, kind: PrimitiveType, value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(kind, DecimalType):
+            number = unscaled(value, kind.scale)
+            return decimal_of(number - number % self.width, kind.scale)
+        if isinstance(kind, IntegerType | LongType):
+            low, high = INTEGER_RANGES[type(kind)]
+            return (value - value % self.width - low) % (high - low + 1) + low
+        return value[: self.width]
+
+    def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
+        plain = _plain(array)
+        if isinstance(kind, StringType):
+            return pc.utf8_slice_codeunits(plain, 0, self.width)
+        if isinstance(kind, BinaryType):
+            return pc.binary_slice(plain, 0, self.width)
+        if isinstance(kind, DecimalType):
+            return self._truncate_decimals(kind, plain)
+        numbers = _whole_numbers(plain)
+        return _masked((numbers - numbers % self.width).astype(plain.type.to_pandas_dtype()), plain.type, plain)
+
+    def _truncate_decimals(self, kind: DecimalType, array: Any) -> Any:
+        encoded = array.dictionary_encode()
+        try:
+            results = pa.array([self.apply(kind, value) for value in encoded.dictionary.to_pylist()], array.type)
+        except pa.ArrowInvalid as error:
+            raise InvalidPartitionSpecError(f"a value so near the least {kind} has no {self}: it would need one digit more") from error
+        return results.take(encoded.indices)
+
+    def wrapped_result(self, kind: PrimitiveType) -> int | None:
+        """The one result that breaks the order for an int or long, or None.
+
+        Below the least multiple of the width that the type holds, the subtraction wraps around, as it does in Java: those least sources get this large
+        result. Whoever turns a range of sources into a range of results must treat it apart.
+        """
+        if not isinstance(kind, IntegerType | LongType):
+            return None
+        low, _ = INTEGER_RANGES[type(kind)]
+        return int(self.apply(kind, low)) if low % self.width else None
+
+    def __str__(self) -> str:
+        return f"truncate[{self.width}]"
+
+
+@dataclass(frozen=True)
+class _TimeTransform(Transform):
+    """Whole units since 1970, rounded down, before 1970 too."""
+
+    preserves_order: ClassVar[bool] = True
+    # numpy's letter for the unit.
+    unit: ClassVar[str]
+
+    def can_transform(self, kind: IcebergType) -> bool:
+        return isinstance(kind, DateType | TimestampType | TimestamptzType)
+
+    def result_type(self, kind: PrimitiveType) -> PrimitiveType:  # noqa: ARG002
+        return IntegerType()
+
+    def apply(self, kind: PrimitiveType, value: Any) -> int | None:
+        if value is None:
+            return None
+        return int(self._units(np.array([_floor_to(self.unit, kind, value)], np.int64))[0])
+
+    def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
+        plain = _plain(array)
+        units = self._units(_floor_to(self.unit, kind, _whole_numbers(plain)))
+        return _masked(units, pa.date32() if isinstance(self, DayTransform) else pa.int32(), plain)
+
+    def _units(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Years or months of days; days and hours as they are."""
+        if self.unit in ("D", "h"):
+            return numbers
+        return numbers.astype("datetime64[D]").astype(f"datetime64[{self.unit}]").astype(np.int64)
+
+    def __str__(self) -> str:
+        return self.name_suffix
+
+
+@dataclass(frozen=True)
+class YearTransform(_TimeTransform):
+    """Years since 1970."""
+
+    unit: ClassVar[str] = "Y"
+    name_suffix: ClassVar[str] = "year"
+
+    def to_human(self, result_type: PrimitiveType, value: Any) -> str:  # noqa: ARG002
+        return "null" if value is None else f"{1970 + value:04d}"
+
+
+@dataclass(frozen=True)
+class MonthTransform(_TimeTransform):
+    """Months since 1970-01."""
+
+    unit: ClassVar[str] = "M"
+    name_suffix: ClassVar[str] = "month"
+
+    def to_human(self, result_type: PrimitiveType, value: Any) -> str:  # noqa: ARG002
+        return "null" if value is None else f"{1970 + value // 12:04d}-{1 + value % 12:02d}"
+
+
+@dataclass(frozen=True)
+class DayTransform(_TimeTransform):
+    """Days since 1970-01-01; a date in metadata."""
+
+    unit: ClassVar[str] = "D"
+    name_suffix: ClassVar[str] = "day"
+
+    def result_type(self, kind: PrimitiveType) -> PrimitiveType:  # noqa: ARG002
+        return DateType()
+
+    def to_human(self, result_type: PrimitiveType, value: Any) -> str:  # noqa: ARG002
+        return "null" if value is None else iso.format_date(value)
+
+
+@dataclass(frozen=True)
+class HourTransform(_TimeTransform):
+    """Hours since 1970-01-01T00."""
+
+    unit: ClassVar[str] = "h"
+    name_suffix: ClassVar[str] = "hour"
+
+    def can_transform(self, kind: IcebergType) -> bool:
+        return isinstance(kind, _TIMESTAMPS)
+
+    def to_human(self, result_type: PrimitiveType, value: Any) -> str:  # noqa: ARG002
+        return "null" if value is None else f"{iso.format_date(value // 24)}-{value % 24:02d}"
+
+
+@dataclass(frozen=True)
+class UnknownTransform(Transform):
+    """A transform of a later version: its table is read, without pruning by this field, but not written. Spec: Partition Transforms."""
+
+    text: str
+
+    def can_transform(self, kind: IcebergType) -> bool:  # noqa: ARG002
+        return True
+
+    def result_type(self, kind: PrimitiveType) -> PrimitiveType:  # noqa: ARG002
+        return StringType()
+
+    def apply(self, kind: PrimitiveType, value: Any) -> Any:
+        raise UnsupportedFeatureError(
+            f"the partition transform {self.text!r} is not known, so {value!r} of type {kind} cannot be partitioned by it"
+        )
+
+    def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
+        return self.apply(kind, f"a column of {len(array)} rows")
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_PLAIN_TRANSFORMS: dict[str, Transform] = {
+    str(transform): transform
+    for transform in (IdentityTransform(), YearTransform(), MonthTransform(), DayTransform(), HourTransform(), VoidTransform())
+}
+_WITH_PARAMETER = re.compile(r"(bucket|truncate)\[(\d+)\]", re.ASCII)
+
+
+def parse_transform(text: str) -> Transform:
+    """The transform of the spec's text, such as `bucket[16]`; `UnknownTransform` for a text that is none.
+
+    Raises:
+        InvalidPartitionSpecError: a bucket count or width of 0, or above 2,147,483,647.
+    """
+    name = text.lower()
+    found = _WITH_PARAMETER.fullmatch(name)
+    if found:
+        number = int(found[2])
+        return BucketTransform(number) if found[1] == "bucket" else TruncateTransform(number)
+    return _PLAIN_TRANSFORMS.get(name, UnknownTransform(text))
+
+
+def _check_parameter(name: str, number: int) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 2**31 - 1:
+        raise InvalidPartitionSpecError(f"{name}[{number}] is not a transform: the number is a whole one from 1 to 2147483647")
+
+
+def _plain(array: Any) -> Any:
+    """One array, not in chunks, not dictionary-encoded and of no extension type (such as Arrow's own uuid)."""
+    plain = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if isinstance(plain, pa.ExtensionArray):
+        plain = plain.storage
+    return plain.dictionary_decode() if pa.types.is_dictionary(plain.type) else plain
+
+
+def _whole_numbers(array: Any) -> NDArray[np.int64]:
+    """The physical values of an int, long, date, time or timestamp array; 0 for null."""
+    if pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    elif pa.types.is_timestamp(array.type) and array.type.unit != "us":
+        array = array.cast(pa.timestamp("us", array.type.tz))
+    numbers: NDArray[np.int64] = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _masked(results: NDArray[Any], arrow_type: Any, source: Any) -> Any:
+    """`results` as an Arrow array that is null where `source` is."""
+    nulls = source.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_date32(arrow_type):
+        return pa.array(results.astype(np.int32), pa.int32(), mask=nulls).cast(arrow_type)
+    return pa.array(results.astype(arrow_type.to_pandas_dtype()), arrow_type, mask=nulls)
+
+
+def _floor_to(unit: str, kind: PrimitiveType, numbers: Any) -> Any:
+    """Hours of microseconds for the unit `h`, else days; of days, the days. Works on an int and on an array alike."""
+    if isinstance(kind, DateType):
+        return numbers
+    return numbers // (iso.MICROS_PER_HOUR if unit == "h" else iso.MICROS_PER_DAY)
