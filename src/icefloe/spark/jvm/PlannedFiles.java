@@ -1,0 +1,164 @@
+package icefloe;
+
+import java.io.ByteArrayInputStream;
+import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.zip.InflaterInputStream;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.vector.BigIntVector;
+import org.apache.arrow.vector.VarCharVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.InterpretedPredicate;
+import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.ArrowUtils$;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.collection.immutable.Map$;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Exactly the data files that were planned, each with a row of constants. Nothing is listed, nothing is decided.
+ *
+ * The files arrive as one Arrow stream, deflated: `path` (string), `size` (long, bytes), then one column per constant. Spark sees the constants as partition columns: it
+ * takes filters on them out of the query and trusts `listFiles` to have applied them, so that is done here. Source form: raw types, no lambdas, for Janino.
+ */
+public final class PlannedFiles implements FileIndex {
+  private static final long BLOCK_SIZE = 134217728L; // bytes; only a number for the file status, splits follow spark.sql.files.maxPartitionBytes
+
+  private final ArrayList directories = new ArrayList();
+  private final StructType constants;
+  private final Path root;
+  private final byte[] digest;
+  private long bytes = 0L;
+
+  public PlannedFiles(byte[] stream, StructType constants, String root) throws Exception {
+    this.constants = constants;
+    this.root = new Path(root);
+    MessageDigest sha = MessageDigest.getInstance("SHA-256");
+    sha.update(root.getBytes("UTF-8"));
+    sha.update(constants.json().getBytes("UTF-8"));
+    this.digest = sha.digest(stream);
+    BufferAllocator allocator = ArrowUtils$.MODULE$.rootAllocator().newChildAllocator("icefloe planned files", 0L, Long.MAX_VALUE);
+    try {
+      ArrowStreamReader reader = new ArrowStreamReader(new InflaterInputStream(new ByteArrayInputStream(stream)), allocator);
+      try {
+        VectorSchemaRoot batch = reader.getVectorSchemaRoot();
+        while (reader.loadNextBatch()) addAll(batch);
+      } finally {
+        reader.close();
+      }
+    } finally {
+      allocator.close();
+    }
+  }
+
+  private void addAll(VectorSchemaRoot batch) {
+    VarCharVector paths = (VarCharVector) batch.getVector(0);
+    BigIntVector sizes = (BigIntVector) batch.getVector(1);
+    ColumnVector[] columns = new ColumnVector[constants.length()];
+    for (int i = 0; i < columns.length; i++) columns[i] = new ArrowColumnVector(batch.getVector(i + 2));
+    ColumnarBatch rows = new ColumnarBatch(columns, batch.getRowCount());
+    for (int i = 0; i < batch.getRowCount(); i++) {
+      // Path takes literal text: `%`, `#` and spaces in it stand for themselves.
+      Path path = new Path(new String(paths.get(i), java.nio.charset.StandardCharsets.UTF_8));
+      FileStatus status = new FileStatus(sizes.get(i), false, 1, BLOCK_SIZE, 0L, path);
+      ArrayList one = new ArrayList(1);
+      one.add(new FileStatusWithMetadata(status, Map$.MODULE$.empty()));
+      directories.add(new PartitionDirectory(rows.getRow(i).copy(), PythonUtils.toSeq(one)));
+      bytes += sizes.get(i);
+    }
+  }
+
+  public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    ArrayList kept = directories;
+    for (int i = 0; i < partitionFilters.size(); i++) {
+      kept = matching(kept, (Expression) partitionFilters.apply(i));
+    }
+    return PythonUtils.toSeq(kept);
+  }
+
+  private ArrayList matching(ArrayList from, Expression filter) {
+    InterpretedPredicate predicate = Predicate$.MODULE$.createInterpreted((Expression) new Binding(constants).apply(filter));
+    predicate.initialize(0);
+    ArrayList kept = new ArrayList();
+    for (int i = 0; i < from.size(); i++) {
+      PartitionDirectory directory = (PartitionDirectory) from.get(i);
+      if (predicate.eval(directory.values())) kept.add(directory);
+    }
+    return kept;
+  }
+
+  /** Puts the place of the constant for every column reference, found by name as Spark's own file indexes do. */
+  private static final class Binding extends AbstractFunction1 {
+    private final StructType constants;
+
+    Binding(StructType constants) {
+      this.constants = constants;
+    }
+
+    public Object apply(Object node) {
+      if (node instanceof AttributeReference) {
+        int place = constants.fieldIndex(((AttributeReference) node).name());
+        return new BoundReference(place, constants.apply(place).dataType(), true);
+      }
+      return ((Expression) node).mapChildren(this);
+    }
+  }
+
+  public Seq rootPaths() {
+    ArrayList one = new ArrayList(1);
+    one.add(root);
+    return PythonUtils.toSeq(one);
+  }
+
+  public String[] inputFiles() {
+    String[] paths = new String[directories.size()];
+    for (int i = 0; i < paths.length; i++) {
+      FileStatusWithMetadata file = (FileStatusWithMetadata) ((PartitionDirectory) directories.get(i)).files().apply(0);
+      paths[i] = file.getPath().toString();
+    }
+    return paths;
+  }
+
+  public void refresh() {}
+
+  public long sizeInBytes() {
+    return bytes;
+  }
+
+  public StructType partitionSchema() {
+    return constants;
+  }
+
+  public scala.Option metadataOpsTimeNs() {
+    return scala.Option.empty();
+  }
+
+  /** The same files with the same constants are the same source, so that Spark finds cached data and equal parts of a plan. */
+  public boolean equals(Object other) {
+    return other instanceof PlannedFiles && Arrays.equals(digest, ((PlannedFiles) other).digest);
+  }
+
+  public int hashCode() {
+    return Arrays.hashCode(digest);
+  }
+
+  public String toString() {
+    return directories.size() + " planned files of " + root;
+  }
+}

@@ -1,0 +1,125 @@
+"""Compiles the Java sources beside this file with the Janino that Spark ships, once per Spark version and source text, and loads the classes on the driver.
+
+Class files are kept in the user's cache folder, so only the first session of a Spark version pays for compiling. Executors never see these classes.
+Floor: spark.
+"""
+
+import os
+import shutil
+import tempfile
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from icefloe.errors import EngineError
+from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
+
+# The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe`.
+SOURCES = ("PlannedFiles",)
+# Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
+BYTECODE_VERSION = 8
+_LOADER_ATTRIBUTE = "_icefloe_class_loader"
+
+
+def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
+    """A new object of one of the classes in `SOURCES`, made with its only constructor.
+
+    Raises:
+        EngineError: the sources do not compile on this Spark.
+    """
+    gateway = gateway_of(spark)
+    packed = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
+    for place, argument in enumerate(arguments):
+        packed[place] = argument
+    return class_loader(spark).loadClass(f"icefloe.{class_name}").getConstructors()[0].newInstance(packed)
+
+
+def class_loader(spark: SparkSession) -> Any:
+    """The Java class loader that knows the compiled classes; made once per JVM."""
+    gateway = gateway_of(spark)
+    # A gateway answers any attribute with a package of Java, so only its own dictionary tells.
+    loader = gateway.__dict__.get(_LOADER_ATTRIBUTE)
+    if loader is None:
+        loader = _load_from(spark, compiled_folder(spark))
+        gateway.__dict__[_LOADER_ATTRIBUTE] = loader
+    return loader
+
+
+def compiled_folder(spark: SparkSession) -> Path:
+    """The folder of class files for this Spark and these sources, compiled now unless an earlier session left them."""
+    sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in SOURCES}
+    text_hash = sha256("\0".join(sources.values()).encode()).hexdigest()[:16]
+    wanted = cache_folder() / f"{spark.version}-{text_hash}"
+    if wanted.is_dir():
+        return wanted
+    try:
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        making = Path(tempfile.mkdtemp(prefix=".making-", dir=wanted.parent))
+    except OSError:
+        # A home that cannot be written to costs one compilation per session, no more.
+        making = Path(tempfile.mkdtemp(prefix="icefloe-classes-"))
+        wanted = making / "kept"
+    _compile(spark, sources, making / "classes")
+    return _put_in_place(making, wanted)
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/icefloe`, else `~/.cache/icefloe`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "icefloe"
+
+
+def _put_in_place(making: Path, wanted: Path) -> Path:
+    """Renames the finished classes to their name, all at once: another process sees the whole folder or none."""
+    try:
+        (making / "classes").rename(wanted)
+    except OSError:
+        if not wanted.is_dir():  # another process was not first, so the rename itself does not work here
+            return making / "classes"
+    if wanted.parent != making:
+        shutil.rmtree(making, ignore_errors=True)
+    return wanted
+
+
+def _compile(spark: SparkSession, sources: dict[str, str], folder: Path) -> None:
+    gateway = gateway_of(spark)
+    jvm = gateway.jvm
+    folder.mkdir()
+    java_files = gateway.new_array(jvm.java.io.File, len(sources))
+    for place, (name, text) in enumerate(sources.items()):
+        source = folder / f"{name}.java"
+        source.write_text(text, "utf-8")
+        java_files[place] = jvm.java.io.File(str(source))
+    compiler = jvm.org.codehaus.janino.Compiler()
+    # Classes are looked up in the running JVM: no list of jars is needed, wherever this Spark keeps its own.
+    compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(_context_loader(jvm)))
+    compiler.setSourceVersion(BYTECODE_VERSION)
+    compiler.setTargetVersion(BYTECODE_VERSION)
+    compiler.setDestinationDirectory(jvm.java.io.File(str(folder)), False)
+    try:
+        compiler.compile(java_files)
+    except Py4JError as error:
+        raise EngineError(
+            f"the Java glue does not compile on Spark {spark.version}: {java_words(error)}",
+            next_step="use a Spark version that this release of Icefloe names as tested, or report this",
+        ) from error
+
+
+def _load_from(spark: SparkSession, folder: Path) -> Any:
+    jvm = jvm_of(spark)
+    url = jvm.java.io.File(f"{folder}/").toURI().toURL()
+    loader = _context_loader(jvm)
+    if jvm.java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader").isInstance(loader):
+        # The driver's own loader takes more folders, and Spark can then find the classes by name too.
+        loader.addURL(url)
+        return loader
+    urls = gateway_of(spark).new_array(jvm.java.net.URL, 1)
+    urls[0] = url
+    return jvm.java.net.URLClassLoader(urls, loader)
+
+
+def _context_loader(jvm: Any) -> Any:
+    return jvm.java.lang.Thread.currentThread().getContextClassLoader()
