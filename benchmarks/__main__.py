@@ -1,0 +1,28 @@
+"""`python -m benchmarks [planning] [append] [spark]`: runs them, all where none is named, and prints one table."""
+
+import sys
+import time
+from importlib import import_module
+
+from benchmarks import measure
+
+MODULES = {"planning": "benchmarks.planning", "append": "benchmarks.appending", "spark": "benchmarks.spark_rows"}
+
+
+def main(names: list[str]) -> None:
+    """Progress goes to standard error, the table to standard output."""
+    unknown = set(names) - set(MODULES)
+    if unknown:
+        raise SystemExit(f"no benchmark named {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}")
+    measure.BUILD.mkdir(exist_ok=True)
+    comparisons = []
+    for name in names or MODULES:
+        started = time.monotonic()
+        comparisons += import_module(MODULES[name]).run()
+        measure.say(f"{name}: {time.monotonic() - started:.0f} s in all")
+    print(f"\n{measure.machine()}. Medians of interleaved runs; ratios are Icefloe's figure over the other's.\n")
+    print(measure.as_markdown(comparisons))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,37 @@
+"""Plans one scan and prints what it took: `planning_child.py icefloe|pyiceberg METADATA [FILTER]`.
+
+Runs under the engine's own Python, in a process that does nothing else.
+"""
+
+import json
+import re
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+MODULE_OF_STATIC_TABLE = {"icefloe": "icefloe.table.static_table", "pyiceberg": "pyiceberg.table"}
+
+
+def megabytes(name: str) -> float:
+    """VmHWM (peak) or VmRSS (now) of this process; unlike getrusage's figure it does not begin with the parent's."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def main(engine: str, metadata: str, row_filter: str = "") -> None:
+    """Opens the table, plans, and looks at every path."""
+    static_table = import_module(MODULE_OF_STATIC_TABLE[engine]).StaticTable
+    before = megabytes("VmRSS")
+    started, started_cpu = time.perf_counter(), time.process_time()
+    table = static_table.from_metadata(metadata)
+    scan = table.scan(row_filter=row_filter) if row_filter else table.scan()
+    tasks = list(scan.plan_files())
+    size = sum(len(task.file.file_path) for task in tasks)
+    wall, cpu = time.perf_counter() - started, time.process_time() - started_cpu
+    peak = megabytes("VmHWM")
+    print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak, "grown": peak - before, "files": len(tasks), "path_bytes": size}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

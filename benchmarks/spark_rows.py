@@ -1,0 +1,128 @@
+"""Rows through Spark: an aggregate over a table beside `spark.read.parquet` on the same files, and an append beside `df.write.parquet` of the same rows.
+
+One session runs both sides in turns; each side pays for everything a user would: planning or listing, the job, and the commit.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from benchmarks import measure
+from benchmarks.measure import Comparison, interleaved, median, say, seconds
+from icefloe.catalog.sql import SqlCatalog
+from icefloe.spark.session import session
+
+ROWS_READ, ROWS_WRITTEN, PARTITIONS = 20_000_000, 5_000_000, 8
+REPEATS_OF_READS, REPEATS_OF_WRITES = 7, 5
+CODEC = "zstd"
+TABLE = "bench.sales"
+
+
+def rows(spark: SparkSession, count: int) -> DataFrame:
+    """Sales: an ordered id, a category of 100, amounts that do not compress, times, a text."""
+    number = f.col("id")
+    return spark.range(0, count, 1, PARTITIONS).select(
+        number,
+        f.concat(f.lit("category "), f.pmod(f.xxhash64(number), f.lit(100)).cast("string")).alias("category"),
+        (f.pmod(f.xxhash64(number, f.lit(1)), f.lit(10_000_000)) / 100.0).alias("amount"),
+        f.pmod(f.xxhash64(number, f.lit(2)), f.lit(50)).cast("int").alias("quantity"),
+        f.timestamp_seconds(f.lit(1_700_000_000) + number).alias("sold_at"),
+        f.concat(f.lit("note "), f.pmod(f.xxhash64(number, f.lit(3)), f.lit(1_000_000)).cast("string")).alias("note"),
+    )
+
+
+def timed(action: Callable[[], Any]) -> float:
+    """Seconds."""
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def aggregate(make: Callable[[], DataFrame]) -> list[Any]:
+    """The same question to either side."""
+    grouped = make().groupBy("category").agg(f.count("*"), f.sum("amount"), f.avg("quantity"), f.max("sold_at"), f.max("note"))
+    return sorted(grouped.collect())
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the Parquet files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+
+
+def reading(spark: SparkSession, folder: Path) -> Comparison:
+    """The aggregate over 20 million rows; the table is made once."""
+    catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    if not catalog.table_exists(TABLE):
+        say(f"spark: a table of {ROWS_READ:,} rows (made once)")
+        catalog.create_namespace("bench")
+        made = rows(spark, ROWS_READ)
+        catalog.create_table(TABLE, schema=made.limit(1).toArrow().schema).append(made)
+    paths = [task.file.file_path for task in catalog.load_table(TABLE).scan().plan_files()]
+    sides = {
+        "icefloe": lambda: catalog.load_table(TABLE).scan().to_spark(),
+        "parquet": lambda: spark.read.parquet(*paths),
+    }
+    if aggregate(sides["icefloe"]) != aggregate(sides["parquet"]):  # also warms both up
+        raise SystemExit("the aggregates differ")
+    say("spark: the aggregate, in turns")
+    taken = interleaved(REPEATS_OF_READS, {name: partial(timed, partial(aggregate, make)) for name, make in sides.items()})
+    ours, theirs = median(taken["icefloe"]), median(taken["parquet"])
+    return Comparison(
+        f"Spark aggregate over {ROWS_READ:,} rows (spark.read.parquet)", seconds(ours), seconds(theirs), ours / theirs, "<= 1.05"
+    )
+
+
+def writing(spark: SparkSession, folder: Path) -> Comparison:
+    """An append of 5 million rows, read from Parquet, with the same codec."""
+    source = str(folder / "source")
+    if not (folder / "source" / "_SUCCESS").exists():
+        rows(spark, ROWS_WRITTEN).write.mode("overwrite").parquet(source)
+    scratch = folder / "written"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    catalog = SqlCatalog("bench", uri=f"sqlite:///{scratch}/catalog.db", warehouse=f"file://{scratch}/warehouse")
+    catalog.create_namespace("bench")
+    schema = spark.read.parquet(source).limit(1).toArrow().schema
+    sizes: dict[str, int] = {}
+
+    def append() -> float:
+        table = catalog.create_table("bench.written", schema=schema, properties={"write.parquet.compression-codec": CODEC})
+        taken = timed(lambda: table.append(spark.read.parquet(source)))
+        sizes["icefloe"] = size_of(scratch / "warehouse")
+        catalog.drop_table("bench.written")
+        shutil.rmtree(scratch / "warehouse")
+        return taken
+
+    def write() -> float:
+        plain = scratch / "plain"
+        taken = timed(lambda: spark.read.parquet(source).write.option("compression", CODEC).parquet(str(plain)))
+        sizes["parquet"] = size_of(plain)
+        shutil.rmtree(plain)
+        return taken
+
+    say("spark: the append, in turns")
+    sides = {"icefloe": append, "parquet": write}
+    for side in sides.values():
+        side()
+    taken = interleaved(REPEATS_OF_WRITES, sides)
+    shutil.rmtree(scratch)
+    ours, theirs = (median(taken[side]) for side in ("icefloe", "parquet"))
+    ours_text, theirs_text = (f"{seconds(value)}, {sizes[side] / 1e6:.0f} MB" for value, side in ((ours, "icefloe"), (theirs, "parquet")))
+    return Comparison(f"Spark append of {ROWS_WRITTEN:,} rows, {CODEC} (df.write.parquet)", ours_text, theirs_text, ours / theirs, "<= 1.1")
+
+
+def run() -> list[Comparison]:
+    """Both, in one session."""
+    folder = measure.BUILD / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    spark = session()
+    try:
+        return [reading(spark, folder), writing(spark, folder)]
+    finally:
+        spark.stop()
