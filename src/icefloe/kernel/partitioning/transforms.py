@@ -338,8 +338,13 @@ def parse_transform(text: str) -> Transform:
     return _PLAIN_TRANSFORMS.get(name, UnknownTransform(text))
 
 
+def is_time_transform(transform: Transform) -> bool:
+    """Whether it is year, month, day or hour."""
+    return isinstance(transform, _TimeTransform)
+
+
 def _check_parameter(name: str, number: int) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 2**31 - 1:
+    if type(number) is not int or not 1 <= number <= 2**31 - 1:
         raise InvalidPartitionSpecError(f"{name}[{number}] is not a transform: the number is a whole one from 1 to 2147483647")
 
 

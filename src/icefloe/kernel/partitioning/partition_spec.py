@@ -1,0 +1,381 @@
+"""Partition specs: how a table's rows are put into partitions, the text and JSON of a spec, and the folder a partition's files lie in.
+
+What a transform computes is `transforms.py`; the order within files is `sort_order.py`. Floor: kernel.partitioning. Spec: Partitioning; Appendix C, Partition
+Specs.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote_plus
+
+from icefloe.errors import InvalidPartitionSpecError, MetadataFormatError, Problem, UnsupportedFeatureError
+from icefloe.kernel.partitioning.transforms import (
+    DayTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+    UnknownTransform,
+    VoidTransform,
+    is_time_transform,
+    parse_transform,
+)
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import DateType, IntegerType, NestedField, PrimitiveType, StringType, StructType
+
+# Partition field ids start here, so that they never meet a column's. Spec: Partition Evolution.
+FIRST_PARTITION_FIELD_ID = 1000
+
+
+@dataclass(frozen=True)
+class PartitionField:
+    """One value of the partition tuple: a transform of the column `source_id`, under a name and a field id of its own."""
+
+    source_id: int
+    field_id: int
+    transform: Transform
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.field_id}: {self.name}: {self.transform}({self.source_id})"
+
+
+@dataclass(frozen=True, init=False)
+class PartitionSpec:
+    """`PartitionSpec(field, field, ..., spec_id=0)`; without fields, an unpartitioned table."""
+
+    fields: tuple[PartitionField, ...]
+    spec_id: int
+
+    def __init__(self, *fields: PartitionField, spec_id: int = 0) -> None:
+        object.__setattr__(self, "fields", tuple(fields))
+        object.__setattr__(self, "spec_id", spec_id)
+
+    @property
+    def is_unpartitioned(self) -> bool:
+        """Whether every row lies in the one same partition: no fields, or only void ones."""
+        return all(isinstance(field.transform, VoidTransform) for field in self.fields)
+
+    @property
+    def last_assigned_field_id(self) -> int:
+        """The largest partition field id, 999 where there is none."""
+        return max((field.field_id for field in self.fields), default=FIRST_PARTITION_FIELD_ID - 1)
+
+    @cached_property
+    def by_source_id(self) -> Mapping[int, tuple[PartitionField, ...]]:
+        """The fields computed from each column, by the column's field id."""
+        found: dict[int, tuple[PartitionField, ...]] = {}
+        for field in self.fields:
+            found[field.source_id] = (*found.get(field.source_id, ()), field)
+        return found
+
+    def is_equivalent(self, other: "PartitionSpec") -> bool:
+        """Whether both partition the same way: sources, transforms and names are equal in order; ids are not looked at. Spec: Partition Evolution."""
+        return [_identity(field) for field in self.fields] == [_identity(field) for field in other.fields]
+
+    def __str__(self) -> str:
+        return "[" + ", ".join(map(str, self.fields)) + "]"
+
+
+UNPARTITIONED_SPEC = PartitionSpec()
+
+
+def _identity(field: PartitionField) -> tuple[int, Transform, str]:
+    return field.source_id, field.transform, field.name
+
+
+# ---- text ----
+
+# `bucket(16, id)`, perhaps with `as name`; the second group is the list of arguments.
+_CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:as\s+([\w.]+)\s*)?", re.IGNORECASE)
+# The names SQL users know from Spark, beside the spec's own.
+_FUNCTION_NAMES = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day", "date_hour": "hour"}
+_WITHOUT_NUMBER = ("identity", "year", "month", "day", "hour", "void")
+_WITH_NUMBER = ("bucket", "truncate")
+
+
+def partition_spec_from_text(schema: Schema, texts: Iterable[str]) -> PartitionSpec:
+    """A new spec from texts such as `origin`, `month(time_hour)`, `bucket(16, id)`, `truncate(4, name)` or `day(ts) as day`.
+
+    Field ids count up from 1000. Names are Java's where none is given: `origin`, `time_hour_month`, `id_bucket`, `name_trunc`.
+
+    Raises:
+        InvalidPartitionSpecError: a text has another form, or `check_spec` refuses the fields.
+    """
+    fields = [_field_from_text(schema, text, FIRST_PARTITION_FIELD_ID + index) for index, text in enumerate(texts)]
+    spec = PartitionSpec(*fields)
+    check_spec(spec, schema)
+    return spec
+
+
+def _field_from_text(schema: Schema, text: str, field_id: int) -> PartitionField:
+    whole = schema.find_id(_unquoted(text))
+    if whole is not None:
+        return PartitionField(whole, field_id, IdentityTransform(), schema.find_column_name(whole) or text)
+    call = _CALL.fullmatch(text)
+    if call is None:
+        raise _unreadable(text, f"there is no column of this name among {', '.join(schema.column_names)}")
+    function, arguments, name = call[1].lower(), call[2], call[3]
+    function = _FUNCTION_NAMES.get(function, function)
+    column, number = _arguments(arguments) if function in _WITH_NUMBER else (arguments, None)
+    if function in _WITH_NUMBER:
+        if number is None:
+            raise _unreadable(text, f"write {function}(16, column)")
+        transform = parse_transform(f"{function}[{number}]")
+    elif function in _WITHOUT_NUMBER:
+        transform = parse_transform(function)
+    else:
+        raise _unreadable(text, f"the transforms are {', '.join((*_WITHOUT_NUMBER, *_WITH_NUMBER))}")
+    source_id = schema.find_id(_unquoted(column))
+    if source_id is None:
+        raise _unreadable(text, f"there is no column {_unquoted(column)!r} among {', '.join(schema.column_names)}")
+    column_name = schema.find_column_name(source_id) or column
+    suffix = f"_{transform.name_suffix}" if transform.name_suffix else ""
+    return PartitionField(source_id, field_id, transform, name or column_name + suffix)
+
+
+def _arguments(text: str) -> tuple[str, str | None]:
+    """The column and the number of `16, id` or `id, 16`."""
+    first, comma, second = (part.strip() for part in text.partition(","))
+    if not comma:
+        return text, None
+    column, number = (second, first) if first.isdecimal() else (first, second)
+    return column, number if number.isascii() and number.isdecimal() else None
+
+
+def _unquoted(text: str) -> str:
+    name = text.strip()
+    return name[1:-1] if len(name) > 2 and name[0] == name[-1] and name[0] in '`"' else name
+
+
+def _unreadable(text: str, why: str) -> InvalidPartitionSpecError:
+    return InvalidPartitionSpecError(f"{text!r} is not a partition field: {why}")
+
+
+# ---- against a schema ----
+
+
+def partition_type(spec: PartitionSpec, schema: Schema, older_schemas: Iterable[Schema] = ()) -> StructType:
+    """The struct of the partition tuple: the fields by partition field id, all optional, in spec order.
+
+    A source column that `schema` has dropped is looked for in `older_schemas`. Where none has it, a void field is an int: its values are all null.
+
+    Raises:
+        InvalidPartitionSpecError: no schema has the source column of an identity or truncate field, so the type of its values is not known.
+    Spec: Partitioning.
+    """
+    schemas = (schema, *older_schemas)
+    return StructType(*(NestedField(field.field_id, field.name, _result_type(field, schemas), required=False) for field in spec.fields))
+
+
+def _result_type(field: PartitionField, schemas: Sequence[Schema]) -> PrimitiveType:
+    source = next((schema.find_type(field.source_id) for schema in schemas if field.source_id in schema), None)
+    if isinstance(source, PrimitiveType):
+        return field.transform.result_type(source)
+    if isinstance(field.transform, DayTransform):
+        return DateType()
+    if isinstance(field.transform, UnknownTransform):
+        return StringType()
+    if isinstance(field.transform, IdentityTransform | TruncateTransform):
+        raise InvalidPartitionSpecError(
+            f"partition field {field.name!r} is {field.transform} of field {field.source_id}, which no schema of the table has as a primitive column",
+            next_step="the metadata is damaged; restore a metadata file that still has the schema",
+        )
+    return IntegerType()
+
+
+def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any]) -> str:
+    """The folder of a partition under the data location, such as `day=2024-01-31/origin=JFK`; empty when the spec has no fields.
+
+    Names and values are in URL form encoding and null is `null`, as Java writes them. The path has no meaning to readers.
+    """
+    kinds = [field.field_type for field in partition_type(spec, schema).fields]
+    return "/".join(
+        f"{_escape(field.name)}={_escape(field.transform.to_human(kind, value))}"
+        for field, kind, value in zip(spec.fields, kinds, values, strict=True)
+        if isinstance(kind, PrimitiveType)
+    )
+
+
+def _escape(text: str) -> str:
+    # Java's form encoding keeps `*` and encodes `~`; Python's does the reverse.
+    return quote_plus(text, safe="*").replace("~", "%7E")
+
+
+def check_spec(spec: PartitionSpec, schema: Schema) -> None:
+    """Checks a spec that is about to be added to a table; specs that stand in metadata are taken as they are.
+
+    Raises:
+        InvalidPartitionSpecError: a source is unknown, not a primitive or inside a list or map; a transform does not fit it; an id, a name or a field
+            stands twice; a name is that of another column. Every problem is listed.
+    """
+    problems = list(_problems(spec, schema))
+    if problems:
+        raise InvalidPartitionSpecError("the partition spec does not fit the schema", problems=problems)
+
+
+def _problems(spec: PartitionSpec, schema: Schema) -> Iterator[Problem]:
+    ids: set[int] = set()
+    names: set[str] = set()
+    computed: set[tuple[int, str]] = set()
+    for field in spec.fields:
+        if field.field_id in ids:
+            yield Problem(where=field.name, what=f"partition field id {field.field_id} stands twice")
+        if field.name in names:
+            yield Problem(where=field.name, what="this partition name stands twice; rename one of the fields")
+        if not field.name:
+            yield Problem(where=str(field.field_id), what="a partition field has an empty name")
+        ids.add(field.field_id)
+        names.add(field.name)
+        if isinstance(field.transform, VoidTransform):
+            continue
+        # Two units of time of one column say nothing that the finer does not; Java refuses them too.
+        key = (field.source_id, "time" if is_time_transform(field.transform) else str(field.transform))
+        if key in computed:
+            yield Problem(where=field.name, what=f"the column is already partitioned by {key[1]}; keep one of the fields")
+        computed.add(key)
+        yield from _source_problems(field, schema)
+
+
+def _source_problems(field: PartitionField, schema: Schema) -> Iterator[Problem]:
+    path = schema.path_of(field.source_id)
+    if path is None:
+        yield Problem(where=field.name, what=f"there is no column with field id {field.source_id}")
+        return
+    source = schema.find_field(field.source_id)
+    column = ".".join(path)
+    parents = _types_above(schema, path)
+    if not source.field_type.is_primitive or not all(parents):
+        yield Problem(where=field.name, what=f"column {column!r} is not a primitive value outside lists and maps, so it cannot partition")
+    elif isinstance(field.transform, UnknownTransform):
+        yield Problem(where=field.name, what=f"there is no transform {str(field.transform)!r}")
+    elif not field.transform.can_transform(source.field_type):
+        yield Problem(where=field.name, what=f"{field.transform} does not work on column {column!r} of type {source.field_type}")
+    clash = schema.find_id(field.name)
+    if clash is not None and not (clash == field.source_id and isinstance(field.transform, IdentityTransform)):
+        yield Problem(
+            where=field.name, what="a column has this name; only its own identity may share it, so name the partition field otherwise"
+        )
+
+
+def _types_above(schema: Schema, path: Sequence[str]) -> list[bool]:
+    """For each field above the last of `path`, whether it is a struct."""
+    above: list[bool] = []
+    fields: Collection[NestedField] = schema.fields
+    for name in path[:-1]:
+        found = next((field for field in fields if field.name == name), None)
+        above.append(found is not None and isinstance(found.field_type, StructType))
+        fields = found.field_type.fields if found is not None and isinstance(found.field_type, StructType) else ()
+    return above
+
+
+def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int) -> PartitionSpec:
+    """The spec with the ids that a table gives it: that of the same source and transform in a known spec, else counted up from `last_partition_id`.
+
+    Where several known fields have the same source and transform, one of the same name comes first. Spec: Partition Evolution.
+    """
+    known: dict[tuple[int, Transform, str | None], int] = {}
+    for older in known_specs:
+        for field in older.fields:
+            known.setdefault((field.source_id, field.transform, field.name), field.field_id)
+            known.setdefault((field.source_id, field.transform, None), field.field_id)
+    taken: set[int] = set()
+    fields: list[PartitionField] = []
+    for field in spec.fields:
+        same_name = known.get((field.source_id, field.transform, field.name))
+        found = same_name if same_name is not None else known.get((field.source_id, field.transform, None))
+        if found is None or found in taken:
+            last_partition_id += 1
+            found = last_partition_id
+        taken.add(found)
+        fields.append(replace(field, field_id=found))
+    return PartitionSpec(*fields, spec_id=spec.spec_id)
+
+
+def rebind_spec(spec: PartitionSpec, old_schema: Schema, new_schema: Schema) -> PartitionSpec:
+    """The spec with its sources found by name in `new_schema`, for a table whose columns get fresh ids.
+
+    Raises:
+        InvalidPartitionSpecError: a source column is in only one of the schemas.
+    """
+    fields = []
+    for field in spec.fields:
+        name = old_schema.find_column_name(field.source_id)
+        found = new_schema.find_id(name) if name is not None else None
+        if found is None:
+            raise InvalidPartitionSpecError(f"partition field {field.name!r}: there is no column with field id {field.source_id}")
+        fields.append(replace(field, source_id=found))
+    return PartitionSpec(*fields, spec_id=spec.spec_id)
+
+
+# ---- JSON ----
+
+
+def fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
+    """The fields alone, as v1 metadata and manifest files hold them. Spec: Appendix C, Partition Specs."""
+    return [
+        {"source-id": field.source_id, "field-id": field.field_id, "transform": str(field.transform), "name": field.name}
+        for field in spec.fields
+    ]
+
+
+def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
+    """The spec as v2 metadata holds it. Spec: Appendix C, Partition Specs."""
+    return {"spec-id": spec.spec_id, "fields": fields_to_json(spec)}
+
+
+def fields_from_json(items: Any, *, spec_id: int = 0, where: str = "fields") -> PartitionSpec:
+    """The spec of a list of fields; a field without an id, as v1 may write it, gets 1000 and its place in the list.
+
+    `where` is the JSON path of the list, for messages.
+
+    Raises:
+        MetadataFormatError: the JSON has another shape; every problem is listed with its path.
+        UnsupportedFeatureError: a field has several sources.
+    """
+    if not isinstance(items, list):
+        raise MetadataFormatError("the partition spec cannot be read", problems=[Problem(where=where, what="expected a list of fields")])
+    problems: list[Problem] = []
+    fields = [_field_from_json(item, index, f"{where}[{index}]", problems) for index, item in enumerate(items)]
+    if problems:
+        raise MetadataFormatError("the partition spec cannot be read", problems=problems)
+    return PartitionSpec(*(field for field in fields if field is not None), spec_id=spec_id)
+
+
+def spec_from_json(value: Any, *, where: str = "partition-spec") -> PartitionSpec:
+    """The spec of an object with `spec-id` and `fields`; `where` is its JSON path. Raises as `fields_from_json` does."""
+    if not isinstance(value, dict):
+        raise MetadataFormatError("the partition spec cannot be read", problems=[Problem(where=where, what="expected an object")])
+    spec_id = value.get("spec-id")
+    if not isinstance(spec_id, int) or isinstance(spec_id, bool):
+        raise MetadataFormatError(
+            "the partition spec cannot be read", problems=[Problem(where=f"{where}.spec-id", what="expected an integer")]
+        )
+    return fields_from_json(value.get("fields"), spec_id=spec_id, where=f"{where}.fields")
+
+
+def _field_from_json(item: Any, index: int, where: str, problems: list[Problem]) -> PartitionField | None:
+    if not isinstance(item, dict):
+        problems.append(Problem(where=where, what="expected an object"))
+        return None
+    sources = item.get("source-ids")
+    if isinstance(sources, list) and len(sources) > 1:
+        raise UnsupportedFeatureError(f"{where}: partition transforms of several columns are not supported")
+    source_id = sources[0] if isinstance(sources, list) and sources and "source-id" not in item else item.get("source-id")
+    field_id = item.get("field-id", FIRST_PARTITION_FIELD_ID + index)
+    count = len(problems)
+    for key, value in (("source-id", source_id), ("field-id", field_id)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            problems.append(Problem(where=f"{where}.{key}", what="expected an integer"))
+    for key in ("transform", "name"):
+        if not isinstance(item.get(key), str):
+            problems.append(Problem(where=f"{where}.{key}", what="expected a string"))
+    if len(problems) > count:
+        return None
+    try:
+        return PartitionField(int(source_id or 0), int(field_id), parse_transform(item["transform"]), item["name"])
+    except InvalidPartitionSpecError as error:
+        problems.append(Problem(where=f"{where}.transform", what=error.message))
+        return None

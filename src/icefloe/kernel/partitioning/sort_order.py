@@ -1,0 +1,178 @@
+"""Sort orders: how rows are ordered within a table's data files, and their JSON.
+
+Floor: kernel.partitioning, beside partition specs. Spec: Sorting; Appendix C, Sort Orders.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, MetadataFormatError, Problem, UnsupportedFeatureError
+from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, parse_transform
+from icefloe.kernel.schema.schema import Schema
+
+# The id of the order of unsorted tables; the first real order has the next. Spec: Sorting.
+UNSORTED_ORDER_ID = 0
+FIRST_ORDER_ID = 1
+
+
+class SortDirection(StrEnum):
+    """Smallest or largest values first."""
+
+    ASC = "asc"
+    DESC = "desc"
+
+
+class NullOrder(StrEnum):
+    """Where nulls stand."""
+
+    NULLS_FIRST = "nulls-first"
+    NULLS_LAST = "nulls-last"
+
+
+@dataclass(frozen=True)
+class SortField:
+    """One key of a sort order: a transform of the column `source_id`, a direction and a place for nulls.
+
+    Where no place is given, nulls are first when ascending and last when descending.
+    """
+
+    source_id: int
+    transform: Transform = field(default_factory=IdentityTransform)
+    direction: SortDirection = SortDirection.ASC
+    null_order: NullOrder | None = None
+
+    def __post_init__(self) -> None:
+        if self.null_order is None:
+            object.__setattr__(self, "null_order", NullOrder.NULLS_FIRST if self.direction is SortDirection.ASC else NullOrder.NULLS_LAST)
+
+    def __str__(self) -> str:
+        return f"{self.transform}({self.source_id}) {self.direction} {self.null_order}"
+
+
+@dataclass(frozen=True, init=False)
+class SortOrder:
+    """`SortOrder(field, field, ..., order_id=1)`; without fields, unsorted, and the id is 0."""
+
+    fields: tuple[SortField, ...]
+    order_id: int
+
+    def __init__(self, *fields: SortField, order_id: int | None = None) -> None:
+        object.__setattr__(self, "fields", tuple(fields))
+        object.__setattr__(self, "order_id", order_id if order_id is not None else FIRST_ORDER_ID if fields else UNSORTED_ORDER_ID)
+
+    @property
+    def is_unsorted(self) -> bool:
+        return not self.fields
+
+    def __str__(self) -> str:
+        return "[" + ", ".join(map(str, self.fields)) + "]"
+
+
+UNSORTED_SORT_ORDER = SortOrder(order_id=UNSORTED_ORDER_ID)
+
+
+def check_sort_order(order: SortOrder, schema: Schema) -> None:
+    """Checks a sort order that is about to be added to a table.
+
+    Raises:
+        InvalidInputError: a source is unknown, or its type does not fit the transform; every problem is listed.
+    """
+    problems = list(_problems(order, schema))
+    if problems:
+        raise InvalidInputError("the sort order does not fit the schema", problems=problems)
+
+
+def _problems(order: SortOrder, schema: Schema) -> Iterator[Problem]:
+    if (order.order_id == UNSORTED_ORDER_ID) != order.is_unsorted:
+        yield Problem(where="order-id", what=f"{UNSORTED_ORDER_ID} is the order without fields, and only that one")
+    for key in order.fields:
+        if key.source_id not in schema:
+            yield Problem(where=str(key), what=f"there is no column with field id {key.source_id}")
+            continue
+        kind = schema.find_type(key.source_id)
+        if not kind.is_primitive or not key.transform.can_transform(kind):
+            yield Problem(where=schema.find_column_name(key.source_id) or "", what=f"{key.transform} does not work on type {kind}")
+
+
+def rebind_sort_order(order: SortOrder, old_schema: Schema, new_schema: Schema) -> SortOrder:
+    """The order with its sources found by name in `new_schema`, for a table whose columns get fresh ids.
+
+    Raises:
+        InvalidInputError: a source column is in only one of the schemas.
+    """
+    fields = []
+    for key in order.fields:
+        name = old_schema.find_column_name(key.source_id)
+        found = new_schema.find_id(name) if name is not None else None
+        if found is None:
+            raise InvalidInputError(f"sort field {key}: there is no column with field id {key.source_id}")
+        fields.append(replace(key, source_id=found))
+    return SortOrder(*fields, order_id=order.order_id)
+
+
+def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
+    """The order as metadata holds it. Spec: Appendix C, Sort Orders."""
+    fields = [
+        {
+            "transform": str(key.transform),
+            "source-id": key.source_id,
+            "direction": str(key.direction),
+            "null-order": str(key.null_order),
+        }
+        for key in order.fields
+    ]
+    return {"order-id": order.order_id, "fields": fields}
+
+
+def sort_order_from_json(value: Any, *, where: str = "sort-order") -> SortOrder:
+    """The order of an object with `order-id` and `fields`; `where` is its JSON path, for messages.
+
+    Raises:
+        MetadataFormatError: the JSON has another shape; every problem is listed with its path.
+        UnsupportedFeatureError: a field has several sources.
+    """
+    problems: list[Problem] = []
+    items = value.get("fields") if isinstance(value, dict) else None
+    order_id = value.get("order-id") if isinstance(value, dict) else None
+    if not isinstance(items, list):
+        problems.append(Problem(where=f"{where}.fields", what="expected a list of fields"))
+        items = []
+    if not _is_integer(order_id):
+        problems.append(Problem(where=f"{where}.order-id", what="expected an integer"))
+    fields = [_field_from_json(item, f"{where}.fields[{index}]", problems) for index, item in enumerate(items)]
+    if problems:
+        raise MetadataFormatError("the sort order cannot be read", problems=problems)
+    return SortOrder(*(key for key in fields if key is not None), order_id=order_id)
+
+
+def _field_from_json(item: Any, where: str, problems: list[Problem]) -> SortField | None:
+    if not isinstance(item, dict):
+        problems.append(Problem(where=where, what="expected an object"))
+        return None
+    sources = item.get("source-ids")
+    if isinstance(sources, list) and len(sources) > 1:
+        raise UnsupportedFeatureError(f"{where}: transforms of several columns are not supported")
+    source_id = sources[0] if isinstance(sources, list) and sources and "source-id" not in item else item.get("source-id")
+    count = len(problems)
+    if not _is_integer(source_id):
+        problems.append(Problem(where=f"{where}.source-id", what="expected an integer"))
+    for name, allowed in (("direction", tuple(SortDirection)), ("null-order", tuple(NullOrder))):
+        if item.get(name) not in allowed:
+            problems.append(Problem(where=f"{where}.{name}", what=f"expected one of {', '.join(allowed)}"))
+    transform = item.get("transform")
+    if not isinstance(transform, str):
+        problems.append(Problem(where=f"{where}.transform", what="expected a string"))
+        return None
+    try:
+        parsed = parse_transform(transform)
+    except InvalidPartitionSpecError as error:
+        problems.append(Problem(where=f"{where}.transform", what=error.message))
+    if len(problems) > count:
+        return None
+    return SortField(int(source_id or 0), parsed, SortDirection(item["direction"]), NullOrder(item["null-order"]))
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
