@@ -1,0 +1,286 @@
+"""Binding a filter to a schema: names become fields, literals become physical values, NOT is pushed down.
+
+A bound filter has only `And`, `Or`, constants and `BoundPredicate`, its literals are never NaN, and it means the same in every evaluator: it keeps the rows
+for which it is TRUE. Evaluating is `evaluate.py` (rows) and `ranges.py` (bounds). Floor: kernel.expressions. Spec: Scan Planning.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from icefloe.errors import InvalidFilterError, InvalidInputError
+from icefloe.kernel.expressions.placement import Placement, Standing, place
+from icefloe.kernel.expressions.predicate import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNaN,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    LiteralPredicate,
+    NotEqualTo,
+    NotIn,
+    NotNaN,
+    NotNull,
+    NotStartsWith,
+    Or,
+    SetPredicate,
+    StartsWith,
+    UnboundPredicate,
+    all_of,
+    any_of,
+    column_text,
+    like_text,
+    literal_text,
+)
+from icefloe.kernel.expressions.rewrite import rewrite_not
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import DoubleType, FloatType, NestedField, PrimitiveType, StringType, StructType
+from icefloe.kernel.values import to_human, to_python
+
+
+class Operation(Enum):
+    """What a bound predicate tests; the value is its SQL."""
+
+    IS_NULL = "IS NULL"
+    NOT_NULL = "IS NOT NULL"
+    IS_NAN = "IS NAN"
+    NOT_NAN = "IS NOT NAN"
+    EQ = "="
+    NOT_EQ = "!="
+    LT = "<"
+    LT_EQ = "<="
+    GT = ">"
+    GT_EQ = ">="
+    IN = "IN"
+    NOT_IN = "NOT IN"
+    STARTS_WITH = "LIKE"
+    NOT_STARTS_WITH = "NOT LIKE"
+
+
+@dataclass(frozen=True)
+class BoundPredicate(BooleanExpression):
+    """A test of one field.
+
+    `path` holds the names from the top-level column down. `values` are physical, none for a test without literal, sorted and distinct for IN and NOT IN;
+    those of a float or double column are doubles, never NaN and never -0.0.
+    """
+
+    operation: Operation
+    field: NestedField
+    path: tuple[str, ...]
+    values: tuple[Any, ...] = ()
+
+    @property
+    def value(self) -> Any:
+        """The one literal of a comparison."""
+        return self.values[0]
+
+    @property
+    def kind(self) -> PrimitiveType:
+        """The type of a primitive field. Raises `InvalidFilterError` for a struct, list or map, which can only be tested for null."""
+        if not isinstance(self.field.field_type, PrimitiveType):
+            raise InvalidFilterError(f"column {self.column!r} is of type {self.field.field_type}, which has no values to compare")
+        return self.field.field_type
+
+    @property
+    def column(self) -> str:
+        """The dotted name."""
+        return ".".join(self.path)
+
+    def __str__(self) -> str:
+        head = f"{column_text(self.column)} {self.operation.value}"
+        if not self.values:
+            return head
+        if self.operation in (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH):
+            return f"{head} {like_text(self.value)}"
+        texts = [self._text(value) for value in self.values]
+        return f"{head} ({', '.join(texts)})" if self.operation in (Operation.IN, Operation.NOT_IN) else f"{head} {texts[0]}"
+
+    def _text(self, value: Any) -> str:
+        try:
+            return literal_text(to_python(self.kind, value))
+        except InvalidInputError:  # a year that Python has no date for
+            return literal_text(to_human(self.kind, value))
+
+
+_UNARY: Mapping[type, Operation] = {
+    IsNull: Operation.IS_NULL,
+    NotNull: Operation.NOT_NULL,
+    IsNaN: Operation.IS_NAN,
+    NotNaN: Operation.NOT_NAN,
+}
+_LITERAL: Mapping[type, Operation] = {
+    EqualTo: Operation.EQ,
+    NotEqualTo: Operation.NOT_EQ,
+    LessThan: Operation.LT,
+    LessThanOrEqual: Operation.LT_EQ,
+    GreaterThan: Operation.GT,
+    GreaterThanOrEqual: Operation.GT_EQ,
+    StartsWith: Operation.STARTS_WITH,
+    NotStartsWith: Operation.NOT_STARTS_WITH,
+}
+_PREFIX_TESTS = (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH)
+
+
+def bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool = True) -> BooleanExpression:
+    """The filter on a schema's fields, without NOT, constants folded. What is bound already stays as it is.
+
+    Raises:
+        InvalidFilterError: a column is not in the schema or lies inside a list or map, or its type cannot be compared with the literal.
+    """
+    return _bind(rewrite_not(expression), schema, case_sensitive)
+
+
+def _bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool) -> BooleanExpression:
+    if isinstance(expression, And):
+        return all_of(_bind(term, schema, case_sensitive) for term in expression.terms)
+    if isinstance(expression, Or):
+        return any_of(_bind(term, schema, case_sensitive) for term in expression.terms)
+    if isinstance(expression, AlwaysTrue | AlwaysFalse | BoundPredicate):
+        return expression
+    if not isinstance(expression, UnboundPredicate):
+        raise InvalidFilterError(f"{type(expression).__name__} is not an expression of a filter")
+    column = _find(expression.term, schema, case_sensitive)
+    if type(expression) in _UNARY:
+        return column.unary(_UNARY[type(expression)])
+    if isinstance(expression, SetPredicate):
+        negated = isinstance(expression, NotIn)
+        if not negated and not isinstance(expression, In):
+            raise InvalidFilterError(f"{type(expression).__name__} is not an expression of a filter")
+        return column.one_of(expression.literals, negated=negated)
+    if not isinstance(expression, LiteralPredicate) or type(expression) not in _LITERAL:
+        raise InvalidFilterError(f"{type(expression).__name__} is not an expression of a filter")
+    return column.compare(_LITERAL[type(expression)], expression.literal)
+
+
+def predicates(expression: BooleanExpression) -> Iterator[BoundPredicate]:
+    """Every predicate of a bound filter, left to right."""
+    if isinstance(expression, And | Or):
+        for term in expression.terms:
+            yield from predicates(term)
+    elif isinstance(expression, BoundPredicate):
+        yield expression
+
+
+def _find(name: str, schema: Schema, case_sensitive: bool) -> "_Column":
+    field_id = schema.find_id(name, case_sensitive=case_sensitive)
+    path = schema.path_of(field_id) if field_id is not None else None
+    if path is None:
+        raise InvalidFilterError(
+            f"the filter names a column {name!r} that the table does not have", next_step=f"use one of {', '.join(schema.column_names)}"
+        )
+    fields, required = schema.fields, True
+    for depth, part in enumerate(path):
+        field = next(field for field in fields if field.name == part)
+        required = required and field.required
+        if depth == len(path) - 1:
+            break
+        if not isinstance(field.field_type, StructType):
+            raise InvalidFilterError(
+                f"the filter tests {name!r}, which lies inside {'.'.join(path[: depth + 1])} of type {field.field_type}",
+                next_step="filter by columns outside lists and maps; a row has many values of the others",
+            )
+        fields = field.field_type.fields
+    return _Column(name, field, path, required)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column found in the schema; makes predicates on it."""
+
+    name: str
+    field: NestedField
+    path: tuple[str, ...]
+    required: bool  # and every struct around it
+
+    def unary(self, operation: Operation) -> BooleanExpression:
+        if operation in (Operation.IS_NAN, Operation.NOT_NAN) and not isinstance(self.field.field_type, FloatType | DoubleType):
+            raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; only float and double have NaN")
+        if self.required and operation is Operation.NOT_NULL:
+            return AlwaysTrue()
+        if self.required and operation is Operation.IS_NULL:
+            return AlwaysFalse()
+        return BoundPredicate(operation, self.field, self.path)
+
+    def _with(self, operation: Operation, value: Any) -> BooleanExpression:
+        return BoundPredicate(operation, self.field, self.path, (value,))
+
+    @property
+    def _is_number(self) -> BooleanExpression:
+        return all_of((self.unary(Operation.NOT_NAN), self.unary(Operation.NOT_NULL)))
+
+    def _place(self, literal: Any) -> Placement:
+        kind = self.field.field_type
+        if not isinstance(kind, PrimitiveType):
+            raise InvalidFilterError(f"column {self.name!r} is of type {kind}, which can only be tested for null")
+        if literal is None:
+            raise InvalidFilterError(
+                f"the filter compares column {self.name!r} with null, which no value equals", next_step="use IS NULL or IS NOT NULL"
+            )
+        try:
+            return place(kind, literal)
+        except InvalidInputError as error:
+            raise InvalidFilterError(
+                f"column {self.name!r} of type {kind} cannot be compared with {literal!r}: {error.message}",
+                next_step=f"write a literal of type {kind}",
+            ) from error
+
+    def compare(self, operation: Operation, literal: Any) -> BooleanExpression:
+        if operation in _PREFIX_TESTS:
+            return self._prefix(operation, literal)
+        placed = self._place(literal)
+        if placed.standing is Standing.NAN:
+            return self._compare_nan(operation)
+        if placed.standing is Standing.EXACT:
+            return self._with(operation, placed.value)
+        if operation is Operation.EQ:
+            return AlwaysFalse()
+        if operation is Operation.NOT_EQ:
+            return self.unary(Operation.NOT_NULL)
+        less = operation in (Operation.LT, Operation.LT_EQ)
+        if placed.standing is Standing.BETWEEN:
+            return self._with(Operation.LT_EQ if less else Operation.GT, placed.value)
+        return self.unary(Operation.NOT_NULL) if less == (placed.standing is Standing.ABOVE_ALL) else AlwaysFalse()
+
+    def _prefix(self, operation: Operation, literal: Any) -> BooleanExpression:
+        if not isinstance(self.field.field_type, StringType):
+            raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; LIKE and StartsWith are for strings")
+        prefix = self._place(literal).value
+        if prefix:
+            return self._with(operation, prefix)
+        return self.unary(Operation.NOT_NULL) if operation is Operation.STARTS_WITH else AlwaysFalse()
+
+    def _compare_nan(self, operation: Operation) -> BooleanExpression:
+        """NaN equals NaN and sorts after every number, as in Spark."""
+        match operation:
+            case Operation.EQ | Operation.GT_EQ:
+                return self.unary(Operation.IS_NAN)
+            case Operation.NOT_EQ | Operation.LT:
+                return self._is_number
+            case Operation.LT_EQ:
+                return self.unary(Operation.NOT_NULL)
+            case _:
+                return AlwaysFalse()
+
+    def one_of(self, literals: tuple[Any, ...], *, negated: bool) -> BooleanExpression:
+        placed = [self._place(literal) for literal in literals]
+        values = sorted({place.value for place in placed if place.standing is Standing.EXACT})
+        has_nan = any(place.standing is Standing.NAN for place in placed)
+        single, several = (Operation.NOT_EQ, Operation.NOT_IN) if negated else (Operation.EQ, Operation.IN)
+        terms: list[BooleanExpression] = []
+        if values:
+            terms.append(BoundPredicate(several if len(values) > 1 else single, self.field, self.path, tuple(values)))
+        if has_nan:
+            terms.append(self._is_number if negated else self.unary(Operation.IS_NAN))
+        if not negated:
+            return any_of(terms)
+        # An empty NOT IN keeps every row; one whose literals no value can equal still drops nulls.
+        return all_of(terms or ([self.unary(Operation.NOT_NULL)] if literals else []))

@@ -1,0 +1,110 @@
+"""Where a literal stands among the values of a column's type: on one, between two, beyond them all, or NaN.
+
+A filter may compare an int column with 2.5 or 10^12, or a date column with a time of day; the comparison is still exact. Floor: kernel.expressions.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Context, Decimal, InvalidOperation
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.dates_and_times import MICROS_PER_DAY
+from icefloe.kernel.literals import INTEGER_RANGES
+from icefloe.kernel.types import DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, PrimitiveType, TimestampType
+from icefloe.kernel.values import to_physical
+
+# Enough digits for any literal beside a decimal(38, s).
+_WIDE = Context(prec=200)
+
+
+class Standing(Enum):
+    """How a literal relates to a type's values."""
+
+    EXACT = "is a value"
+    BETWEEN = "lies just above a value"
+    BELOW_ALL = "lies below every value"
+    ABOVE_ALL = "lies above every value"
+    NAN = "is NaN"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A literal's standing; `value` is the physical value it is, or the nearest below it."""
+
+    standing: Standing
+    value: Any = None
+
+
+def place(kind: PrimitiveType, literal: Any) -> Placement:
+    """Where a Python value, or its text, stands among the values of `kind`.
+
+    Both float types are compared as doubles, as Spark does, so that a literal is not rounded to 32 bits.
+
+    Raises:
+        InvalidInputError: the literal cannot be compared with the type.
+    """
+    value = literal.item() if isinstance(literal, np.generic) and not isinstance(literal, np.datetime64) else literal
+    if isinstance(kind, FloatType | DoubleType):
+        return _place_float(value)
+    if isinstance(kind, IntegerType | LongType):
+        low, high = INTEGER_RANGES[type(kind)]
+        return _place_whole(kind, value, low, high, 0)
+    if isinstance(kind, DecimalType):
+        limit = 10**kind.precision - 1
+        return _place_whole(kind, value, -limit, limit, kind.scale)
+    if isinstance(kind, DateType) and isinstance(value, str | datetime):
+        return _place_date(kind, value)
+    return Placement(Standing.EXACT, to_physical(kind, value))
+
+
+def _place_float(value: Any) -> Placement:
+    try:
+        number = to_physical(DoubleType(), value)
+    except InvalidInputError:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise
+        number = math.inf if value > 0 else -math.inf  # an int beyond the doubles
+    # Adding zero turns -0.0 into 0.0, which it equals.
+    return Placement(Standing.NAN) if math.isnan(number) else Placement(Standing.EXACT, number + 0.0)
+
+
+def _place_whole(kind: PrimitiveType, value: Any, low: int, high: int, scale: int) -> Placement:
+    """Among the multiples of 10^-scale from `low` to `high` of them; int types are scale 0."""
+    number = _decimal(value)
+    if number.is_nan():
+        return Placement(Standing.ABOVE_ALL)  # NaN sorts after every number
+    if number.is_infinite() or number.adjusted() > 100:
+        return Placement(Standing.ABOVE_ALL if number > 0 else Standing.BELOW_ALL)
+    shifted = number.scaleb(scale, context=_WIDE)
+    floor = math.floor(shifted)
+    if floor < low:
+        return Placement(Standing.BELOW_ALL)
+    if floor > high or (floor == high and shifted > high):
+        return Placement(Standing.ABOVE_ALL)
+    physical = Decimal(floor).scaleb(-scale, context=_WIDE) if isinstance(kind, DecimalType) else floor
+    return Placement(Standing.EXACT if floor == shifted else Standing.BETWEEN, physical)
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise InvalidInputError(f"{value!r} is not a number")
+    try:
+        return Decimal(repr(value) if isinstance(value, float) else value)
+    except InvalidOperation as error:
+        raise InvalidInputError(f"{value!r} is not a number") from error
+
+
+def _place_date(kind: PrimitiveType, value: str | datetime) -> Placement:
+    try:
+        return Placement(Standing.EXACT, to_physical(kind, value))
+    except InvalidInputError as not_a_date:
+        try:
+            days, rest = divmod(to_physical(TimestampType(), value), MICROS_PER_DAY)
+        except InvalidInputError:
+            raise not_a_date from None
+    return Placement(Standing.BETWEEN if rest else Standing.EXACT, days)

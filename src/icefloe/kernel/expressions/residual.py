@@ -1,0 +1,56 @@
+"""Residuals: what is left of a filter for the rows of one partition, after what the partition value itself decides.
+
+Floor: kernel.expressions. Spec: Scan Planning.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from icefloe.errors import InvalidFilterError
+from icefloe.kernel.expressions.bind import BoundPredicate, predicates
+from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or, all_of, any_of
+from icefloe.kernel.expressions.project import inclusive, strict
+from icefloe.kernel.expressions.ranges import ColumnRange, may_match, must_match, range_of_values, tree_mask
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.values import physical_array
+
+
+def residual(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, partition: tuple[Any, ...]) -> BooleanExpression:
+    """The filter with every predicate that the partition value decides replaced by a constant, and simplified.
+
+    `partition` holds physical values in the order of the spec's fields. A row of the partition matches the result exactly where it matches `bound`.
+
+    Raises:
+        InvalidFilterError: the filter is not bound, or the tuple does not fit the spec.
+    """
+    if len(partition) != len(spec.fields):
+        raise InvalidFilterError(f"a partition of {len(partition)} values does not fit the partition spec {spec}")
+    values = {field.field_id: value for field, value in zip(spec.fields, partition, strict=True)}
+    ranges: dict[int, ColumnRange] = {}
+
+    def one_value(predicate: BoundPredicate) -> ColumnRange:
+        field_id = predicate.field.field_id
+        if field_id not in ranges:
+            ranges[field_id] = range_of_values(predicate.kind, physical_array(predicate.kind, [values[field_id]]))
+        return ranges[field_id]
+
+    def decide(predicate: BoundPredicate) -> bool | None:
+        if tree_mask(strict(predicate, spec, schema), 1, lambda test: must_match(test, one_value(test)))[0]:
+            return True
+        possible = tree_mask(inclusive(predicate, spec, schema), 1, lambda test: may_match(test, one_value(test)))[0]
+        return None if possible else False
+
+    return simplify(bound, {predicate: decide(predicate) for predicate in predicates(bound)}.get)
+
+
+def simplify(bound: BooleanExpression, decided: Callable[[BoundPredicate], bool | None]) -> BooleanExpression:
+    """A bound filter with the decided predicates replaced by constants; None leaves a predicate as it is."""
+    if isinstance(bound, And):
+        return all_of(simplify(term, decided) for term in bound.terms)
+    if isinstance(bound, Or):
+        return any_of(simplify(term, decided) for term in bound.terms)
+    if isinstance(bound, BoundPredicate):
+        outcome = decided(bound)
+        return bound if outcome is None else AlwaysTrue() if outcome else AlwaysFalse()
+    return bound
