@@ -10,7 +10,7 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-MODULE_OF_STATIC_TABLE = {"icefloe": "icefloe.table.static_table", "pyiceberg": "pyiceberg.table"}
+MODULE_OF_STATIC_TABLE = {"icefloe": "icefloe.table.table", "pyiceberg": "pyiceberg.table"}
 
 
 def megabytes(name: str) -> float:
