@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-# Every table of entries has these columns first; `partition.<field id>` follow in spec order, then the slot columns of the asked statistics.
+# Every table of entries has these columns first; `partition.<field id>` follow in spec order, then the slot columns.
 ENTRY_FIELDS = pa.schema(
     [
         pa.field("status", pa.int32(), nullable=False),
@@ -41,7 +41,7 @@ def partition_column(field_id: int) -> str:
 
 
 def statistic_column(statistic: str, field_id: int) -> str:
-    """The slot column of one statistic (`value_count`, `null_value_count`, `nan_value_count`, `lower_bound`, `upper_bound`) of one table column."""
+    """The slot column of one statistic of one table column; `statistic` is one of the values of `STATISTICS`."""
     return f"{statistic}.{field_id}"
 
 
@@ -49,9 +49,9 @@ def statistic_column(statistic: str, field_id: int) -> str:
 class ManifestColumns:
     """Entries as columns, one row an entry, in file order; numbers are inherited already.
 
-    `entries` (a `pyarrow.Table`) has the columns of `ENTRY_FIELDS`, then `partition.<field id>` typed by `values.physical_arrow_type`, then for every asked
-    table column `value_count.<id>`, `null_value_count.<id>`, `nan_value_count.<id>` (int64) and `lower_bound.<id>`, `upper_bound.<id>` (binary): null where the
-    manifest says nothing.
+    `entries` (a `pyarrow.Table`) has the columns of `ENTRY_FIELDS`, then `partition.<field id>` typed by
+    `values.physical_arrow_type`, then for every asked table column `value_count.<id>`, `null_value_count.<id>`,
+    `nan_value_count.<id>` (int64) and `lower_bound.<id>`, `upper_bound.<id>` (binary): null where the manifest says nothing.
     """
 
     entries: Any

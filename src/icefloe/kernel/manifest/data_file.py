@@ -1,6 +1,7 @@
 """`DataFile`: what a manifest says about one data or delete file.
 
-The status and numbers that a manifest entry adds are in `entry.py`; many files at once are `columns.py`. Floor: kernel.manifest. Spec: Data File Fields.
+The status and numbers that a manifest entry adds are in `entry.py`; many files at once are `columns.py`.
+Floor: kernel.manifest. Spec: Data File Fields.
 """
 
 from collections.abc import Mapping
@@ -30,8 +31,8 @@ class FileFormat(StrEnum):
 class DataFile:
     """One data or delete file.
 
-    `partition` holds physical values in the order of the partition spec's fields. The maps go from field id to bytes on disk, counts of values, or bounds in
-    single-value form; None where the writer gave none. Offsets and sizes are in bytes.
+    `partition` holds physical values in the order of the partition spec's fields. The maps go from field id to bytes on disk,
+    counts of values, or bounds in single-value form; None where the writer gave none. Offsets and sizes are in bytes.
     """
 
     file_path: str
@@ -50,5 +51,5 @@ class DataFile:
     split_offsets: tuple[int, ...] | None = None
     equality_ids: tuple[int, ...] | None = None
     sort_order_id: int | None = None
-    # The spec of the manifest that holds the file. Never written: the manifest list has it (502), and the spec reserves id 141 for it in memory.
+    # The spec of the manifest that holds the file. Never written: the manifest list has it (502); id 141 is kept for it in memory.
     spec_id: int = 0

@@ -19,9 +19,10 @@ class ManifestEntryStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """One entry. Entries that were read have inherited their numbers; None in one to be written means that readers are to inherit it.
+    """One entry. One that was read has inherited its numbers; None in one to be written means that readers are to inherit it.
 
-    `sequence_number` is the data sequence number, which decides which deletes apply; `file_sequence_number` tells which commit added the file.
+    `sequence_number` is the data sequence number, which decides which deletes apply; `file_sequence_number` tells which commit
+    added the file.
     """
 
     status: ManifestEntryStatus

@@ -6,7 +6,8 @@ Reading and writing whole lists is `read.py` and `write.py`. Floor: kernel.manif
 from dataclasses import dataclass
 from enum import IntEnum
 
-# The sequence number of a manifest that the commit at hand has just written; writing the manifest list puts the commit's own number in its place.
+# The sequence number of a manifest that the commit at hand has just written; writing the manifest list puts the
+# commit's own number in its place.
 UNASSIGNED_SEQ = -1
 
 
@@ -21,7 +22,8 @@ class ManifestContent(IntEnum):
 class PartitionFieldSummary:
     """Which values one partition field takes over a manifest's files (record `r508`).
 
-    The bounds are in single-value form of the partition field's result type, and leave out null and NaN. `contains_nan` is None where the writer did not say.
+    The bounds are in single-value form of the partition field's result type, and leave out null and NaN. `contains_nan` is None
+    where the writer did not say.
     """
 
     contains_null: bool
@@ -37,7 +39,7 @@ class ManifestFile:
     manifest_path: str
     manifest_length: int
     partition_spec_id: int
-    added_snapshot_id: int | None
+    added_snapshot_id: int
     content: ManifestContent = ManifestContent.DATA
     sequence_number: int = 0
     min_sequence_number: int = 0

@@ -1,0 +1,299 @@
+"""A writer's schema and a reader's wishes, turned once into a straight-line Python function that runs over blocks.
+
+Walking a schema for every value costs several times the decoding itself; the generated function has no schema left in it. The parts that emit skipping are
+`skip.py`, the lines are kept by `source.py`. Floor: kernel.avro. Spec: Apache Avro, Binary Encoding; Appendix A, Avro.
+
+The function is `run(buf, blocks, ends, rank, appends)`: `buf` holds uncompressed blocks one after another, `blocks` their (record count, end position);
+`ends` lists the position of the last byte of every would-be varint in `buf` and `rank[p]` counts those up to and with p, so that n varints are passed in one
+step, `p = ends[rank[p - 1] + n - 1] + 1`, however long each is.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from icefloe.kernel.avro.failure import TornDataError
+from icefloe.kernel.avro.schema import AvroType, kind_of, parse_schema
+from icefloe.kernel.avro.skip import emit_items, emit_skip, varint_count
+from icefloe.kernel.avro.source import Source
+from icefloe.kernel.avro.varint import decode_rest, decode_rest_of_length, encode_long
+from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of
+
+_NUMBERS = frozenset({"int", "long", "enum"})
+_BYTES = frozenset({"bytes", "string"})
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The generated function, the columns it appends to in order, and whether it needs `ends` and `rank`."""
+
+    run: Callable[..., None]
+    columns: tuple[str, ...]
+    hops: bool
+    source: str
+
+
+@lru_cache(maxsize=128)
+def compile_program(schema_text: bytes, wanted: Struct) -> Program:
+    """The program for one writer's schema; made once, kept for the other files of that writer.
+
+    Raises:
+        ValueError: the schema cannot be read, lacks a required field, or declares a wanted one as something else.
+    """
+    schema = parse_schema(schema_text)
+    if kind_of(schema) != "record":
+        raise ValueError(f"avro.schema declares {kind_of(schema)}, not a record")
+    columns = columns_of(wanted)
+    variables = {column: f"x{index}" for index, column in enumerate(columns)}
+    source = Source()
+    body = Source(depth=4, constants=source.constants)
+    _emit_record(body, schema, wanted.fields, variables)
+    _emit_frame(source, body, columns, variables)
+    text = "\n".join(source.lines)
+    names: dict[str, Any] = {"rest": decode_rest, "length": decode_rest_of_length, "seek": _seek, "Torn": TornDataError}
+    names |= {
+        "StructError": struct.error,
+        "unpack_float": struct.Struct("<f").unpack_from,
+        "unpack_double": struct.Struct("<d").unpack_from,
+    }
+    names |= source.constants
+    # The text is made of constants of this package and of numbers; names and other text out of the file stand in `constants`, never in the code.
+    exec(compile(text, "<avro program>", "exec"), names)  # noqa: S102
+    return Program(names["run"], columns, "ends[" in text, text)
+
+
+def _emit_frame(source: Source, body: Source, columns: tuple[str, ...], variables: dict[str, str]) -> None:
+    with source.block("def run(buf, blocks, ends, rank, appends):"):
+        source.line("startswith = buf.startswith")
+        source.line("p = 0")
+        for state in body.states:
+            source.line(state)
+        for index in range(len(columns)):
+            source.line(f"a{index} = appends[{index}]")
+        with source.block("try:"), source.block("for count, end in blocks:"):
+            with source.block("for _ in range(count):"):
+                source.lines += body.lines
+                for index, column in enumerate(columns):
+                    source.line(f"a{index}({variables[column]})")
+                if not columns:
+                    source.line("pass")
+            with source.block("if p != end:"):
+                source.line("raise Torn(p, f'the records of a block end at {p - end:+d} bytes from its end')")
+        with source.block("except (IndexError, StructError):"):
+            source.line("raise Torn(p, 'the bytes end inside a record') from None")
+
+
+def _emit_record(source: Source, record: AvroType, wanted: tuple[WantedField, ...], variables: dict[str, str]) -> None:
+    """All of a record's fields in the writer's order; wanted fields that it lacks become None."""
+    chosen = _match(record["fields"], wanted)
+    for want in wanted:
+        if want not in chosen.values():
+            if want.required:
+                raise ValueError(
+                    f"the schema of {record.get('name')!r} lacks field {want.field_id} ({want.names[0] if want.names else '?'})"
+                )
+            _emit_none(source, want.shape, variables)
+    for index, field in enumerate(record["fields"]):
+        want_here = chosen.get(index)
+        if want_here is None:
+            emit_skip(source, field["type"])
+        else:
+            try:
+                _emit_shape(source, field["type"], want_here.shape, variables)
+            except ValueError as error:
+                raise ValueError(f"{field.get('name')}: {error}") from error
+
+
+def _match(fields: list[dict[str, Any]], wanted: tuple[WantedField, ...]) -> dict[int, WantedField]:
+    with_ids = any("field-id" in field for field in fields)
+    if with_ids:
+        by_id = {want.field_id: want for want in wanted}
+        return {index: by_id[field["field-id"]] for index, field in enumerate(fields) if field.get("field-id") in by_id}
+    by_name = {name: want for want in wanted for name in want.names}
+    return {index: by_name[field["name"]] for index, field in enumerate(fields) if field.get("name") in by_name}
+
+
+def _emit_none(source: Source, shape: Shape, variables: dict[str, str]) -> None:
+    for column in columns_of(shape):
+        source.line(f"{variables[column]} = None")
+
+
+def _emit_shape(source: Source, kind: AvroType, shape: Shape, variables: dict[str, str]) -> None:
+    if isinstance(shape, Value) and shape.repeats:
+        _emit_remembered(source, kind, shape, variables)
+    elif kind_of(kind) == "union":
+        _emit_union(source, kind, shape, variables)
+    elif isinstance(shape, Value):
+        _emit_value(source, kind, variables[shape.column])
+    elif isinstance(shape, Struct):
+        if kind_of(kind) != "record":
+            raise ValueError(f"a record is wanted, the writer has {kind_of(kind)}")
+        _emit_record(source, kind, shape.fields, variables)
+    elif kind_of(kind) == "null":
+        _emit_none(source, shape, variables)
+    elif kind_of(kind) != "array":
+        raise ValueError(f"an array is wanted, the writer has {kind_of(kind)}")
+    elif isinstance(shape, Numbers):
+        _emit_numbers(source, kind, variables[shape.column])
+    elif isinstance(shape, Rows):
+        _emit_rows(source, kind, shape, variables[shape.column])
+    elif isinstance(shape, IdMap):
+        _emit_id_map(source, kind, variables[shape.column])
+    else:
+        _emit_slots(source, kind, shape, variables)
+
+
+def _emit_remembered(source: Source, kind: AvroType, shape: Value, variables: dict[str, str]) -> None:
+    """Compares the bytes with those of the record before: an encoded value is never the beginning of another one's."""
+    name = variables[shape.column]
+    last, size = source.state("m", "b'\\xff' * 11"), source.state("l", "0")
+    kept, start = source.state("y", "None"), source.fresh("s")
+    with source.block(f"if startswith({last}, p):"):
+        source.line(f"p += {size}; {name} = {kept}")
+    with source.block("else:"):
+        source.line(f"{start} = p")
+        _emit_shape(source, kind, Value(shape.column), variables)
+        # Bytes past the end come out short here, which would be remembered wrongly; the block's end check then refuses all of it.
+        source.line(f"{last} = buf[{start}:p]; {size} = p - {start}; {kept} = {name}")
+
+
+def _emit_union(source: Source, kind: AvroType, shape: Shape, variables: dict[str, str]) -> None:
+    branches = [branch for branch in kind if branch != "null"]
+    if len(branches) > 1:
+        raise ValueError("a union of several types cannot stand for one value")
+    source.line("u = buf[p]; p += 1")
+    for index, branch in enumerate(kind):
+        with source.block(f"{'elif' if index else 'if'} u == {index << 1}:"):
+            if branch == "null":
+                _emit_none(source, shape, variables)
+            else:
+                _emit_shape(source, branch, shape, variables)
+            source.line("pass")
+    with source.block("else:"):
+        source.line("raise Torn(p, 'a union has no such branch')")
+
+
+def _emit_value(source: Source, kind: AvroType, name: str) -> None:
+    form = kind_of(kind)
+    if form in _NUMBERS:
+        source.read_raw("v")
+        source.line(f"{name} = (v >> 1) ^ -(v & 1)")
+    elif form in _BYTES:
+        source.read_raw("v")
+        with source.block("if v & 1:"):
+            source.line("raise Torn(p, 'a length is negative')")
+        source.line(f"q = p + (v >> 1); {name} = buf[p:q]; p = q")
+    elif form == "fixed":
+        source.line(f"q = p + {int(kind['size'])}; {name} = buf[p:q]; p = q")
+    elif form == "boolean":
+        source.line(f"{name} = buf[p] == 1; p += 1")
+    elif form in ("float", "double"):
+        source.line(f"{name} = unpack_{form}(buf, p)[0]; p += {4 if form == 'float' else 8}")
+    elif form == "null":
+        source.line(f"{name} = None")
+    else:
+        raise ValueError(f"a primitive is wanted, the writer has {form}")
+
+
+def _emit_numbers(source: Source, kind: AvroType, name: str) -> None:
+    if kind_of(kind["items"]) not in _NUMBERS:
+        raise ValueError(f"an array of numbers is wanted, the writer has one of {kind_of(kind['items'])}")
+    found = source.fresh("f")
+    source.line(f"{found} = []")
+    with emit_items(source) as count, source.block(f"for _ in range({count}):"):
+        source.read_raw("v")
+        source.line(f"{found}.append((v >> 1) ^ -(v & 1))")
+    source.line(f"{name} = tuple({found})")
+
+
+def _emit_rows(source: Source, kind: AvroType, shape: Rows, name: str) -> None:
+    if kind_of(kind["items"]) != "record":
+        raise ValueError(f"an array of records is wanted, the writer has one of {kind_of(kind['items'])}")
+    inner = {column: source.fresh("r") for column in columns_of(Struct(shape.fields))}
+    found = source.fresh("f")
+    source.line(f"{found} = []")
+    with emit_items(source) as count:
+        with source.block(f"if {count} > len(buf):"):
+            source.line("raise Torn(p, 'an array claims more items than there are bytes')")
+        with source.block(f"for _ in range({count}):"):
+            _emit_record(source, kind["items"], shape.fields, inner)
+            source.line(f"{found}.append(({', '.join(inner.values())},))")
+    source.line(f"{name} = tuple({found})")
+
+
+def _pair_value(kind: AvroType) -> str:
+    """`number` or `bytes`: what an array of key-value records maps its ids to."""
+    items = kind["items"]
+    if kind_of(items) == "record" and len(items["fields"]) == 2 and kind_of(items["fields"][0]["type"]) in _NUMBERS:
+        form = kind_of(items["fields"][1]["type"])
+        if form in _NUMBERS or form in _BYTES:
+            return "number" if form in _NUMBERS else "bytes"
+    raise ValueError("a map from field id to number or bytes is wanted, the writer has an array of something else")
+
+
+def _emit_id_map(source: Source, kind: AvroType, name: str) -> None:
+    value = _pair_value(kind)
+    found = source.fresh("f")
+    source.line(f"{found} = {{}}")
+    with emit_items(source) as count, source.block(f"for _ in range({count}):"):
+        source.read_key("k")
+        if value == "number":
+            source.read_raw("v")
+            source.line(f"{found}[(k >> 1) ^ -(k & 1)] = (v >> 1) ^ -(v & 1)")
+        else:
+            source.read_length("v")
+            source.line(f"q = p + (v >> 1); {found}[(k >> 1) ^ -(k & 1)] = buf[p:q]; p = q")
+    source.line(f"{name} = {found}")
+
+
+def _emit_slots(source: Source, kind: AvroType, shape: Slots, variables: dict[str, str]) -> None:
+    value = _pair_value(kind)
+    if not shape.columns:
+        emit_skip(source, kind)
+        return
+    _emit_none(source, shape, variables)
+    with emit_items(source) as count:
+        if value == "number" and varint_count(kind["items"]) == 2:
+            _emit_number_slots(source, shape, variables, count)
+        else:
+            _emit_bytes_slots(source, shape, variables, count)
+
+
+def _emit_number_slots(source: Source, shape: Slots, variables: dict[str, str], count: str) -> None:
+    """Every pair is two varints, so pair j is found in one step; a writer keeps its order, so the place in the record before is tried first."""
+    source.line("h = rank[p - 1]")
+    for field_id, column in shape.columns:
+        key, place = source.constant(encode_long(field_id)), source.state("j", "0")
+        with source.block(f"if {place} >= {count} or not startswith({key}, ends[h + 2 * {place} - 1] + 1):"):
+            source.line(f"{place} = seek(buf, ends, h, {count}, {key})")
+        with source.block(f"if {place} < {count}:"):
+            source.line(f"q = ends[h + 2 * {place}] + 1; v = buf[q]")
+            with source.block("if v > 127:"):
+                source.line("v, q = rest(buf, q + 1, v, 7)")
+            source.line(f"{variables[column]} = (v >> 1) ^ -(v & 1)")
+    source.line(f"p = ends[h + 2 * {count} - 1] + 1")
+
+
+def _seek(buf: bytes, ends: Any, first: int, count: int, key: bytes) -> int:
+    """Which of `count` pairs of varints has this key; `count` where none has."""
+    for index in range(count):
+        if buf.startswith(key, ends[first + 2 * index - 1] + 1):
+            return index
+    return count
+
+
+def _emit_bytes_slots(source: Source, shape: Slots, variables: dict[str, str], count: str) -> None:
+    wanted = source.constant(frozenset(field_id << 1 for field_id, _ in shape.columns))
+    source.line("found = {}")
+    with source.block(f"for _ in range({count}):"):
+        source.read_key("k")
+        source.read_length("v")
+        source.line("q = p + (v >> 1)")
+        with source.block(f"if k in {wanted}:"):
+            source.line("found[k] = buf[p:q]")
+        source.line("p = q")
+    with source.block("if found:"):
+        for field_id, column in shape.columns:
+            source.line(f"{variables[column]} = found.get({field_id << 1})")

@@ -1,0 +1,106 @@
+"""Avro schemas that carry Iceberg's field ids: reading a writer's, and making ours.
+
+Record fields have `field-id`, arrays `element-id`; a map with integer keys is an array of key-value records. Turning a schema into code is `program.py`.
+Floor: kernel.avro. Spec: Appendix A, Avro; Apache Avro, Schema Declaration.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# A parsed schema: a primitive's name, a union's list, or an object. References to named types are replaced by what they name.
+AvroType = Any
+
+_PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+
+def parse_schema(text: bytes) -> AvroType:
+    """A writer's schema with every name resolved. Raises `ValueError` saying what is wrong."""
+    try:
+        declared = json.loads(text)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"avro.schema is not JSON: {error}") from error
+    return _resolve(declared, {}, "")
+
+
+def _resolve(declared: Any, known: dict[str, AvroType], namespace: str) -> AvroType:
+    if isinstance(declared, str):
+        if declared in _PRIMITIVES:
+            return declared
+        found = known.get(declared) or known.get(f"{namespace}.{declared}")
+        if found is None:
+            raise ValueError(f"the type {declared!r} is not declared, or contains itself")
+        return found
+    if isinstance(declared, list):
+        return [_resolve(branch, known, namespace) for branch in declared]
+    if not isinstance(declared, dict) or "type" not in declared:
+        raise ValueError(f"{declared!r} is not an Avro type")
+    kind = declared["type"]
+    if kind in ("record", "fixed", "enum"):
+        return _resolve_named(declared, known, namespace)
+    if kind == "array":
+        return {**declared, "items": _resolve(declared.get("items"), known, namespace)}
+    if kind == "map":
+        return {**declared, "values": _resolve(declared.get("values"), known, namespace)}
+    resolved = _resolve(kind, known, namespace)
+    return {**declared, "type": resolved} if isinstance(resolved, str) else resolved
+
+
+def _resolve_named(declared: dict[str, Any], known: dict[str, AvroType], namespace: str) -> AvroType:
+    name = str(declared.get("name", ""))
+    namespace = name.rpartition(".")[0] or declared.get("namespace", namespace)
+    resolved = dict(declared)
+    if declared["type"] == "record":
+        fields = declared.get("fields")
+        if not isinstance(fields, list) or not all(isinstance(field, dict) and "type" in field for field in fields):
+            raise ValueError(f"the record {name!r} has no list of fields")
+        resolved["fields"] = [{**field, "type": _resolve(field["type"], known, namespace)} for field in fields]
+    elif declared["type"] == "fixed" and not (isinstance(declared.get("size"), int) and declared["size"] >= 0):
+        raise ValueError(f"the fixed type {name!r} has no size")
+    known[name] = known[f"{namespace}.{name}"] = resolved
+    return resolved
+
+
+def kind_of(kind: AvroType) -> str:
+    """`union`, or the name of the type's form: `record`, `array`, `long`, `fixed`..."""
+    if isinstance(kind, list):
+        return "union"
+    return str(kind["type"]) if isinstance(kind, dict) else str(kind)
+
+
+def wire_form(kind: AvroType) -> Any:
+    """What decides about the bytes and the ids, and nothing else: two schemas of one form can share blocks."""
+    form = kind_of(kind)
+    if form == "union":
+        return ("union", *(wire_form(branch) for branch in kind))
+    if form == "record":
+        return ("record", *((field.get("field-id"), wire_form(field["type"])) for field in kind["fields"]))
+    if form == "array":
+        return ("array", wire_form(kind["items"]))
+    if form == "map":
+        return ("map", wire_form(kind["values"]))
+    if form == "fixed":
+        return ("fixed", kind["size"])
+    return form
+
+
+def field(field_id: int, name: str, kind: AvroType, *, required: bool = True, **attributes: Any) -> dict[str, Any]:
+    """A record's field. An optional one is a union with null first and null by default."""
+    optional = {} if required else {"default": None}
+    return {"name": name, "type": kind if required else ["null", kind], **optional, **attributes, "field-id": field_id}
+
+
+def record(name: str, fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A record."""
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def array(element_id: int, items: AvroType) -> dict[str, Any]:
+    """An array whose element has a field id."""
+    return {"type": "array", "items": items, "element-id": element_id}
+
+
+def id_map(key_id: int, value_id: int, value: AvroType) -> dict[str, Any]:
+    """A map from int: an array of key-value records, since Avro's own maps have string keys only."""
+    pair = record(f"k{key_id}_v{value_id}", [field(key_id, "key", "int"), field(value_id, "value", value)])
+    return {"type": "array", "items": pair, "logicalType": "map"}

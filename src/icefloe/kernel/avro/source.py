@@ -1,0 +1,69 @@
+"""The text of a generated function: lines, indentation, names, and the few pieces of decoding that are inlined everywhere.
+
+What is emitted when is `program.py` and `skip.py`. In the generated code `buf` is the bytes and `p` the position. Floor: kernel.avro.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Source:
+    """Lines of Python under construction."""
+
+    def __init__(self, depth: int = 0, constants: dict[str, Any] | None = None) -> None:
+        self.lines: list[str] = []
+        self.states: list[str] = []
+        self.constants: dict[str, Any] = {} if constants is None else constants
+        self._depth = depth
+        self._names = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Indents what is emitted inside under `head`."""
+        self.line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def fresh(self, prefix: str) -> str:
+        """A name that no other part uses."""
+        self._names += 1
+        return f"{prefix}_{self._names}"
+
+    def state(self, prefix: str, initial: str) -> str:
+        """A variable that lives from record to record."""
+        name = self.fresh(prefix)
+        self.states.append(f"{name} = {initial}")
+        return name
+
+    def constant(self, value: Any) -> str:
+        """A name for a value that the code is given from outside."""
+        name = f"c_{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def read_raw(self, name: str) -> None:
+        """A varint before zigzag, with up to three bytes inline."""
+        self.line(f"{name} = buf[p]; p += 1")
+        with self.block(f"if {name} > 127:"):
+            self.line(f"b = buf[p]; p += 1; {name} += (b << 7) - 128")
+            with self.block("if b > 127:"):
+                self.line(f"b = buf[p]; p += 1; {name} += (b << 14) - 16384")
+                with self.block("if b > 127:"):
+                    self.line(f"{name}, p = rest(buf, p, {name}, 21)")
+
+    def read_key(self, name: str) -> None:
+        """A varint before zigzag that is nearly always one byte: a map's key."""
+        self.line(f"{name} = buf[p]; p += 1")
+        with self.block(f"if {name} > 127:"):
+            self.line(f"{name}, p = rest(buf, p, {name}, 7)")
+
+    def read_length(self, name: str) -> None:
+        """A length before zigzag that is mostly one byte; 129 tests the continuation bit and the sign bit at once."""
+        self.line(f"{name} = buf[p]; p += 1")
+        with self.block(f"if {name} & 129:"):
+            self.line(f"{name}, p = length(buf, p, {name})")

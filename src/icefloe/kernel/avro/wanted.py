@@ -1,0 +1,73 @@
+"""What a reader wants from each record: columns by field id, whatever order, names and extra fields the writer chose.
+
+A column takes one Python value a record. Strings, bytes and fixed stay `bytes`, numbers int or float, booleans bool; None where null or not written.
+Turning this into code is `program.py`. Floor: kernel.avro. Spec: Column Projection; Appendix A, Avro.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A primitive, into column `column`. `repeats`: likely the same as in the record before, which is then recognised without decoding it."""
+
+    column: str
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """An array of numbers, as a tuple."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdMap:
+    """A whole map from field id to number or bytes, as a dict."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Single values of such a map, each into a column of its own: pairs of field id and column."""
+
+    columns: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """An array of records, as a tuple of tuples in the order of `fields`, whose columns name nothing outside."""
+
+    column: str
+    fields: "tuple[WantedField, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A record inside the record; it may want nothing."""
+
+    fields: "tuple[WantedField, ...]"
+
+
+Shape = Value | Numbers | IdMap | Slots | Rows | Struct
+
+
+@dataclass(frozen=True, slots=True)
+class WantedField:
+    """A field by its id. `names` find it where the writer gave no ids at all in that record; `required` refuses a writer without it."""
+
+    field_id: int
+    names: tuple[str, ...]
+    shape: Shape
+    required: bool = False
+
+
+def columns_of(shape: Shape) -> tuple[str, ...]:
+    """The columns a shape fills, in order."""
+    if isinstance(shape, Struct):
+        return tuple(column for wanted in shape.fields for column in columns_of(wanted.shape))
+    if isinstance(shape, Slots):
+        return tuple(column for _, column in shape.columns)
+    return (shape.column,)
