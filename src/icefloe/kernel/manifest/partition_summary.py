@@ -1,0 +1,45 @@
+"""The summary of partition values that a manifest list carries for each manifest.
+
+Floor: kernel.manifest. Spec: Manifest Lists, `field_summary`.
+"""
+
+import math
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from icefloe.kernel.manifest.partition_values import primitive
+from icefloe.kernel.manifest_list.manifest_file import PartitionFieldSummary
+from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType, StructType
+from icefloe.kernel.values import to_bytes
+
+
+def summarise(partition_type: StructType, partitions: Collection[tuple[Any, ...]]) -> tuple[PartitionFieldSummary, ...]:
+    """One summary for each partition field over all tuples, of deleted files too, as Java does."""
+    return tuple(_summary(primitive(part.field_type), (values[i] for values in partitions)) for i, part in enumerate(partition_type.fields))
+
+
+def _summary(kind: PrimitiveType, values: Iterable[Any]) -> PartitionFieldSummary:
+    distinct = set(values)
+    contains_null = None in distinct
+    distinct.discard(None)
+    contains_nan = False
+    if isinstance(kind, FloatType | DoubleType):
+        numbers = [value for value in distinct if not math.isnan(value)]
+        contains_nan = len(numbers) < len(distinct)
+        if not numbers:
+            return PartitionFieldSummary(contains_null, contains_nan)
+        return PartitionFieldSummary(
+            contains_null, contains_nan, to_bytes(kind, _lower(min(numbers))), to_bytes(kind, _upper(max(numbers)))
+        )
+    if not distinct:
+        return PartitionFieldSummary(contains_null, contains_nan)
+    return PartitionFieldSummary(contains_null, contains_nan, to_bytes(kind, min(distinct)), to_bytes(kind, max(distinct)))
+
+
+# Zeros are equal to Python, and a set keeps whichever came first; Iceberg orders -0.0 before 0.0, so the wider bound is taken.
+def _lower(value: float) -> float:
+    return -0.0 if value == 0 else value
+
+
+def _upper(value: float) -> float:
+    return 0.0 if value == 0 else value

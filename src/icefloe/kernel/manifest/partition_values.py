@@ -1,0 +1,156 @@
+"""Partition values in Avro: their types and names in a manifest's schema, and physical values from and to what Avro holds.
+
+Floor: kernel.manifest. Spec: Appendix A, Avro; Partition Specs.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
+from typing import Any
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.avro.schema import AvroType, field, record
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+from icefloe.kernel.values import unscaled
+
+_AVRO_TYPES: dict[type[PrimitiveType], AvroType] = {
+    BooleanType: "boolean",
+    IntegerType: "int",
+    LongType: "long",
+    FloatType: "float",
+    DoubleType: "double",
+    DateType: {"type": "int", "logicalType": "date"},
+    TimeType: {"type": "long", "logicalType": "time-micros"},
+    TimestampType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    TimestamptzType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    StringType: "string",
+    BinaryType: "bytes",
+    UUIDType: {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"},
+}
+# 38 digits, the most a decimal may have.
+_WIDE = Context(prec=38)
+
+
+def primitive(kind: IcebergType) -> PrimitiveType:
+    """A partition field's result type, which is a primitive always. Raises `InvalidInputError` otherwise."""
+    if not isinstance(kind, PrimitiveType):
+        raise InvalidInputError(f"a partition value cannot be of type {kind}")
+    return kind
+
+
+def decimal_width(precision: int) -> int:
+    """The fewest bytes that hold every decimal of this precision: 9 digits take 4."""
+    return int(10**precision).bit_length() // 8 + 1
+
+
+def avro_type(kind: PrimitiveType) -> AvroType:
+    """The Avro type of a partition value."""
+    if isinstance(kind, FixedType):
+        return {"type": "fixed", "name": f"fixed_{kind.length}", "size": kind.length}
+    if isinstance(kind, DecimalType):
+        name = f"decimal_{kind.precision}_{kind.scale}"
+        shape = {"logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+        return {"type": "fixed", "name": name, "size": decimal_width(kind.precision), **shape}
+    return _AVRO_TYPES[type(kind)]
+
+
+def avro_name(name: str) -> str:
+    """A partition field's name as Avro allows it, in Java's way: a first digit gets `_` before it, any other sign becomes `_x` and its hex code.
+
+    Java lets letters beyond ASCII stand, which Avro does not allow and other readers refuse; here they are replaced too. Nobody reads by this name.
+    """
+    signs = [sign if _is_allowed(sign, index) else _replaced(sign, index) for index, sign in enumerate(name)]
+    return "".join(signs)
+
+
+def _is_allowed(sign: str, index: int) -> bool:
+    return sign == "_" or (sign.isalpha() and sign.isascii()) or (index > 0 and sign.isdigit() and sign.isascii())
+
+
+def _replaced(sign: str, index: int) -> str:
+    if index == 0 and sign.isdigit() and sign.isascii():
+        return f"_{sign}"
+    # Java works on UTF-16 units, so a sign beyond the first plane becomes two.
+    units = sign.encode("utf-16-be")
+    return "".join(f"_x{int.from_bytes(units[at : at + 2], 'big'):X}" for at in range(0, len(units), 2))
+
+
+def partition_record(partition_type: StructType) -> AvroType:
+    """The record `r102`. A named type that comes again stands there by its name, as Avro demands."""
+    named: set[str] = set()
+    fields = []
+    for part in partition_type.fields:
+        kind = avro_type(primitive(part.field_type))
+        if isinstance(kind, dict) and "name" in kind:
+            type_name = kind["name"]
+            kind = type_name if type_name in named else kind
+            named.add(type_name)
+        name = avro_name(part.name)
+        original = {"iceberg-field-name": part.name} if name != part.name else {}
+        fields.append(field(part.field_id, name, kind, required=False, **original))
+    return record("r102", fields)
+
+
+def _decimal_reader(scale: int) -> Callable[[bytes], Decimal]:
+    return lambda raw: Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _WIDE)
+
+
+def reader(kind: PrimitiveType) -> Callable[[Any], Any] | None:
+    """The function that makes a physical value of what the Avro program gives; None where that is one already."""
+    if isinstance(kind, StringType):
+        return lambda raw: str(raw, "utf-8")
+    if isinstance(kind, UUIDType):
+        return lambda raw: uuid.UUID(bytes=raw)
+    if isinstance(kind, DecimalType):
+        return _decimal_reader(kind.scale)
+    return None
+
+
+def arrow_reader(kind: PrimitiveType) -> Callable[[Any], Any] | None:
+    """As `reader`, for what `pyarrow.array` takes: it takes bytes for text and for UUIDs."""
+    return _decimal_reader(kind.scale) if isinstance(kind, DecimalType) else None
+
+
+def converted(read: Callable[[Any], Any] | None, values: list[Any]) -> list[Any]:
+    """A column through a reader, None staying None."""
+    return values if read is None else [None if value is None else read(value) for value in values]
+
+
+def tuple_writer(partition_type: StructType) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
+    """The function that makes of a tuple of physical values what the Avro encoder takes."""
+    writers = [_writer(primitive(part.field_type)) for part in partition_type.fields]
+    if not any(writers):
+        return lambda values: values
+
+    def write(values: tuple[Any, ...]) -> list[Any]:
+        pairs = zip(writers, values, strict=True)
+        return [value if value is None or writer is None else writer(value) for writer, value in pairs]
+
+    return write
+
+
+def _writer(kind: PrimitiveType) -> Callable[[Any], Any] | None:
+    if isinstance(kind, UUIDType):
+        return lambda value: value.bytes
+    if isinstance(kind, DecimalType):
+        size, scale = decimal_width(kind.precision), kind.scale
+        return lambda value: unscaled(value, scale).to_bytes(size, "big", signed=True)
+    return None

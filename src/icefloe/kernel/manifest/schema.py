@@ -1,0 +1,119 @@
+"""The Avro schema of the manifests we write, and what we want from anyone's.
+
+Floor: kernel.manifest. Spec: Manifests; Data File Fields (section 2 of the field tables).
+"""
+
+import json
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Any
+
+from icefloe.errors import UnsupportedFormatVersionError
+from icefloe.kernel.avro.encode import Encoder, encoder
+from icefloe.kernel.avro.schema import AvroType, array, field, id_map, parse_schema, record
+from icefloe.kernel.avro.wanted import IdMap, Numbers, Shape, Slots, Struct, Value, WantedField
+from icefloe.kernel.manifest.columns import STATISTICS, partition_column, statistic_column
+from icefloe.kernel.manifest.partition_values import avro_name, partition_record
+from icefloe.kernel.types import StructType
+
+# Field id, key id, value id and type of value of a data file's maps, in Java's order.
+_MAPS = (
+    (108, "column_sizes", 117, 118, "long"),
+    (109, "value_counts", 119, 120, "long"),
+    (110, "null_value_counts", 121, 122, "long"),
+    (137, "nan_value_counts", 138, 139, "long"),
+    (125, "lower_bounds", 126, 127, "bytes"),
+    (128, "upper_bounds", 129, 130, "bytes"),
+)
+
+
+def manifest_schema(partition_type: StructType, format_version: int) -> AvroType:
+    """The record `manifest_entry` of a format version. Raises `UnsupportedFormatVersionError` beyond 2."""
+    if format_version not in (1, 2):
+        raise UnsupportedFormatVersionError(f"manifests of format version {format_version} cannot be written; 1 and 2 can")
+    status = field(0, "status", "int")
+    data_file = field(2, "data_file", record("r2", _data_file_fields(partition_type, format_version)))
+    if format_version == 1:
+        return record("manifest_entry", [status, field(1, "snapshot_id", "long"), data_file])
+    numbers = ((1, "snapshot_id"), (3, "sequence_number"), (4, "file_sequence_number"))
+    return record("manifest_entry", [status, *(field(i, name, "long", required=False) for i, name in numbers), data_file])
+
+
+def _data_file_fields(partition_type: StructType, format_version: int) -> list[dict[str, Any]]:
+    fields = [] if format_version == 1 else [field(134, "content", "int")]
+    fields += [
+        field(100, "file_path", "string"),
+        field(101, "file_format", "string"),
+        field(102, "partition", partition_record(partition_type)),
+        field(103, "record_count", "long"),
+        field(104, "file_size_in_bytes", "long"),
+    ]
+    if format_version == 1:
+        fields.append(field(105, "block_size_in_bytes", "long"))
+    fields += [field(i, name, id_map(key, value, kind), required=False) for i, name, key, value, kind in _MAPS]
+    fields += [field(131, "key_metadata", "bytes", required=False), field(132, "split_offsets", array(133, "long"), required=False)]
+    if format_version > 1:
+        fields.append(field(135, "equality_ids", array(136, "int"), required=False))
+    fields.append(field(140, "sort_order_id", "int", required=False))
+    return fields
+
+
+@lru_cache(maxsize=64)
+def manifest_codec(partition_type: StructType, format_version: int) -> tuple[str, Encoder]:
+    """The schema's text for the header, and the encoder of one entry given as nested tuples in the schema's order."""
+    text = json.dumps(manifest_schema(partition_type, format_version), separators=(",", ":"))
+    return text, encoder(parse_schema(text.encode()))
+
+
+def _wanted(field_id: int, name: str, shape: Shape | None = None, *, repeats: bool = False, required: bool = False) -> WantedField:
+    return WantedField(field_id, (name,), shape or Value(name, repeats), required)
+
+
+def _entry_fields(data_file: tuple[WantedField, ...]) -> Struct:
+    return Struct(
+        (
+            _wanted(0, "status", repeats=True, required=True),
+            _wanted(1, "snapshot_id", repeats=True),
+            _wanted(3, "sequence_number", repeats=True),
+            _wanted(4, "file_sequence_number", repeats=True),
+            _wanted(2, "data_file", Struct(data_file), required=True),
+        )
+    )
+
+
+def _file_fields(partition_type: StructType) -> tuple[WantedField, ...]:
+    partition = tuple(
+        WantedField(part.field_id, (part.name, avro_name(part.name)), Value(partition_column(part.field_id)))
+        for part in partition_type.fields
+    )
+    return (
+        _wanted(134, "content", repeats=True),
+        _wanted(100, "file_path", required=True),
+        _wanted(101, "file_format", repeats=True, required=True),
+        _wanted(102, "partition", Struct(partition)),
+        _wanted(103, "record_count", required=True),
+        _wanted(104, "file_size_in_bytes", required=True),
+        _wanted(132, "split_offsets", Numbers("split_offsets")),
+        _wanted(140, "sort_order_id", repeats=True),
+    )
+
+
+def wanted_columns(partition_type: StructType, statistics: Collection[int]) -> Struct:
+    """What `read_columns` wants: the entry, and of each map of statistics the values of the given table columns."""
+    slots = tuple(
+        _wanted(i, name, Slots(tuple((column, statistic_column(STATISTICS[name], column)) for column in sorted(set(statistics)))))
+        for i, name, *_ in _MAPS
+        if name in STATISTICS and statistics
+    )
+    return _entry_fields(_file_fields(partition_type) + slots)
+
+
+def wanted_entries(partition_type: StructType) -> Struct:
+    """What `read_entries` wants: everything."""
+    maps = tuple(_wanted(i, name, IdMap(name)) for i, name, *_ in _MAPS)
+    rest = (_wanted(131, "key_metadata"), _wanted(135, "equality_ids", Numbers("equality_ids")))
+    return _entry_fields(_file_fields(partition_type) + maps + rest)
+
+
+# What counting wants.
+WANTED_COUNTS = _entry_fields((_wanted(103, "record_count", required=True),))
