@@ -40,20 +40,19 @@ class Property(Generic[T]):
             ) from error
 
 
+# Python's own int() would also take `1_000` and blanks.
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+
+
 def _number(name: str, default: int, smallest: int, unit: str) -> Property[int]:
     return Property(name, default, _at_least(smallest), f"a whole number ({unit}) of at least {smallest}")
 
 
-def _optional_number(name: str, smallest: int, unit: str) -> Property[int | None]:
-    return Property(name, None, _at_least(smallest), f"a whole number ({unit}) of at least {smallest}")
-
-
 def _at_least(smallest: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        value = int(text)
-        if value < smallest:
+        if _WHOLE_NUMBER.fullmatch(text) is None or int(text) < smallest:
             raise ValueError(text)
-        return value
+        return int(text)
 
     return parse
 
@@ -115,7 +114,9 @@ TARGET_FILE_SIZE_BYTES = _number("write.target-file-size-bytes", 536_870_912, 1,
 DISTRIBUTION_MODE = _choice("write.distribution-mode", "hash", "none", "hash", "range")
 DATA_PATH = _location("write.data.path")
 PARQUET_CODEC = _choice("write.parquet.compression-codec", "zstd", "zstd", "gzip", "snappy", "lz4", "brotli", "uncompressed")
-PARQUET_COMPRESSION_LEVEL: Property[int | None] = Property("write.parquet.compression-level", None, int, "a whole number")
+PARQUET_COMPRESSION_LEVEL: Property[int | None] = Property(
+    "write.parquet.compression-level", None, _at_least(-131_072), "a whole number that the codec takes as a level"
+)
 PARQUET_ROW_GROUP_SIZE_BYTES = _number("write.parquet.row-group-size-bytes", 134_217_728, 1, "bytes")
 PARQUET_PAGE_SIZE_BYTES = _number("write.parquet.page-size-bytes", 1_048_576, 1, "bytes")
 PARQUET_PAGE_ROW_LIMIT = _number("write.parquet.page-row-limit", 20_000, 1, "rows")
@@ -126,11 +127,10 @@ METRICS_DEFAULT: Property[str] = Property("write.metadata.metrics.default", "tru
 METRICS_MAX_INFERRED_COLUMNS = _number("write.metadata.metrics.max-inferred-column-defaults", 100, 0, "columns")
 METRICS_COLUMN_PREFIX = "write.metadata.metrics.column."
 
-# Metadata files.
+# Metadata files. However small, the log names the file before: see `metadata_log.py`.
 METADATA_PATH = _location("write.metadata.path")
 METADATA_CODEC = _choice("write.metadata.compression-codec", "none", "none", "gzip")
-# At least one: the log always names the file before. JAVA: TableMetadata.addPreviousFile.
-METADATA_PREVIOUS_VERSIONS_MAX = _number("write.metadata.previous-versions-max", 100, 1, "files")
+METADATA_PREVIOUS_VERSIONS_MAX = _number("write.metadata.previous-versions-max", 100, 0, "files")
 METADATA_DELETE_AFTER_COMMIT = _flag("write.metadata.delete-after-commit.enabled", default=False)
 # `gzip` is the name the format's properties use for Avro's `deflate`.
 AVRO_CODEC = _choice("write.avro.compression-codec", "gzip", "gzip", "zstd", "snappy", "uncompressed")

@@ -100,6 +100,13 @@ class RawEntries(Sequence[T]):
         at = self.position(entry_id)
         return None if at is None else self[at]
 
+    def raw(self, entry_id: int) -> msgspec.Raw:
+        """The entry with this id as JSON bytes. Raises `MetadataFormatError` where there is none."""
+        at = self.position(entry_id)
+        if at is None:
+            raise MetadataFormatError(f"there is no entry {entry_id} in {self._kind.key}")
+        return self._raws[at]
+
     def position(self, entry_id: int) -> int | None:
         """Where the entry with this id is, or None."""
         if self._index is None:

@@ -1,0 +1,134 @@
+"""The keys of a metadata file, and the full pass that finds every problem of one, each named by its JSON path.
+
+`read.py` decodes fast and runs this pass where that fails; validating a table runs it always. Rules that join several keys are in `invariants.py`.
+Floor: kernel.metadata. Spec: Table Metadata Fields; Appendix C.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from icefloe.errors import IcefloeError, Problem
+from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, PARTITION_STATISTICS, SCHEMAS, SORT_ORDERS, STATISTICS
+from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG
+from icefloe.kernel.metadata.raw_entries import EntryKind
+from icefloe.kernel.metadata.snapshot import SNAPSHOTS
+from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_from_json
+from icefloe.kernel.partitioning.partition_spec import fields_from_json
+from icefloe.kernel.schema.json_shape import (
+    Key,
+    a_long,
+    a_string,
+    an_array,
+    an_int,
+    an_object,
+    kind_of,
+    object_problems,
+    strings_by_name,
+)
+
+_ALL_VERSIONS = (
+    Key("format-version", an_int),
+    Key("location", a_string),
+    Key("last-updated-ms", a_long),
+    Key("last-column-id", an_int),
+    Key("properties", strings_by_name, required=False),
+    Key("current-snapshot-id", a_long, required=False),
+    Key("snapshots", an_array, required=False),
+    Key("snapshot-log", an_array, required=False),
+    Key("metadata-log", an_array, required=False),
+    Key("refs", an_object, required=False),
+    Key("statistics", an_array, required=False),
+    Key("partition-statistics", an_array, required=False),
+)
+_SINCE_VERSION_2 = (
+    ("table-uuid", a_string),
+    ("last-sequence-number", a_long),
+    ("schemas", an_array),
+    ("current-schema-id", an_int),
+    ("partition-specs", an_array),
+    ("default-spec-id", an_int),
+    ("last-partition-id", an_int),
+    ("sort-orders", an_array),
+    ("default-sort-order-id", an_int),
+)
+_VERSION_1 = (
+    *_ALL_VERSIONS,
+    *(Key(name, check, required=False) for name, check in _SINCE_VERSION_2),
+    Key("schema", an_object, required=False),  # required by the spec; `schemas` with its current id says the same
+    Key("partition-spec", an_array, required=False),
+)
+_VERSION_2 = (*_ALL_VERSIONS, *(Key(name, check) for name, check in _SINCE_VERSION_2))
+
+# Keys that a reader understands; any other is kept as it is. Version 2 does not read the two of version 1 and keeps them too.
+KNOWN_KEYS = {version: frozenset(key.name for key in keys) for version, keys in ((1, _VERSION_1), (2, _VERSION_2))}
+
+LISTS: tuple[EntryKind[Any], ...] = (
+    SCHEMAS,
+    PARTITION_SPECS,
+    SORT_ORDERS,
+    SNAPSHOTS,
+    SNAPSHOT_LOG,
+    METADATA_LOG,
+    STATISTICS,
+    PARTITION_STATISTICS,
+)
+_IDS_MAY_REPEAT = (SNAPSHOT_LOG, STATISTICS, PARTITION_STATISTICS)
+
+
+def document_problems(document: object) -> list[Problem]:
+    """Every problem of parsed metadata JSON of version 1 or 2, in the order of the keys. Decodes every entry of every list."""
+    version = document.get("format-version") if isinstance(document, Mapping) else None
+    keys = _VERSION_1 if version == 1 else _VERSION_2
+    found = list(object_problems(document, "$", keys))
+    if not isinstance(document, Mapping):
+        return found
+    if version == 1:
+        found += _version_1_problems(document)
+    for kind in LISTS:
+        found += _list_problems(document.get(kind.key), kind)
+    found += _refs_problems(document.get("refs"))
+    return found
+
+
+def _version_1_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
+    has_schemas = document.get("schemas") is not None and document.get("current-schema-id") is not None
+    if not has_schemas:
+        if document.get("schema") is None:
+            yield Problem(where="$.schema", what="is required, and is missing; schemas with current-schema-id would do as well")
+        else:
+            yield from _decoding_problems(SCHEMAS, document["schema"], "$.schema")
+    if document.get("partition-specs") is None:
+        if document.get("partition-spec") is None:
+            yield Problem(where="$.partition-spec", what="is required, and is missing; partition-specs would do as well")
+        else:
+            try:
+                fields_from_json(document["partition-spec"], where="$.partition-spec")
+            except IcefloeError as error:
+                yield from error.problems or (Problem(where="$.partition-spec", what=error.message),)
+
+
+def _list_problems(entries: object, kind: EntryKind[Any]) -> Iterator[Problem]:
+    seen: set[int] = set()
+    for position, entry in enumerate(entries if isinstance(entries, list) else ()):
+        path = f"$.{kind.key}[{position}]"
+        yield from _decoding_problems(kind, entry, path)
+        entry_id = entry.get(kind.id_key, kind.default_id) if kind.id_key and isinstance(entry, Mapping) else None
+        if isinstance(entry_id, int) and kind not in _IDS_MAY_REPEAT:
+            if entry_id in seen:
+                yield Problem(where=f"{path}.{kind.id_key}", what=f"{entry_id} stands twice")
+            seen.add(entry_id)
+
+
+def _decoding_problems(kind: EntryKind[Any], entry: object, path: str) -> Iterator[Problem]:
+    try:
+        kind.decode(entry, path)
+    except IcefloeError as error:
+        yield from error.problems or (Problem(where=path, what=error.message),)
+
+
+def _refs_problems(refs: object) -> Iterator[Problem]:
+    for name, ref in refs.items() if isinstance(refs, Mapping) else ():
+        try:
+            snapshot_ref_from_json(ref, f"$.refs.{name}")
+        except IcefloeError as error:
+            yield from error.problems or (Problem(where=f"$.refs.{name}", what=f"found {kind_of(ref)}"),)

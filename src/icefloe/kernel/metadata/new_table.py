@@ -1,0 +1,90 @@
+"""The first metadata of a new table. Ids that a table gives out are given here: columns from 1, partition fields from 1000.
+
+Floor: kernel.metadata. Spec: Table Metadata Fields; Schemas (field ids).
+"""
+
+from collections.abc import Mapping
+
+from icefloe.errors import UnsupportedFormatVersionError
+from icefloe.kernel.metadata import properties as table_properties
+from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
+from icefloe.kernel.metadata.invariants import check_change
+from icefloe.kernel.metadata.raw_entries import RawEntries
+from icefloe.kernel.metadata.read import LATEST_SUPPORTED_VERSION
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import (
+    FIRST_PARTITION_FIELD_ID,
+    UNPARTITIONED_SPEC,
+    PartitionSpec,
+    assign_field_ids,
+    check_spec,
+    rebind_spec,
+)
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order, rebind_sort_order
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+
+
+def new_table_metadata(
+    *,
+    location: str,
+    schema: Schema,
+    spec: PartitionSpec = UNPARTITIONED_SPEC,
+    sort_order: SortOrder = UNSORTED_SORT_ORDER,
+    properties: Mapping[str, str] | None = None,
+    format_version: int | None = None,
+    table_uuid: str,
+    now_ms: int,
+) -> TableMetadata:
+    """Metadata without a snapshot. Columns get fresh ids, and the spec and the sort order, which name columns of `schema`, follow them.
+
+    `format_version` is that of the property `format-version` where not given, and 2 without that; the property itself is not kept.
+
+    Raises:
+        InvalidPartitionSpecError, InvalidInputError: the spec or the sort order does not fit the schema.
+        InvalidPropertyError: a property that Icefloe acts on is not what it may be.
+        UnsupportedFormatVersionError: a version other than 1 and 2.
+    """
+    given = dict(properties or {})
+    table_properties.check_properties(given)
+    version = table_properties.FORMAT_VERSION.read(given) if format_version is None else format_version
+    check_version(version)
+    given.pop(table_properties.FORMAT_VERSION.name, None)
+    fresh = replace_ids(schema)
+    fresh_spec = rebind_spec(spec, schema, fresh)
+    fresh_spec = PartitionSpec(*assign_field_ids(fresh_spec, (), FIRST_PARTITION_FIELD_ID - 1).fields, spec_id=0)
+    check_spec(fresh_spec, fresh)
+    fresh_order = rebind_sort_order(sort_order, schema, fresh)
+    fresh_order = SortOrder(*fresh_order.fields)  # 0 where unsorted, else 1
+    check_sort_order(fresh_order, fresh)
+    made = TableMetadata(
+        format_version=version,
+        table_uuid=table_uuid,
+        location=location.rstrip("/"),
+        last_sequence_number=0,
+        last_updated_ms=now_ms,
+        last_column_id=fresh.highest_field_id,
+        schemas=RawEntries.of(SCHEMAS, (fresh,)),
+        current_schema_id=0,
+        partition_specs=RawEntries.of(PARTITION_SPECS, (fresh_spec,)),
+        default_spec_id=0,
+        last_partition_id=fresh_spec.last_assigned_field_id,
+        sort_orders=RawEntries.of(SORT_ORDERS, (fresh_order,)),
+        default_sort_order_id=fresh_order.order_id,
+        properties=given,
+    )
+    check_change(None, made)
+    return made
+
+
+def replace_ids(schema: Schema) -> Schema:
+    """The schema as the first of a table: ids from 1 on, schema id 0."""
+    if not schema.fields:
+        return Schema()
+    fresh = assign_fresh_ids(schema)
+    return Schema(*fresh.fields, schema_id=0, identifier_field_ids=fresh.identifier_field_ids)
+
+
+def check_version(version: int) -> None:
+    """Raises `UnsupportedFormatVersionError` for a version that this Icefloe cannot write."""
+    if not 1 <= version <= LATEST_SUPPORTED_VERSION:
+        raise UnsupportedFormatVersionError(f"format version {version} cannot be written; versions 1 and {LATEST_SUPPORTED_VERSION} can")
