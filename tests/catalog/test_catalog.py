@@ -1,0 +1,184 @@
+"""The catalog's public door: names, defaults, and what a failed creation leaves behind."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe import (
+    BucketTransform,
+    IdentityTransform,
+    LongType,
+    NestedField,
+    PartitionField,
+    PartitionSpec,
+    Schema,
+    SortField,
+    SortOrder,
+    SqlCatalog,
+    StringType,
+    load_catalog,
+)
+from icefloe.errors import (
+    InvalidPartitionSpecError,
+    InvalidPropertyError,
+    InvalidSchemaError,
+    NamespaceNotEmptyError,
+    NoSuchCatalogError,
+    NoSuchFileError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+)
+
+ARROW = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    made.create_namespace("db")
+    return made
+
+
+def test_a_table_lies_in_the_warehouse_under_its_namespace(catalog: SqlCatalog, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", ARROW)
+    assert table.location() == f"{tmp_path}/warehouse/db/t"
+    assert table.metadata_location.startswith(f"{tmp_path}/warehouse/db/t/metadata/00000-")
+    assert table.metadata_location.endswith(".metadata.json")
+
+
+def test_a_namespace_may_carry_its_own_location(catalog: SqlCatalog, tmp_path: Path) -> None:
+    catalog.create_namespace("own", {"location": f"{tmp_path}/elsewhere"})
+    assert catalog.create_table("own.t", ARROW).location() == f"{tmp_path}/elsewhere/t"
+    assert catalog.create_table("own.u", ARROW, location=f"{tmp_path}/third").location() == f"{tmp_path}/third"
+
+
+def test_a_schema_of_ours_gets_fresh_ids_and_its_spec_and_order_follow(catalog: SqlCatalog) -> None:
+    schema = Schema(NestedField(10, "id", LongType(), required=True), NestedField(20, "name", StringType()), identifier_field_ids=[10])
+    spec = PartitionSpec(
+        PartitionField(source_id=20, field_id=1000, transform=IdentityTransform(), name="name"),
+        PartitionField(source_id=10, field_id=1001, transform=BucketTransform(num_buckets=4), name="id_bucket"),
+    )
+    order = SortOrder(SortField(source_id=10, transform=IdentityTransform()))
+    table = catalog.create_table("db.t", schema, partition_spec=spec, sort_order=order)
+    assert [field.field_id for field in table.schema().fields] == [1, 2]
+    assert table.schema().identifier_field_ids == (1,)
+    assert [field.source_id for field in table.spec().fields] == [2, 1]
+    assert [field.source_id for field in table.sort_order().fields] == [1]
+    assert table.metadata.last_column_id == 2
+
+
+def test_gzip_metadata_is_written_where_asked_for_and_read_back(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("db.t", ARROW, properties={"write.metadata.compression-codec": "gzip"})
+    assert table.metadata_location.endswith(".gz.metadata.json")
+    table.append(pa.table({"id": [1], "name": ["a"]}))
+    assert table.metadata_location.endswith(".gz.metadata.json")
+    assert Path(table.metadata_location).read_bytes()[:2] == b"\x1f\x8b"
+    assert catalog.load_table("db.t").scan().count() == 1
+
+
+def test_a_table_that_cannot_be_made_leaves_nothing(catalog: SqlCatalog, tmp_path: Path) -> None:
+    with pytest.raises(InvalidPartitionSpecError, match="nosuch"):
+        catalog.create_table("db.t", ARROW, partition_spec=["month(nosuch)"])
+    with pytest.raises(InvalidPartitionSpecError):
+        catalog.create_table("db.t", ARROW, partition_spec=["month(name)"])
+    with pytest.raises(InvalidSchemaError, match="twice"):
+        catalog.create_table("db.t", pa.schema([("a", pa.int64()), ("a", pa.string())]))
+    with pytest.raises(InvalidSchemaError):
+        catalog.create_table("db.t", {"id": "long"})  # type: ignore[arg-type]
+    with pytest.raises(InvalidPropertyError, match="format-version"):
+        catalog.create_table("db.t", ARROW, properties={"format-version": "9"})
+    with pytest.raises(NoSuchNamespaceError, match="nowhere"):
+        catalog.create_table("nowhere.t", ARROW)
+    assert not (tmp_path / "warehouse").exists()
+    assert not catalog.table_exists("db.t")
+
+
+def test_a_taken_name_is_refused_and_its_table_untouched(catalog: SqlCatalog) -> None:
+    first = catalog.create_table("db.t", ARROW)
+    with pytest.raises(TableAlreadyExistsError):
+        catalog.create_table("db.t", ARROW)
+    assert catalog.create_table_if_not_exists("db.t", ARROW) == first
+
+
+def test_a_dropped_table_can_be_registered_again(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("db.t", ARROW)
+    table.append(pa.table({"id": [1], "name": ["a"]}))
+    catalog.drop_table("db.t")
+    with pytest.raises(NoSuchTableError):
+        catalog.load_table("db.t")
+    assert catalog.register_table("db.back", table.metadata_location).scan().count() == 1
+    with pytest.raises(NoSuchFileError):
+        catalog.register_table("db.other", "/nowhere/00000-x.metadata.json")
+
+
+def test_a_renamed_table_keeps_its_rows_under_the_new_name_only(catalog: SqlCatalog) -> None:
+    catalog.create_namespace("db2")
+    catalog.create_table("db.t", ARROW).append(pa.table({"id": [1], "name": ["a"]}))
+    assert catalog.rename_table("db.t", "db2.u").scan().count() == 1
+    assert catalog.list_tables("db") == []
+    assert catalog.list_tables("db2") == [("db2", "u")]
+    with pytest.raises(NamespaceNotEmptyError):
+        catalog.drop_namespace("db2")
+
+
+def test_namespace_properties_change_and_say_what_changed(catalog: SqlCatalog) -> None:
+    change = catalog.update_namespace_properties("db", updates={"a": "1"})
+    assert (change.updated, change.removed, change.missing) == (("a",), (), ())
+    change = catalog.update_namespace_properties("db", removals={"a", "b"})
+    assert (change.removed, change.missing) == (("a",), ("b",))
+    assert catalog.load_namespace_properties("db") == {}
+
+
+def test_a_catalog_without_a_warehouse_asks_for_a_location(tmp_path: Path) -> None:
+    bare = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db")
+    bare.create_namespace("db")
+    with pytest.raises(InvalidPropertyError, match="warehouse"):
+        bare.create_table("db.t", ARROW)
+
+
+class TestLoadCatalog:
+    @pytest.fixture(autouse=True)
+    def nothing_configured(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        monkeypatch.setenv("HOME", str(home))
+        monkeypatch.chdir(tmp_path)
+        for name in ("ICEFLOE_CATALOG", "ICEFLOE_HOME", "PYICEBERG_HOME", "PYICEBERG_DEFAULT_CATALOG"):
+            monkeypatch.delenv(name, raising=False)
+
+    def test_properties_come_from_the_arguments(self, tmp_path: Path) -> None:
+        assert load_catalog("x", uri=f"sqlite:///{tmp_path}/c.db", warehouse="/w").properties["warehouse"] == "/w"
+
+    def test_the_environment_and_pyicebergs_variables_are_understood(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/c.db")
+        monkeypatch.setenv("PYICEBERG_CATALOG__PROD__S3__ACCESS_KEY_ID", "k")
+        monkeypatch.setenv("ICEFLOE_CATALOG__PROD__WAREHOUSE", "/ours")
+        monkeypatch.setenv("PYICEBERG_CATALOG__PROD__WAREHOUSE", "/theirs")
+        assert load_catalog("prod").properties == {"uri": f"sqlite:///{tmp_path}/c.db", "s3.access-key-id": "k", "warehouse": "/ours"}
+
+    @pytest.mark.parametrize("name", ["icefloe.yaml", ".pyiceberg.yaml"])
+    def test_a_file_is_understood_and_may_name_the_default(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / name).write_text(f"default-catalog: prod\ncatalog:\n  prod:\n    type: sql\n    uri: sqlite:///{tmp_path}/c.db\n")
+        assert load_catalog().name == "prod"
+
+    def test_a_file_that_is_not_yaml_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "icefloe.yaml").write_text("catalog: [unclosed")
+        with pytest.raises(InvalidPropertyError, match="icefloe.yaml"):
+            load_catalog("prod")
+
+    def test_an_unknown_catalog_says_what_to_write(self) -> None:
+        with pytest.raises(NoSuchCatalogError, match="prod") as missing:
+            load_catalog("prod")
+        assert "ICEFLOE_CATALOG__PROD__URI" in str(missing.value)
+
+    def test_a_kind_of_catalog_that_is_not_there_yet_is_refused(self) -> None:
+        with pytest.raises(UnsupportedFeatureError, match="rest"):
+            load_catalog("prod", type="rest", uri="http://localhost:1")
+
+    def test_a_catalog_in_memory_needs_nothing(self, tmp_path: Path) -> None:
+        memory = load_catalog("m", type="in-memory", warehouse=str(tmp_path))
+        memory.create_namespace("db")
+        assert memory.create_table("db.t", ARROW).scan().count() == 0

@@ -1,0 +1,76 @@
+"""Whole tables that other writers made, read in place from beside the project; skipped, with the reason, where they are absent.
+
+| table | written by | what it proves |
+|---|---|---|
+| is_null_is_not_null | Spark with the Java implementation, v2 | nulls, three files |
+| merch_v1 | PyIceberg, v1 | v1 metadata, lists and manifests; counts that are null |
+| partition_timestamp | PyIceberg, v2 | identity partition of a timestamp, whose values stand only in the manifest |
+| hive_partitioned_table | Spark, v2, two specs | partition columns that stand only in the manifest |
+| add_columns_with_defaults | PyIceberg, v2 | columns added after the first file |
+| equality_deletes | Flink, v2 | is refused, as delete files are not read yet |
+| column_mapping | PyIceberg, v2 | is refused, as files without field ids are not read yet |
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.oracle.rows import comparable
+
+from icefloe.errors import UnsupportedFeatureError, UnsupportedFormatVersionError
+from icefloe.table import StaticTable
+
+GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
+PERSISTENT = Path("data/persistent")
+READABLE = {
+    "is_null_is_not_null": "is_null_is_not_null",
+    "merch_v1": "iceberg_v1_repro/repro/merch_v1",
+    "partition_timestamp": "partition_timestamp/default.db/partition_timestamp",
+    "hive_partitioned_table": "hive_partitioned_table",
+    "add_columns_with_defaults": "add_columns_with_defaults/default.db/add_columns_with_defaults",
+}
+REFUSED = {
+    "mytable": "equality_deletes/warehouse/mydb/mytable",
+    "mytable_partitioned": "equality_deletes/warehouse/mydb/mytable_partitioned",
+    "my_table": "column_mapping/warehouse/default.db/my_table",
+}
+
+
+@pytest.fixture(autouse=True)
+def paths_are_relative_to_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not GOLDEN.exists():
+        pytest.skip(f"no golden data at {GOLDEN}: it is kept beside the project, not in it")
+    monkeypatch.chdir(GOLDEN / "tables")
+
+
+def newest_metadata(folder: str, version: int = 2) -> str:
+    files = list((PERSISTENT / folder / "metadata").glob("*.metadata.json"))
+    readable = [path for path in files if json.loads(path.read_text())["format-version"] <= version]
+    return str(max(readable, key=lambda path: (json.loads(path.read_text())["last-updated-ms"], path.name)))
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_rows_are_those_that_another_engine_read(name: str) -> None:
+    expected = [json.loads(line) for line in (GOLDEN / "expected" / f"{name}.jsonl").read_text().splitlines()]
+    rows = StaticTable.from_metadata(newest_metadata(READABLE[name])).scan().to_arrow().to_pylist()
+    for row in expected:
+        row.update({key: value[2:-1].encode().decode("unicode_escape").encode("latin-1") for key, value in row.items() if is_bytes(value)})
+    assert comparable(rows) == comparable(expected)
+
+
+def is_bytes(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("b'") and value.endswith("'")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_table_that_needs_more_is_refused_and_not_read_wrongly(name: str) -> None:
+    table = StaticTable.from_metadata(newest_metadata(REFUSED[name]))
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        table.scan().to_arrow()
+    assert refused.value.next_step or refused.value.path
+
+
+def test_a_table_of_a_later_version_is_refused() -> None:
+    newer = next((PERSISTENT / READABLE["merch_v1"] / "metadata").glob("*v3-upgraded*.metadata.json"))
+    with pytest.raises(UnsupportedFormatVersionError, match="3"):
+        StaticTable.from_metadata(str(newer))

@@ -1,0 +1,72 @@
+"""Other Iceberg engines, each in an environment of its own beside the project (`../shared/oracles`); skipped, with the reason, where that is absent."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ORACLES = Path(__file__).parents[3] / "shared" / "oracles"
+GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
+Rows = list[dict[str, Any]]
+
+
+def interpreter(engine: str) -> str:
+    """The Python of an engine's environment, which is made at first use."""
+    setup = ORACLES / "setup"
+    if not setup.exists():
+        pytest.skip(f"no oracle engines at {ORACLES}: they are kept beside the project, not in it")
+    made = subprocess.run([str(setup), engine], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"the environment of {engine} could not be made: {made.stderr[-300:]}")
+    return made.stdout.strip().splitlines()[-1]
+
+
+def run(engine: str, *arguments: str, cwd: Path | None = None) -> str:
+    done = subprocess.run([interpreter(engine), *arguments], capture_output=True, text=True, check=False, cwd=cwd)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def parsed(printed: str) -> Rows:
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture(scope="session")
+def duckdb_rows() -> Callable[..., Rows]:
+    """Rows of a metadata file, at a snapshot id if given, as DuckDB reads them."""
+    return lambda metadata, *snapshot, cwd=None: parsed(
+        run("duckdb", str(ORACLES / "duckdb_rows.py"), metadata, *map(str, snapshot), cwd=cwd)
+    )
+
+
+@pytest.fixture(scope="session")
+def java_rows() -> Callable[..., Rows]:
+    """Rows of a metadata file as the Java implementation reads them."""
+    return lambda metadata, *snapshot: parsed(
+        run("java", str(ORACLES / "java_rows.py"), metadata, *(f"snapshot-id={number}" for number in snapshot))
+    )
+
+
+@pytest.fixture(scope="session")
+def pyiceberg() -> Callable[..., str]:
+    """Runs a script with PyIceberg and returns what it prints."""
+    return lambda script, *arguments: run("pyiceberg", "-c", script, *arguments)
+
+
+@pytest.fixture(scope="session")
+def java_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse of tables that the Java implementation wrote, with `expected.json`."""
+    interpreter("java")
+    warehouse = tmp_path_factory.mktemp("java")
+    run("java", str(ORACLES / "java_tables.py"), str(warehouse))
+    return warehouse
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    if not GOLDEN.exists():
+        pytest.skip(f"no golden data at {GOLDEN}: it is kept beside the project, not in it")
+    return GOLDEN

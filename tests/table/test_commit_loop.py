@@ -1,0 +1,141 @@
+"""The commit loop under scheduled faults: lost races, lost replies, unknown outcomes, and writers that build on a commit thought lost."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe import SqlCatalog
+from icefloe.errors import CommitConflictError, CommitUnknownError, NoSuchTableError
+from icefloe.kernel.commit.outcome import Conflicted, Outcome, Unknown
+from icefloe.pointer.identifier import Identifier
+from icefloe.pointer.sql import SqlPointerStore
+from icefloe.table import Table
+
+SCHEMA = pa.schema([("n", pa.int64())])
+Swap = Callable[..., Outcome]
+
+
+def one(number: int) -> pa.Table:
+    return pa.table({"n": pa.array([number], pa.int64())})
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    made.create_namespace("db")
+    made.create_table(
+        "db.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2", "commit.retry.num-retries": "3"}
+    )
+    return made
+
+
+def numbers(table: Table) -> list[int]:
+    return sorted(table.refresh().scan().to_arrow()["n"].to_pylist())
+
+
+def files(folder: Path, pattern: str) -> set[str]:
+    return {path.name for path in folder.rglob(pattern)}
+
+
+def test_a_lost_race_is_tried_again_with_only_a_new_manifest_list(catalog: SqlCatalog, tmp_path: Path) -> None:
+    ours, theirs = catalog.load_table("db.t"), catalog.load_table("db.t")
+    theirs.append(one(1))
+    result = ours.append(one(2))
+    assert result.attempts == 2
+    assert numbers(ours) == [1, 2]
+    snapshot = ours.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.sequence_number == 2
+    assert f"snap-{snapshot.snapshot_id}-1-" in str(snapshot.manifest_list)
+    # One manifest each, one list each, and no file of the lost attempt.
+    assert len(files(tmp_path, "*-m0.avro")) == 2
+    assert len(files(tmp_path, "*-m*.avro")) == 2
+    assert len(files(tmp_path, "snap-*.avro")) == 2
+    assert len(files(tmp_path, "*.metadata.json")) == 3
+
+
+def test_a_delete_that_lost_its_race_sees_the_winners_rows(catalog: SqlCatalog) -> None:
+    ours, theirs = catalog.load_table("db.t"), catalog.load_table("db.t")
+    ours.append(one(1))
+    theirs.refresh()
+    ours.refresh()
+    theirs.append(one(5))
+    theirs.append(one(6))
+    result = ours.delete("n < 6")
+    assert result.deleted_records == 2
+    assert numbers(ours) == [6]
+
+
+def test_an_overwrite_that_lost_its_race_replaces_the_winners_rows(catalog: SqlCatalog, tmp_path: Path) -> None:
+    ours, theirs = catalog.load_table("db.t"), catalog.load_table("db.t")
+    theirs.append(pa.table({"n": pa.array([1, 2, 3], pa.int64())}))
+    ours.overwrite(one(9), "n >= 2")
+    assert numbers(ours) == [1, 9]
+    live = {Path(task.file.file_path).name for task in ours.scan().plan_files()}
+    assert live < files(tmp_path, "*.parquet")
+
+
+def test_losing_every_race_leaves_no_file_and_says_what_to_do(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = catalog.load_table("db.t")
+    before = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"}
+    monkeypatch.setattr(SqlPointerStore, "swap", lambda self, identifier, *, expected, new: Conflicted(found=expected))
+    with pytest.raises(CommitConflictError, match="4 attempts") as lost:
+        table.append(one(1))
+    assert "commit.retry.num-retries" in str(lost.value)
+    assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
+
+
+def test_an_unknown_outcome_deletes_nothing(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = catalog.load_table("db.t")
+    original: Swap = SqlPointerStore.swap
+
+    def committed_but_unheard(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        original(self, identifier, expected=expected, new=new)
+        return Unknown(reason="connection lost")
+
+    monkeypatch.setattr(SqlPointerStore, "swap", committed_but_unheard)
+    with pytest.raises(CommitUnknownError, match="may or may not") as unknown:
+        table.append(one(1))
+    monkeypatch.undo()
+    assert "history" in str(unknown.value)
+    assert numbers(table) == [1]
+
+
+def test_a_commit_thought_lost_is_recognised_in_the_winners_history(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = catalog.load_table("db.t")
+    original: Swap = SqlPointerStore.swap
+
+    def reply_lost_and_overtaken(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        original(self, identifier, expected=expected, new=new)
+        monkeypatch.undo()
+        catalog.load_table("db.t").append(one(2))
+        return Conflicted(found=self.load(identifier).metadata_location)
+
+    monkeypatch.setattr(SqlPointerStore, "swap", reply_lost_and_overtaken)
+    result = table.append(one(1))
+    assert numbers(table) == [1, 2], "the append must be there once, not twice"
+    assert result.snapshot_id in {snapshot.snapshot_id for snapshot in table.snapshots()}
+
+
+def test_an_interrupt_during_the_swap_deletes_nothing(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = catalog.load_table("db.t")
+    original: Swap = SqlPointerStore.swap
+
+    def interrupted(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        original(self, identifier, expected=expected, new=new)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SqlPointerStore, "swap", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.append(one(1))
+    monkeypatch.undo()
+    assert numbers(table) == [1]
+
+
+def test_a_table_dropped_meanwhile_is_named(catalog: SqlCatalog) -> None:
+    table = catalog.load_table("db.t")
+    catalog.drop_table("db.t")
+    with pytest.raises(NoSuchTableError, match=r"db\.t"):
+        table.append(one(1))

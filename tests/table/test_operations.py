@@ -1,0 +1,270 @@
+"""Append, delete, overwrite and scan in this process, against a plain list of rows; and what a failed write leaves behind."""
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from icefloe import SqlCatalog, StaticTable
+from icefloe.errors import (
+    InvalidFilterError,
+    NoSuchSnapshotError,
+    ReadOnlyTableError,
+    SchemaMismatchError,
+    StorageFullError,
+)
+from icefloe.table import Table
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("type", pa.string()), ("at", pa.timestamp("us")), ("value", pa.float64())])
+START = dt.datetime(2024, 1, 1)
+
+
+def lake(folder: Path) -> SqlCatalog:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
+    catalog.create_namespace_if_not_exists("db")
+    return catalog
+
+
+def rows(start: int, stop: int) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {"id": n, "type": "abc"[n % 3], "at": START + dt.timedelta(days=n), "value": None if n % 7 == 0 else n / 2}
+            for n in range(start, stop)
+        ],
+        schema=SCHEMA,
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return lake(tmp_path).create_table("db.t", SCHEMA, partition_spec=["month(at)"])
+
+
+def ids(table: Table | StaticTable, **scan: object) -> list[int]:
+    return sorted(table.scan(**scan).to_arrow()["id"].to_pylist())  # type: ignore[arg-type]
+
+
+def files_under(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".db"}
+
+
+def test_an_append_is_one_snapshot_with_every_total(table: Table) -> None:
+    result = table.append(rows(0, 40))
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert (result.snapshot_id, result.engine, result.added_records) == (snapshot.snapshot_id, "in-process", 40)
+    summary = snapshot.summary
+    assert summary["operation"] == "append"
+    assert summary["total-records"] == "40"
+    assert summary["added-data-files"] == summary["total-data-files"] == "2"
+    assert table.scan().count() == 40
+
+
+def test_rows_come_back_as_they_were_written(table: Table) -> None:
+    table.append(rows(0, 40))
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == rows(0, 40).to_pylist()
+
+
+def test_a_delete_drops_covered_files_by_metadata_and_copies_the_others(table: Table) -> None:
+    table.append(rows(0, 60))
+    result = table.delete("at < '2024-02-10'")
+    assert (result.removed_files, result.rewritten_files, result.deleted_records) == (2, 1, 40)
+    assert ids(table) == list(range(40, 60))
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary["operation"] == "overwrite"
+    assert snapshot.summary["total-records"] == "20"
+    again = table.delete("at < '2024-02-20'")
+    assert again.deleted_records == 10
+
+
+def test_a_delete_of_whole_files_moves_no_row(table: Table) -> None:
+    table.append(rows(0, 60))
+    result = table.delete("at < '2024-02-01'")
+    assert (result.engine, result.removed_files, result.rewritten_files) == ("metadata", 1, 0)
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary["operation"] == "delete"
+    assert ids(table) == list(range(31, 60))
+
+
+def test_a_delete_that_matches_nothing_makes_no_snapshot_and_leaves_no_file(table: Table, tmp_path: Path) -> None:
+    table.append(rows(0, 10))
+    before = files_under(tmp_path)
+    result = table.delete("id = 1000 or type = 'zzz'")
+    assert result.snapshot_id is None
+    assert len(table.snapshots()) == 1
+    assert files_under(tmp_path) == before
+
+
+def test_a_null_is_not_deleted_by_a_comparison_with_it(table: Table) -> None:
+    table.append(rows(0, 20))
+    table.delete("value != 3")
+    assert ids(table) == [0, 6, 7, 14]
+
+
+def test_an_overwrite_replaces_what_its_filter_matches_in_one_snapshot(table: Table) -> None:
+    table.append(rows(0, 20))
+    table.overwrite(rows(100, 103), "type = 'a'")
+    assert ids(table) == sorted([n for n in range(20) if n % 3] + [100, 101, 102])
+    assert len(table.snapshots()) == 2
+    table.overwrite(rows(5, 6))
+    assert ids(table) == [5]
+
+
+def test_every_snapshot_stays_readable(table: Table) -> None:
+    table.append(rows(0, 10))
+    table.append(rows(10, 20))
+    table.delete("id < 15")
+    first, second, third = table.snapshots()
+    assert ids(table, snapshot_id=first.snapshot_id) == list(range(10))
+    assert ids(table, snapshot_id=second.snapshot_id) == list(range(20))
+    assert ids(table, snapshot_id=third.snapshot_id) == list(range(15, 20))
+    assert sorted(table.scan().use_ref("main").to_arrow()["id"].to_pylist()) == list(range(15, 20))
+    assert sorted(table.scan().as_of(second.timestamp_ms).to_arrow()["id"].to_pylist())[-1] >= 9
+    with pytest.raises(NoSuchSnapshotError, match="expired"):
+        table.scan(snapshot_id=1).to_arrow()
+    with pytest.raises(NoSuchSnapshotError, match="nobranch"):
+        table.scan().use_ref("nobranch")
+
+
+def test_selected_fields_limit_and_count(table: Table) -> None:
+    table.append(rows(0, 50))
+    scanned = table.scan("id >= 10", selected_fields=("type", "id"), limit=7).to_arrow()
+    assert scanned.column_names == ["id", "type"]
+    assert scanned.num_rows == 7
+    assert min(scanned["id"].to_pylist()) >= 10
+    assert table.scan("id >= 10").count() == 40
+    assert table.scan("id >= 10", limit=0).to_arrow().num_rows == 0
+
+
+def test_a_column_only_in_the_filter_is_read_for_it_and_not_returned(table: Table) -> None:
+    table.append(rows(0, 30))
+    scanned = table.scan("type = 'b' and value > 3", selected_fields=("id",)).to_arrow()
+    assert scanned.column_names == ["id"]
+    assert sorted(scanned["id"].to_pylist()) == [n for n in range(30) if n % 3 == 1 and n % 7 and n / 2 > 3]
+
+
+def test_rows_that_do_not_fit_are_refused_column_by_column_and_nothing_is_written(table: Table, tmp_path: Path) -> None:
+    before = files_under(tmp_path)
+    wrong = pa.table({"id": ["x"], "extra": [1], "value": [1.5]})
+    with pytest.raises(SchemaMismatchError) as refused:
+        table.append(wrong)
+    text = str(refused.value)
+    assert "id" in text
+    assert "extra" in text
+    assert files_under(tmp_path) == before
+    with pytest.raises(SchemaMismatchError, match="id"):
+        table.append(pa.table({"type": ["a"]}))
+
+
+def test_a_filter_with_an_unknown_column_or_a_wrong_value_names_it(table: Table) -> None:
+    with pytest.raises(InvalidFilterError, match="nosuch"):
+        table.scan("nosuch = 1").to_arrow()
+    with pytest.raises(InvalidFilterError, match="id"):
+        table.delete("id = 'abc'")
+
+
+def test_a_table_opened_by_its_metadata_file_reads_and_refuses_to_write(table: Table) -> None:
+    table.append(rows(0, 10))
+    static = StaticTable.from_metadata(table.metadata_location)
+    assert ids(static) == list(range(10))
+    for refused in (lambda: static.append(rows(0, 1)), static.delete, static.refresh, lambda: static.overwrite(rows(0, 1))):
+        with pytest.raises(ReadOnlyTableError):
+            refused()
+
+
+def test_the_levels_below_a_snapshot_can_be_walked(table: Table) -> None:
+    table.append(rows(0, 40))
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    (manifest,) = snapshot.manifests(table.io)
+    assert manifest.added_files_count == 2
+    assert manifest.manifest_path.endswith("-m0.avro")
+    assert manifest.sequence_number == 1
+    entries = manifest.fetch_manifest_entry(table.io)
+    assert [entry.status.name for entry in entries] == ["ADDED", "ADDED"]
+    assert [entry.sequence_number for entry in entries] == [1, 1]
+    file = entries[0].data_file
+    assert file.value_counts is not None
+    assert file.value_counts[1] == file.record_count
+    assert file.lower_bounds is not None
+    assert file.lower_bounds[1] == (0).to_bytes(8, "little")
+
+
+def test_a_full_disk_in_the_middle_leaves_the_table_and_no_file(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.append(rows(0, 10))
+    before, location = files_under(tmp_path), table.metadata_location
+    original = type(table.io).write
+
+    def full(self: object, where: str, content: bytes, **options: bool) -> None:
+        if where.endswith("metadata.json"):
+            raise StorageFullError("no space left", path=where)
+        original(self, where, content, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(table.io), "write", full)
+    with pytest.raises(StorageFullError):
+        table.append(rows(10, 20))
+    with pytest.raises(StorageFullError):
+        table.delete("id < 5")
+    monkeypatch.undo()
+    assert files_under(tmp_path) == before
+    assert table.refresh().metadata_location == location
+    assert ids(table) == list(range(10))
+
+
+def test_an_interrupt_before_the_swap_leaves_no_file(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.append(rows(0, 10))
+    before = files_under(tmp_path)
+    original = type(table.io).write
+
+    def interrupted(self: object, where: str, content: bytes, **options: bool) -> None:
+        original(self, where, content, **options)  # type: ignore[arg-type]
+        if "snap-" in where:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(table.io), "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.append(rows(10, 20))
+    monkeypatch.undo()
+    assert files_under(tmp_path) == before
+    assert ids(table.refresh()) == list(range(10))
+
+
+operation = st.one_of(
+    st.tuples(st.just("append"), st.integers(0, 40), st.integers(0, 40)),
+    st.tuples(st.just("delete"), st.integers(0, 80), st.integers(0, 80)),
+    st.tuples(st.just("overwrite"), st.integers(0, 60), st.integers(1, 10)),
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    operations=st.lists(operation, max_size=6),
+    version=st.sampled_from(["1", "2"]),
+    spec=st.sampled_from([(), ("month(at)",), ("type", "bucket(3, id)")]),
+)
+def test_any_sequence_of_operations_equals_the_same_on_a_list(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, int]], version: str, spec: tuple[str, ...]
+) -> None:
+    catalog = lake(tmp_path_factory.mktemp("any"))
+    table = catalog.create_table("db.t", SCHEMA, partition_spec=spec, properties={"format-version": version})
+    expected: list[int] = []
+    for kind, first, second in operations:
+        if kind == "append":
+            table.append(rows(first, first + second))
+            expected += range(first, first + second)
+        elif kind == "delete":
+            low, high = sorted((first, second))
+            table.delete(f"id >= {low} and id < {high}")
+            expected = [n for n in expected if not low <= n < high]
+        else:
+            table.overwrite(rows(first, first + second), f"id > {first}")
+            expected = [n for n in expected if not n > first] + list(range(first, first + second))
+    loaded = catalog.load_table("db.t")
+    assert ids(loaded) == sorted(expected)
+    snapshot = loaded.current_snapshot()
+    assert int(snapshot.summary["total-records"]) == len(expected) if snapshot else not expected
