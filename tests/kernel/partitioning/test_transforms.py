@@ -1,0 +1,387 @@
+"""Partition values are those of the spec, and a column's are those of its values one by one."""
+
+import struct
+import uuid
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icefloe.errors import InvalidPartitionSpecError, UnsupportedFeatureError
+from icefloe.kernel.literals import INTEGER_RANGES
+from icefloe.kernel.partitioning.murmur3 import hash_bytes
+from icefloe.kernel.partitioning.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    UnknownTransform,
+    VoidTransform,
+    YearTransform,
+    parse_transform,
+)
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+from icefloe.kernel.values import physical_arrow_type, physical_list, to_bytes, to_physical
+
+few = settings(max_examples=60, deadline=None)
+
+ALL_BITS = 2**31 - 1
+DAY = 17486
+SECOND = to_physical(TimestampType(), "2017-11-16T22:31:08")
+MICRO_LATER = SECOND + 1
+SOME_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
+
+# The Arrow type of a column, where it is not that of the physical values.
+COLUMN_TYPES = {
+    DateType: pa.date32(),
+    TimeType: pa.time64("us"),
+    TimestampType: pa.timestamp("us"),
+    TimestamptzType: pa.timestamp("us", "UTC"),
+    UUIDType: pa.binary(16),
+    FixedType: pa.binary(3),
+}
+
+
+def column(kind: PrimitiveType, values: list[Any]) -> Any:
+    """The values as a table's column holds them."""
+    if isinstance(kind, UUIDType):
+        values = [None if value is None else value.bytes for value in values]
+    column_type = COLUMN_TYPES.get(type(kind), physical_arrow_type(kind))
+    if isinstance(kind, DateType | TimeType | TimestampType | TimestamptzType):
+        return pa.array(values, physical_arrow_type(kind)).cast(column_type)
+    return pa.array(values, column_type)
+
+
+def physical_results(transform: Transform, kind: PrimitiveType, array: Any) -> list[Any]:
+    result = transform.result_type(kind)
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if isinstance(result, DateType | TimeType | TimestampType | TimestamptzType | UUIDType | FixedType):
+        array = array.cast(physical_arrow_type(result))
+    return physical_list(result, array)
+
+
+def decimal(number: int, scale: int) -> Decimal:
+    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
+
+
+def sources(kind: PrimitiveType) -> st.SearchStrategy[Any]:
+    if isinstance(kind, TimestampType | TimestamptzType):
+        year_100 = 100 * 366 * 86400 * 10**6
+        return st.integers(-(2**60), 2**60) | st.integers(-year_100, year_100)
+    if type(kind) in INTEGER_RANGES:
+        return st.integers(*INTEGER_RANGES[type(kind)]) | st.integers(0, 100)
+    if isinstance(kind, DecimalType):
+        # One digit less than the type holds: the least values have no truncation within the type.
+        return st.integers(-(10 ** (kind.precision - 1)), 10 ** (kind.precision - 1)).map(lambda n: decimal(n, kind.scale))
+    kinds: dict[type[PrimitiveType], st.SearchStrategy[Any]] = {
+        StringType: st.text(),
+        UUIDType: st.uuids(),
+        FixedType: st.binary(min_size=3, max_size=3),
+        BinaryType: st.binary(max_size=9),
+        BooleanType: st.booleans(),
+        DoubleType: st.floats(allow_nan=False),
+    }
+    return kinds[type(kind)]
+
+
+# ---- bucket ----
+
+HASHES = [
+    (IntegerType(), 34, 2017239379),
+    (LongType(), 34, 2017239379),
+    (DecimalType(4, 2), Decimal("14.20"), -500754589),
+    (DateType(), DAY, -653330422),
+    (TimeType(), 81068000000, -662762989),
+    (TimestampType(), SECOND, -2047944441),
+    (TimestampType(), MICRO_LATER, -1207196810),
+    (TimestamptzType(), SECOND, -2047944441),
+    (TimestamptzType(), MICRO_LATER, -1207196810),
+    (StringType(), "iceberg", 1210000089),
+    (StringType(), "34", -427558391),
+    (UUIDType(), SOME_UUID, 1488055340),
+    (FixedType(4), b"\x00\x01\x02\x03", -188683207),
+    (BinaryType(), b"\x00\x01\x02\x03", -188683207),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "signed_hash"), HASHES)
+def test_a_bucket_is_the_hash_of_appendix_b_without_its_sign(kind: PrimitiveType, value: Any, signed_hash: int) -> None:
+    # With the largest count, the bucket is all 31 bits of the hash but for the one value that is the count itself.
+    transform = BucketTransform(ALL_BITS)
+    assert transform.apply(kind, value) == (signed_hash & ALL_BITS) % ALL_BITS
+    if not isinstance(kind, FixedType):
+        assert transform.apply_array(kind, column(kind, [value, None])).to_pylist() == [(signed_hash & ALL_BITS) % ALL_BITS, None]
+
+
+def test_the_values_of_appendix_b_that_may_not_be_bucketed_hash_as_published() -> None:
+    def signed(data: bytes) -> int:
+        return (hash_bytes(data) + 2**31) % 2**32 - 2**31
+
+    assert signed(struct.pack("<q", 1)) == 1392991556
+    assert signed(struct.pack("<d", 1.0)) == -142385009
+    assert signed(struct.pack("<d", 0.0)) == 1669671676
+
+
+def test_known_buckets() -> None:
+    assert BucketTransform(16).apply(IntegerType(), 34) == 3
+    assert BucketTransform(100).apply(LongType(), 34) == 79
+    assert BucketTransform(16).apply(StringType(), "iceberg") == 9
+
+
+BUCKETED = [
+    IntegerType(),
+    LongType(),
+    DateType(),
+    TimeType(),
+    TimestampType(),
+    TimestamptzType(),
+    StringType(),
+    UUIDType(),
+    FixedType(3),
+    BinaryType(),
+    DecimalType(4, 2),
+    DecimalType(18, 3),
+    DecimalType(38, 0),
+]
+
+
+# ---- every transform: the column agrees with the value ----
+
+CASES = [
+    *((BucketTransform(n), kind) for n in (1, 7, 16) for kind in BUCKETED),
+    *(
+        (TruncateTransform(n), kind)
+        for n in (1, 3, 10)
+        for kind in (IntegerType(), LongType(), StringType(), BinaryType(), DecimalType(9, 2))
+    ),
+    (TruncateTransform(ALL_BITS), IntegerType()),
+    (TruncateTransform(ALL_BITS), LongType()),
+    (TruncateTransform(50), DecimalType(38, 10)),
+    *(
+        (transform, kind)
+        for transform in (YearTransform(), MonthTransform(), DayTransform())
+        for kind in (DateType(), TimestampType(), TimestamptzType())
+    ),
+    *((HourTransform(), kind) for kind in (TimestampType(), TimestamptzType())),
+    *((transform, kind) for transform in (IdentityTransform(), VoidTransform()) for kind in (*BUCKETED, BooleanType(), DoubleType())),
+]
+
+
+@pytest.mark.parametrize(("transform", "kind"), CASES, ids=str)
+def test_a_column_gives_what_its_values_give(transform: Transform, kind: PrimitiveType) -> None:
+    assert transform.can_transform(kind)
+
+    @settings(max_examples=20, deadline=None)
+    @given(st.lists(st.none() | sources(kind), max_size=6), st.integers(0, 2))
+    def check(values: list[Any], skipped: int) -> None:
+        values = values if not isinstance(transform, HourTransform) else [v if v is None else v % 2**60 - 2**59 for v in values]
+        whole = column(kind, values).slice(skipped)
+        expected = [transform.apply(kind, value) for value in values[skipped:]]
+        assert physical_results(transform, kind, transform.apply_array(kind, whole)) == expected
+        in_chunks = pa.chunked_array([whole, whole.slice(1)], whole.type)
+        assert physical_results(transform, kind, transform.apply_array(kind, in_chunks)) == expected + expected[1:]
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("transform", "kind", "result"),
+    [
+        (BucketTransform(4), StringType(), pa.int32()),
+        (YearTransform(), DateType(), pa.int32()),
+        (MonthTransform(), TimestampType(), pa.int32()),
+        (DayTransform(), TimestamptzType(), pa.date32()),
+        (HourTransform(), TimestampType(), pa.int32()),
+        (TruncateTransform(4), StringType(), pa.string()),
+        (TruncateTransform(4), IntegerType(), pa.int32()),
+        (IdentityTransform(), TimestampType(), pa.timestamp("us")),
+        (VoidTransform(), DateType(), pa.date32()),
+    ],
+)
+def test_a_column_of_results_has_the_arrow_type_that_is_promised(transform: Transform, kind: PrimitiveType, result: Any) -> None:
+    assert transform.apply_array(kind, column(kind, [None])).type == result
+    assert transform.apply_array(kind, column(kind, [])).type == result
+
+
+def test_a_dictionary_encoded_column_is_read_as_its_values() -> None:
+    words = pa.array(["iceberg", None, "ice", "iceberg"])
+    assert (
+        BucketTransform(16)
+        .apply_array(StringType(), words.dictionary_encode())
+        .equals(BucketTransform(16).apply_array(StringType(), words))
+    )
+
+
+# ---- truncate ----
+
+
+@pytest.mark.parametrize(
+    ("width", "kind", "value", "result"),
+    [
+        (10, IntegerType(), 1, 0),
+        (10, IntegerType(), 0, 0),
+        (10, IntegerType(), -1, -10),
+        (10, IntegerType(), -10, -10),
+        (10, LongType(), -11, -20),
+        (50, DecimalType(4, 2), Decimal("10.65"), Decimal("10.50")),
+        (50, DecimalType(4, 2), Decimal("-0.01"), Decimal("-0.50")),
+        (3, StringType(), "iceberg", "ice"),
+        (3, StringType(), "😀é😀x", "😀é😀"),
+        (3, StringType(), "ab", "ab"),
+        (3, BinaryType(), b"\x01\x02\x03\x04", b"\x01\x02\x03"),
+        (10, IntegerType(), None, None),
+    ],
+)
+def test_truncation_is_that_of_the_spec(width: int, kind: PrimitiveType, value: Any, result: Any) -> None:
+    assert TruncateTransform(width).apply(kind, value) == result
+    assert repr(TruncateTransform(width).apply(kind, value)) == repr(result)
+
+
+@few
+@given(st.sampled_from([IntegerType(), LongType()]), st.integers(1, ALL_BITS), st.data())
+def test_truncation_keeps_the_order_but_for_its_one_wrapped_result(kind: PrimitiveType, width: int, data: st.DataObject) -> None:
+    transform = TruncateTransform(width)
+    low, high = INTEGER_RANGES[type(kind)]
+    first, second = sorted([data.draw(st.integers(low, high)), data.draw(st.integers(low, high) | st.integers(low, low + width))])
+    results = [transform.apply(kind, first), transform.apply(kind, second)]
+    assert all(low <= result <= high for result in results)
+    wrapped = transform.wrapped_result(kind)
+    if wrapped not in results:
+        assert results[0] <= first
+        assert results == sorted(results)
+
+
+def test_the_wrapped_result_is_that_of_the_least_sources() -> None:
+    assert TruncateTransform(10).wrapped_result(IntegerType()) == 2147483646
+    assert TruncateTransform(10).apply(IntegerType(), -(2**31)) == 2147483646
+    assert TruncateTransform(16).wrapped_result(LongType()) is None
+    assert TruncateTransform(10).wrapped_result(StringType()) is None
+
+
+def test_a_decimal_that_needs_a_digit_too_many_is_refused() -> None:
+    with pytest.raises(InvalidPartitionSpecError, match="one digit more"):
+        TruncateTransform(10).apply_array(DecimalType(4, 2), pa.array([Decimal("-99.99")], pa.decimal128(4, 2)))
+
+
+# ---- time ----
+
+
+@pytest.mark.parametrize(
+    ("transform", "micros", "result", "text"),
+    [
+        (YearTransform(), SECOND, 47, "2017"),
+        (MonthTransform(), SECOND, 574, "2017-11"),
+        (DayTransform(), SECOND, DAY, "2017-11-16"),
+        (HourTransform(), SECOND, 419686, "2017-11-16-22"),
+        (YearTransform(), -1, -1, "1969"),
+        (MonthTransform(), -1, -1, "1969-12"),
+        (DayTransform(), -1, -1, "1969-12-31"),
+        (HourTransform(), -1, -1, "1969-12-31-23"),
+        (YearTransform(), None, None, "null"),
+        (MonthTransform(), None, None, "null"),
+        (DayTransform(), None, None, "null"),
+        (HourTransform(), None, None, "null"),
+    ],
+)
+def test_time_is_rounded_down_before_1970_too(transform: Transform, micros: int | None, result: int | None, text: str) -> None:
+    for kind in (TimestampType(), TimestamptzType()):
+        assert transform.apply(kind, micros) == result
+        assert transform.to_human(transform.result_type(kind), result) == text
+
+
+@few
+@given(st.datetimes())
+def test_time_transforms_agree_with_the_calendar(moment: datetime) -> None:
+    micros = (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    days = micros // (86400 * 10**6)
+    assert YearTransform().apply(TimestampType(), micros) == moment.year - 1970
+    assert MonthTransform().apply(TimestampType(), micros) == (moment.year - 1970) * 12 + moment.month - 1
+    assert YearTransform().apply(DateType(), days) == moment.year - 1970
+    assert MonthTransform().apply(DateType(), days) == (moment.year - 1970) * 12 + moment.month - 1
+    hour = HourTransform().apply(TimestampType(), micros)
+    assert HourTransform().to_human(IntegerType(), hour) == f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}-{moment.hour:02d}"
+
+
+# ---- which types, which text ----
+
+
+def test_the_types_a_transform_takes_are_those_of_the_spec() -> None:
+    kinds = [BooleanType(), FloatType(), DoubleType(), *BUCKETED]
+    a_list = ListType(element_id=1, element=LongType())
+    taken = {str(t): {str(k) for k in [*kinds, a_list] if t.can_transform(k)} for t in [parse_transform(x) for x in ALL_TEXTS]}
+    times = {"timestamp", "timestamptz"}
+    numbers_and_text = {"int", "long", "string", "binary", "decimal(4, 2)", "decimal(18, 3)", "decimal(38, 0)"}
+    assert taken["identity"] == {str(kind) for kind in kinds}
+    assert taken["void"] == {str(kind) for kind in [*kinds, a_list]}
+    assert taken["bucket[16]"] == {str(kind) for kind in BUCKETED}
+    assert taken["truncate[4]"] == numbers_and_text
+    assert taken["year"] == taken["month"] == taken["day"] == times | {"date"}
+    assert taken["hour"] == times
+
+
+ALL_TEXTS = ["identity", "bucket[16]", "truncate[4]", "year", "month", "day", "hour", "void"]
+
+
+@pytest.mark.parametrize("text", ALL_TEXTS)
+def test_the_text_of_a_transform_reads_back(text: str) -> None:
+    assert str(parse_transform(text)) == text
+    assert not isinstance(parse_transform(text), UnknownTransform)
+    assert parse_transform(text.upper()) == parse_transform(text)
+
+
+def test_only_the_ordered_transforms_say_so() -> None:
+    ordered = {text for text in ALL_TEXTS if parse_transform(text).preserves_order}
+    assert ordered == {"identity", "truncate[4]", "year", "month", "day", "hour"}
+
+
+@pytest.mark.parametrize("text", ["zorder", "bucket", "bucket[-1]", "bucket[x]", "truncate[]", ""])
+def test_a_transform_of_a_later_version_is_kept_but_computes_nothing(text: str) -> None:
+    transform = parse_transform(text)
+    assert transform == UnknownTransform(text)
+    assert str(transform) == text
+    with pytest.raises(UnsupportedFeatureError):
+        transform.apply(LongType(), 1)
+    with pytest.raises(UnsupportedFeatureError):
+        transform.apply_array(LongType(), pa.array([1]))
+
+
+@pytest.mark.parametrize("text", ["bucket[0]", "truncate[0]", f"bucket[{2**31}]"])
+def test_a_number_out_of_range_is_refused(text: str) -> None:
+    with pytest.raises(InvalidPartitionSpecError):
+        parse_transform(text)
+
+
+def test_binary_partition_values_are_base64_in_text() -> None:
+    assert IdentityTransform().to_human(BinaryType(), b"\x00\x01\x02\x03") == "AAECAw=="
+    assert TruncateTransform(2).to_human(BinaryType(), None) == "null"
+    assert BucketTransform(2).to_human(IntegerType(), 1) == "1"
+
+
+def test_a_bucket_needs_the_bytes_of_the_decimal_alone() -> None:
+    # The same number in a wider type stays in its bucket, as promotion demands.
+    assert BucketTransform(97).apply(DecimalType(4, 2), Decimal("14.20")) == BucketTransform(97).apply(DecimalType(38, 2), Decimal("14.20"))
+    assert to_bytes(DecimalType(38, 2), Decimal("14.20")).hex() == "058c"
