@@ -16,8 +16,9 @@ from icefloe.errors import CommitConflictError, CommitUnknownError, NoSuchTableE
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.kernel.metadata import properties
-from icefloe.kernel.metadata.history import with_metadata_log
+from icefloe.kernel.metadata.metadata_log import with_metadata_log
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.update import apply_updates
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, write_new_metadata
 
 
@@ -151,9 +152,7 @@ def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
 
 
 def _apply(base: LoadedMetadata, attempt: Attempt, now_ms: int) -> TableMetadata:
-    metadata = base.metadata
-    for change in attempt.updates:
-        metadata = change.apply(metadata, now_ms=now_ms)
+    metadata = apply_updates(base.metadata, attempt.updates, now_ms)
     return with_metadata_log(metadata, base.location, base.metadata.last_updated_ms)
 
 

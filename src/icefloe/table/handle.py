@@ -63,8 +63,14 @@ def data_folder(metadata: TableMetadata) -> str:
 
 def write_new_metadata(io: FileIO, ids: IdSource, metadata: TableMetadata, *, previous_location: str | None) -> str:
     """Writes metadata under the next version's name, never over another file, and returns its location."""
-    gzip = properties.METADATA_COMPRESSION.read(metadata.properties) == "gzip"
-    version = metadata_version(previous_location) + 1 if previous_location else 0
+    gzip = properties.METADATA_CODEC.read(metadata.properties) == "gzip"
+    version = _next_version(previous_location)
     location = f"{metadata_folder(metadata)}/{metadata_file_name(version, ids.uuid(), gzip=gzip)}"
     io.write(location, write_table_metadata(metadata, gzip=gzip))
     return location
+
+
+def _next_version(previous_location: str | None) -> int:
+    """One more than the version in the name; 0 for a table's first file, and for one that follows a file of another naming."""
+    previous = metadata_version(previous_location) if previous_location else None
+    return 0 if previous is None else previous + 1

@@ -39,7 +39,7 @@ class InProcessEngine:
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
         """Writes Arrow or pandas rows, matched to the table's columns by name. Raises `SchemaMismatchError`."""
-        return list(write_batches(target, self._batches(rows, target), partition_id=0, task_id=0))
+        return write_batches(target, self._batches(rows, target), partition_id=0, task_id=0)
 
     def _batches(self, rows: Any, target: WriteTarget) -> Iterator[pa.RecordBatch]:
         if isinstance(rows, pa.RecordBatchReader):

@@ -7,6 +7,7 @@ The values themselves are the kernel's and hold no storage; these add only the s
 """
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.read import read_entries
@@ -49,5 +50,5 @@ def table_snapshot(snapshot: Snapshot, metadata: TableMetadata) -> TableSnapshot
     return TableSnapshot(**_fields_of(snapshot), table_metadata=metadata)
 
 
-def _fields_of(value: ManifestFile | Snapshot) -> dict[str, object]:
+def _fields_of(value: ManifestFile | Snapshot) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}

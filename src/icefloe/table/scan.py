@@ -62,10 +62,10 @@ class DataScan:
 
     def as_of(self, timestamp_ms: int) -> "DataScan":
         """The snapshot that was current at a time, by the snapshot log. Raises `NoSuchSnapshotError`."""
-        snapshot_id = snapshot_as_of(self.metadata, timestamp_ms)
-        if snapshot_id is None:
+        snapshot = snapshot_as_of(self.metadata, timestamp_ms)
+        if snapshot is None:
             raise NoSuchSnapshotError(f"{self.table_name} had no snapshot at {timestamp_ms} ms", table=self.table_name)
-        return replace(self, snapshot_id=snapshot_id)
+        return replace(self, snapshot_id=snapshot.snapshot_id)
 
     def snapshot(self) -> Snapshot | None:
         """The snapshot to be read; None for a table without one. Raises `NoSuchSnapshotError`."""

@@ -224,15 +224,15 @@ class StaticTable(TableReader):
         """Raises `ReadOnlyTableError`: a metadata file never changes."""
         raise self._read_only("refreshed")
 
-    def append(self, df: Any, snapshot_properties: Mapping[str, str] | None = None) -> WriteResult:
+    def append(self, *_rows: Any, **_options: Any) -> WriteResult:
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("written")
 
-    def delete(self, delete_filter: Any = None, snapshot_properties: Mapping[str, str] | None = None) -> WriteResult:
+    def delete(self, *_filter: Any, **_options: Any) -> WriteResult:
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("written")
 
-    def overwrite(self, df: Any, overwrite_filter: Any = None, snapshot_properties: Mapping[str, str] | None = None) -> WriteResult:
+    def overwrite(self, *_rows: Any, **_options: Any) -> WriteResult:
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("written")
 

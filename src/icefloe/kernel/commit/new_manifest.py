@@ -3,6 +3,7 @@
 How a manifest looks in bytes is `kernel/manifest/write.py`. Floor: kernel.commit. Spec: Manifests; Sequence Number Inheritance.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 
@@ -16,6 +17,8 @@ from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.kernel.metadata.naming import manifest_name
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import fields_to_json
+from icefloe.kernel.schema.schema_json import schema_to_json
 
 NewManifest = tuple[NewFile, ManifestFile]
 
@@ -91,10 +94,14 @@ def _write(
     base: TableMetadata, entries: Iterable[ManifestEntry], spec_id: int, context: CommitContext, numbers: ManifestNumbers
 ) -> NewManifest:
     location = numbers.next_location()
+    schema = spec_schema(base, spec_id)
     content, manifest = write_manifest(
         entries,
-        schema=spec_schema(base, spec_id),
-        spec=base.spec_by_id(spec_id),
+        schema=schema,
+        schema_json=json.dumps(schema_to_json(schema)),
+        spec_fields_json=json.dumps(fields_to_json(base.spec_by_id(spec_id))),
+        spec_id=spec_id,
+        partition_type=spec_partition_type(base, spec_id),
         snapshot_id=context.snapshot_id,
         format_version=base.format_version,
         codec=properties.AVRO_CODEC.read(base.properties),

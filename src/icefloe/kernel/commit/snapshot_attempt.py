@@ -3,12 +3,14 @@
 Floor: kernel.commit. Spec: Snapshots; Manifest Lists; Sequence Numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.manifest_list.write import append_to_manifest_list, write_manifest_list
 from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.metadata.naming import manifest_list_name
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -40,24 +42,27 @@ def snapshot_attempt(
     `kept` None keeps every manifest of the parent, whose list is then carried over without decoding it. `number` counts attempts from 0.
     """
     parent = parent_snapshot(base, context.branch)
-    sequence_number = base.last_sequence_number + 1 if base.format_version > 1 else 0
+    parent_id = parent.snapshot_id if parent else None
     new_manifests = (*already_written, *(manifest for _, manifest in written))
-    arguments = {
-        "format_version": base.format_version,
-        "snapshot_id": context.snapshot_id,
-        "parent_snapshot_id": parent.snapshot_id if parent else None,
-        "sequence_number": sequence_number,
-        "codec": properties.AVRO_CODEC.read(base.properties),
-    }
+    write: Callable[..., bytes] = write_manifest_list
+    listed = (*new_manifests, *(kept or ()))
     if kept is None and parent is not None and parent.manifest_list is not None:
-        content = append_to_manifest_list(read(parent.manifest_list), new_manifests, path=parent.manifest_list, **arguments)
-    else:
-        content = write_manifest_list([*new_manifests, *(kept or ())], **arguments)
+        write = partial(append_to_manifest_list, read(parent.manifest_list), parent.manifest_list)
+    elif kept is None and parent is not None:
+        listed = (*new_manifests, *read_manifests(parent, read))
+    content = write(
+        listed,
+        format_version=base.format_version,
+        snapshot_id=context.snapshot_id,
+        parent_snapshot_id=parent_id,
+        sequence_number=base.next_sequence_number,
+        codec=properties.AVRO_CODEC.read(base.properties),
+    )
     location = f"{context.metadata_location}/{manifest_list_name(context.snapshot_id, number, context.commit_uuid)}"
     snapshot = Snapshot(
         snapshot_id=context.snapshot_id,
-        parent_snapshot_id=parent.snapshot_id if parent else None,
-        sequence_number=sequence_number,
+        parent_snapshot_id=parent_id,
+        sequence_number=base.next_sequence_number,
         timestamp_ms=max(now_ms, base.last_updated_ms),
         manifest_list=location,
         summary=summary,

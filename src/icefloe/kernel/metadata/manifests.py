@@ -7,7 +7,7 @@ Floor: kernel.metadata. Spec: Snapshots (`manifest-list`, `manifests`).
 from collections.abc import Callable
 
 from icefloe.errors import ManifestFormatError
-from icefloe.kernel.avro.container import read_header
+from icefloe.kernel.avro.container import open_container
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.manifest_list.read import read_manifest_list
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -30,8 +30,7 @@ def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes]) -> list[Man
 
 def _described(path: str, content: bytes, snapshot_id: int) -> ManifestFile:
     """A v1 manifest known only by its path: its own header says which spec it was written with; its counts stay unknown."""
-    header = read_header(content, path)
-    spec_id = header.metadata.get("partition-spec-id", b"0")
+    spec_id = open_container(content, path).metadata.get("partition-spec-id", b"0")
     return ManifestFile(
         manifest_path=path,
         manifest_length=len(content),
@@ -52,4 +51,4 @@ def spec_schema(metadata: TableMetadata, spec_id: int) -> Schema:
 
 def spec_partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
     """The type of the partition tuples of a spec's manifests, also where a source column has been dropped since."""
-    return partition_type(metadata.spec_by_id(spec_id), spec_schema(metadata, spec_id))
+    return partition_type(metadata.spec_by_id(spec_id), metadata.schema(), [*metadata.schemas][::-1])
