@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.schema import Schema
 
@@ -26,4 +27,6 @@ class WriteTarget:
     operation_uuid: str
     spec: PartitionSpec = UNPARTITIONED_SPEC
     sort_order_id: int | None = 0
+    # The order an engine brings rows into before it hands them over; writing itself keeps the order it is given.
+    sort_order: SortOrder = UNSORTED_SORT_ORDER
     properties: Mapping[str, str] = field(default_factory=dict)

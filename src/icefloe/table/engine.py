@@ -30,6 +30,8 @@ class ScanRequest:
     row_filter: BooleanExpression  # bound to `schema`; applied to every row
     specs: Mapping[int, PartitionSpec]
     io: FileIO
+    # Every schema the table has had. A reader that tests filters by the column names of old files must know which names meant another column then.
+    schemas: Sequence[Schema] = ()
     limit: int | None = None
 
 

@@ -146,6 +146,7 @@ class DataScan:
             row_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
             specs={spec.spec_id: spec for spec in self.metadata.partition_specs},
             io=self.io,
+            schemas=self.metadata.schemas,
             limit=self.limit,
         )
 

@@ -147,6 +147,7 @@ def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
         schema=metadata.schema(),
         spec=metadata.spec(),
         sort_order_id=metadata.default_sort_order_id,
+        sort_order=metadata.sort_order(),
         data_location=data_folder(metadata),
         properties=metadata.properties,
         io=handle.io,
