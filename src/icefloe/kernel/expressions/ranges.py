@@ -206,7 +206,8 @@ class _Comparer:
     def __init__(self, predicate: BoundPredicate, column: ColumnRange) -> None:
         self._lower, self._upper = column.lower, column.upper
         self._values = predicate.values
-        self._literals: Any = literal_array(predicate.kind, predicate.values) if predicate.values else None
+        # Bounds of a column promoted since the filter's schema are of the wider type.
+        self._literals: Any = literal_array(predicate.kind, predicate.values).cast(column.lower.type) if predicate.values else None
 
     def _literal(self, index: int) -> Any:
         return self._literals[index]

@@ -1,0 +1,243 @@
+"""Which data files of a manifest can hold matching rows, and which match whole: by partition value, column bounds and counts, all of a manifest at once.
+
+Manifests themselves are `prune_manifests.py`. What the arrays are is kernel.manifest.columns; how bounds decide is kernel.expressions.ranges.
+Floor: kernel.scan. Spec: Scan Planning.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.kernel.expressions.bind import BoundPredicate, predicates
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.expressions.project import inclusive, strict
+from icefloe.kernel.expressions.ranges import (
+    ColumnRange,
+    Mask,
+    is_float,
+    may_match,
+    must_match,
+    range_of_bounds,
+    range_of_values,
+    tree_mask,
+)
+from icefloe.kernel.expressions.residual import simplify
+from icefloe.kernel.manifest.columns import ManifestColumns, partition_column, statistic_column
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.transforms import IdentityTransform
+from icefloe.kernel.scan.decision import Reason
+from icefloe.kernel.scan.evidence import PredicateOutcome, tell
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.values import bounds_to_array, to_human
+
+
+def file_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
+    """Whether each file may hold a matching row: False only where its partition value, bounds and counts rule that out.
+
+    `spec` is that of the manifest; `columns` has the slot columns of `statistics_ids`. Missing ones count as unknown.
+
+    Raises:
+        InvalidFilterError: the filter is not bound.
+    Spec: Scan Planning, inclusive evaluation.
+    """
+    return FileTest(columns, bound, spec, schema).may_match
+
+
+def strict_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
+    """Whether every row of each file surely matches; arguments as of `file_mask`. Spec: Scan Planning, strict evaluation."""
+    return FileTest(columns, bound, spec, schema).must_match
+
+
+def explain(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> list[tuple[Reason, str]]:
+    """For each file the reason it is kept or skipped, and the evidence: the bound that decided, empty for files that are kept."""
+    test = FileTest(columns, bound, spec, schema)
+    return [test.explain(index) for index in range(len(columns))]
+
+
+def statistics_ids(bound: BooleanExpression, spec: PartitionSpec) -> set[int]:
+    """The ids of the columns whose statistics a test of files needs: those of the filter whose exact value the partition does not say."""
+    exact = {item.source_id for item in spec.fields if isinstance(item.transform, IdentityTransform)}
+    return {
+        predicate.field.field_id
+        for predicate in predicates(bound)
+        if predicate.field.field_type.is_primitive and predicate.field.field_id not in exact
+    }
+
+
+@dataclass(frozen=True)
+class FileTest:
+    """A bound filter over the files of one manifest; every mask has one element a file and is computed once."""
+
+    columns: ManifestColumns
+    bound: BooleanExpression
+    spec: PartitionSpec
+    schema: Schema
+    _ranges: dict[tuple[str, int], ColumnRange] = field(default_factory=dict)
+
+    @cached_property
+    def may_match(self) -> Mask:
+        """Where a row may match. A file without rows has none."""
+        mask: Mask = self._may(self.bound) & (self._records != 0)
+        return mask
+
+    @cached_property
+    def must_match(self) -> Mask:
+        """Where every row matches."""
+        mask: Mask = self._tree(self.bound, self._leaf_must) | (self._records == 0)
+        return mask
+
+    @cached_property
+    def partition_may_match(self) -> Mask:
+        """Where the partition value alone lets a row match."""
+        return self._tree(self.bound, lambda leaf: self._partition_masks[leaf][0])
+
+    def residuals(self) -> tuple[list[BooleanExpression], NDArray[np.int64]]:
+        """What the partition value leaves of the filter: the distinct residuals, and for each file the index of its own."""
+        leaves = list(dict.fromkeys(predicates(self.bound)))
+        outcomes = np.zeros((len(self.columns), len(leaves)), dtype=np.int8)
+        for position, leaf in enumerate(leaves):
+            may, must = self._partition_masks[leaf]
+            outcomes[:, position] = np.where(must, 1, np.where(may, 0, -1))
+        if not outcomes.any():
+            return [self.bound], np.zeros(len(self.columns), dtype=np.int64)
+        distinct, index = np.unique(outcomes, axis=0, return_inverse=True)
+        decided = {0: None, 1: True, -1: False}
+        found = [simplify(self.bound, {leaf: decided[int(code)] for leaf, code in zip(leaves, row, strict=True)}.get) for row in distinct]
+        return found, index.reshape(-1)
+
+    def explain(self, index: int) -> tuple[Reason, str]:
+        """The reason for one file, and the bound that decided."""
+        if self._records[index] == 0:
+            return Reason.NO_ROWS, ""
+        if self.may_match[index]:
+            return (Reason.ALL_MATCH if self.must_match[index] else Reason.MAY_MATCH), ""
+        if not any(predicates(self.bound)):
+            return Reason.NEVER_TRUE, ""
+        if not self.partition_may_match[index]:
+            leaf_masks = self._partition_masks
+
+            def mask(term: BooleanExpression) -> Mask:
+                return self._tree(term, lambda leaf: leaf_masks[leaf][0])
+
+            return Reason.BY_PARTITION, tell(self.bound, mask, lambda leaf: self._evidence(leaf, index), index)
+        return Reason.BY_METRICS, tell(self.bound, self._may, lambda leaf: self._evidence(leaf, index), index)
+
+    # ---- masks ----
+
+    @cached_property
+    def _records(self) -> NDArray[np.int64]:
+        return _numbers(self.columns, "record_count")[0]
+
+    def _tree(self, expression: BooleanExpression, leaf: Callable[[BoundPredicate], Mask]) -> Mask:
+        return tree_mask(expression, len(self.columns), leaf)
+
+    def _may(self, expression: BooleanExpression) -> Mask:
+        return self._tree(expression, lambda leaf: self._partition_masks[leaf][0] & self._metric_may(leaf))
+
+    def _leaf_must(self, leaf: BoundPredicate) -> Mask:
+        return self._partition_masks[leaf][1] | must_match(leaf, self._metrics(leaf))
+
+    def _metric_may(self, leaf: BoundPredicate) -> Mask:
+        return may_match(leaf, self._metrics(leaf))
+
+    @cached_property
+    def _partition_masks(self) -> Mapping[BoundPredicate, tuple[Mask, Mask]]:
+        """For each predicate, what the partition value alone says: where it may match, and where it must."""
+        return {
+            leaf: (
+                self._tree(inclusive(leaf, self.spec, self.schema), lambda test: may_match(test, self._partition(test))),
+                self._tree(strict(leaf, self.spec, self.schema), lambda test: must_match(test, self._partition(test))),
+            )
+            for leaf in predicates(self.bound)
+        }
+
+    def _partition(self, projected: BoundPredicate) -> ColumnRange:
+        key = ("partition", projected.field.field_id)
+        if key not in self._ranges:
+            values = self.columns.entries.column(partition_column(projected.field.field_id))
+            self._ranges[key] = range_of_values(projected.kind, values)
+        return self._ranges[key]
+
+    def _metrics(self, leaf: BoundPredicate) -> ColumnRange:
+        key = ("column", leaf.field.field_id)
+        if key not in self._ranges:
+            self._ranges[key] = metrics_range(self.columns, leaf)
+        return self._ranges[key]
+
+    # ---- evidence ----
+
+    def _evidence(self, leaf: BoundPredicate, index: int) -> str:
+        if self._partition_masks[leaf][0][index]:
+            return self._tested(leaf, self._metrics(leaf), leaf.column, None).evidence(index)
+        projected = inclusive(leaf, self.spec, self.schema)
+
+        def mask(term: BooleanExpression) -> Mask:
+            return self._tree(term, lambda test: may_match(test, self._partition(test)))
+
+        return tell(projected, mask, lambda test: self._partition_evidence(test, index), index)
+
+    def _partition_evidence(self, test: BoundPredicate, index: int) -> str:
+        partition_field = next(item for item in self.spec.fields if item.field_id == test.field.field_id)
+        human = partition_field.transform.to_human
+        return self._tested(test, self._partition(test), f"partition {partition_field.name}", human).evidence(index)
+
+    def _tested(self, leaf: BoundPredicate, column: ColumnRange, subject: str, human: Any) -> PredicateOutcome:
+        return PredicateOutcome(
+            predicate=leaf,
+            column=column,
+            mask=may_match(leaf, column),
+            subject=subject,
+            bound="bound",
+            exact=human is not None,
+            human=human or to_human,
+        )
+
+
+def metrics_range(columns: ManifestColumns, leaf: BoundPredicate) -> ColumnRange:
+    """What the slot columns of the predicate's column say of each file.
+
+    A count is believed only where it is there and not negative, and where the value count, if given, accounts for every row of the file.
+    Spec: Data File Fields.
+    """
+    count = len(columns)
+    if not leaf.field.field_type.is_primitive:
+        unknown = np.ones(count, dtype=bool)
+        return ColumnRange(
+            lower=pa.nulls(count), upper=pa.nulls(count), may_have_null=unknown, may_have_nan=unknown & False, may_have_value=unknown
+        )
+    field_id, kind = leaf.field.field_id, leaf.kind
+    records, _ = _numbers(columns, "record_count")
+    values, values_known = _numbers(columns, statistic_column("value_count", field_id))
+    nulls, nulls_known = _numbers(columns, statistic_column("null_value_count", field_id))
+    nans, nans_known = _numbers(columns, statistic_column("nan_value_count", field_id))
+    complete = (records >= 0) & (~values_known | (values >= records))
+    nulls_known, nans_known = nulls_known & complete, nans_known & complete & is_float(kind)
+    total = np.maximum(records, np.where(values_known, values, 0))
+    null_rows, nan_rows = np.where(nulls_known, nulls, 0), np.where(nans_known, nans, 0)
+    return range_of_bounds(
+        kind,
+        _bounds(columns, "lower_bound", leaf),
+        _bounds(columns, "upper_bound", leaf),
+        may_have_null=~(nulls_known & (nulls == 0)) & ~(complete & (nan_rows >= total)),
+        may_have_nan=~(nans_known & (nans == 0)) & ~(complete & (null_rows >= total)),
+        may_have_value=~(complete & (null_rows + nan_rows >= total)),
+    )
+
+
+def _bounds(columns: ManifestColumns, statistic: str, leaf: BoundPredicate) -> Any:
+    name = statistic_column(statistic, leaf.field.field_id)
+    known = name in columns.entries.column_names
+    return bounds_to_array(leaf.kind, columns.entries.column(name) if known else pa.nulls(len(columns), pa.binary()))
+
+
+def _numbers(columns: ManifestColumns, name: str) -> tuple[NDArray[np.int64], Mask]:
+    """A column of counts, -1 where unknown, and where it is known."""
+    if name not in columns.entries.column_names:
+        return np.full(len(columns), -1, dtype=np.int64), np.zeros(len(columns), dtype=bool)
+    numbers: NDArray[np.int64] = columns.entries.column(name).fill_null(-1).to_numpy()
+    return numbers, numbers >= 0

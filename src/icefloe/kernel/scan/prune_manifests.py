@@ -1,0 +1,141 @@
+"""Which manifests of a list can hold files with matching rows, by their partition summaries, all of a list at once.
+
+Each manifest is tested with the partition spec it was written with. Files are `prune_files.py`. Floor: kernel.scan. Spec: Scan Planning; Manifest Lists.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.errors import ManifestFormatError
+from icefloe.kernel.expressions.bind import BoundPredicate
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.expressions.project import inclusive
+from icefloe.kernel.expressions.ranges import ColumnRange, Mask, may_match, range_of_bounds, tree_mask
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.scan.evidence import PredicateOutcome, tell
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.values import bounds_to_array
+
+_UNKNOWN = PartitionFieldSummary(contains_null=True)
+
+
+def manifest_mask(manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema) -> Mask:
+    """Whether each manifest may hold a matching row: False only where its partition summary rules that out. Counts are not looked at.
+
+    Raises:
+        ManifestFormatError: a manifest's partition spec is not among `specs`.
+        InvalidFilterError: the filter is not bound.
+    Spec: Scan Planning.
+    """
+    mask = np.ones(len(manifests), dtype=bool)
+    for test in manifest_tests(manifests, bound, specs, schema):
+        mask[test.positions] = test.mask
+    return mask
+
+
+def explain_manifests(
+    manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
+) -> list[str]:
+    """For each manifest the partition bound that rules it out, such as `partition time_hour_month: upper 2013-03 < 2013-06`; empty where none does."""
+    told = [""] * len(manifests)
+    for test in manifest_tests(manifests, bound, specs, schema):
+        for index, position in enumerate(test.positions):
+            if not test.mask[index]:
+                told[int(position)] = test.evidence(index)
+    return told
+
+
+def manifest_tests(
+    manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
+) -> list["SpecTest"]:
+    """The manifests grouped by partition spec, each group with its test."""
+    positions: dict[int, list[int]] = {}
+    for position, manifest in enumerate(manifests):
+        positions.setdefault(manifest.partition_spec_id, []).append(position)
+    tests = []
+    for spec_id, found in positions.items():
+        if spec_id not in specs:
+            path = manifests[found[0]].manifest_path
+            raise ManifestFormatError(
+                f"manifest {path} was written with partition spec {spec_id}, which the table's metadata does not have",
+                path=path,
+                next_step="the metadata file is damaged or not of this table; use an older one that has the spec",
+            )
+        spec = specs[spec_id]
+        summaries = [_summaries(manifests[position], spec) for position in found]
+        tests.append(SpecTest(np.array(found), spec, inclusive(bound, spec, schema), summaries))
+    return tests
+
+
+@dataclass(frozen=True)
+class SpecTest:
+    """The manifests of one partition spec (`positions` in the list), and the projected filter they are tested with."""
+
+    positions: np.ndarray[tuple[int], np.dtype[np.int64]]
+    spec: PartitionSpec
+    projected: BooleanExpression
+    summaries: Sequence[tuple[PartitionFieldSummary, ...]]
+    _ranges: dict[int, ColumnRange] = field(default_factory=dict)
+
+    @cached_property
+    def mask(self) -> Mask:
+        return self._mask(self.projected)
+
+    def _mask(self, expression: BooleanExpression) -> Mask:
+        return tree_mask(expression, len(self.summaries), lambda predicate: may_match(predicate, self._range(predicate)))
+
+    def evidence(self, index: int) -> str:
+        """Why the manifest at `index` of this group is ruled out."""
+        return tell(self.projected, self._mask, lambda predicate: self._tested(predicate).evidence(index), index)
+
+    def _tested(self, predicate: BoundPredicate) -> PredicateOutcome:
+        partition_field = next(item for item in self.spec.fields if item.field_id == predicate.field.field_id)
+        return PredicateOutcome(
+            predicate=predicate,
+            column=self._range(predicate),
+            mask=self._mask(predicate),
+            subject=f"partition {partition_field.name}",
+            bound="",
+            exact=False,
+            human=partition_field.transform.to_human,
+        )
+
+    def _range(self, predicate: BoundPredicate) -> ColumnRange:
+        field_id = predicate.field.field_id
+        if field_id not in self._ranges:
+            index = [item.field_id for item in self.spec.fields].index(field_id)
+            self._ranges[field_id] = _summary_range(predicate, [summaries[index] for summaries in self.summaries])
+        return self._ranges[field_id]
+
+
+def _summaries(manifest: ManifestFile, spec: PartitionSpec) -> tuple[PartitionFieldSummary, ...]:
+    """One summary for each field of the spec; unknown ones where the list has none, or not as many as the spec has fields."""
+    found = manifest.partitions
+    return found if found is not None and len(found) == len(spec.fields) else (_UNKNOWN,) * len(spec.fields)
+
+
+def _summary_range(predicate: BoundPredicate, summaries: Sequence[PartitionFieldSummary]) -> ColumnRange:
+    lower = pa.array([summary.lower_bound for summary in summaries], pa.binary())
+    upper = pa.array([summary.upper_bound for summary in summaries], pa.binary())
+    null = np.array([summary.contains_null for summary in summaries], dtype=bool)
+    # Bounds are left out only where there are nothing but nulls and NaN; the flags have to say so too. Spec: Manifest Lists, field summary.
+    empty = [
+        summary is not _UNKNOWN
+        and summary.lower_bound is None
+        and summary.upper_bound is None
+        and (summary.contains_null or summary.contains_nan is True)
+        for summary in summaries
+    ]
+    return range_of_bounds(
+        predicate.kind,
+        bounds_to_array(predicate.kind, lower),
+        bounds_to_array(predicate.kind, upper),
+        may_have_null=null,
+        may_have_nan=np.array([summary.contains_nan is not False for summary in summaries], dtype=bool),
+        may_have_value=~np.array(empty, dtype=bool),
+    )
