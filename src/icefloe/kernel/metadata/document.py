@@ -59,6 +59,9 @@ _VERSION_1 = (
 )
 _VERSION_2 = (*_ALL_VERSIONS, *(Key(name, check) for name, check in _SINCE_VERSION_2))
 
+# Java writes -1 for `no current snapshot` in v1 and v2.
+NO_SNAPSHOT_ID = -1
+
 # Keys that a reader understands; any other is kept as it is. Version 2 does not read the two of version 1 and keeps them too.
 KNOWN_KEYS = {version: frozenset(key.name for key in keys) for version, keys in ((1, _VERSION_1), (2, _VERSION_2))}
 
@@ -87,6 +90,7 @@ def document_problems(document: object) -> list[Problem]:
     for kind in LISTS:
         found += _list_problems(document.get(kind.key), kind)
     found += _refs_problems(document.get("refs"))
+    found += _naming_problems(document)
     return found
 
 
@@ -112,7 +116,7 @@ def _list_problems(entries: object, kind: EntryKind[Any]) -> Iterator[Problem]:
     for position, entry in enumerate(entries if isinstance(entries, list) else ()):
         path = f"$.{kind.key}[{position}]"
         yield from _decoding_problems(kind, entry, path)
-        entry_id = entry.get(kind.id_key, kind.default_id) if kind.id_key and isinstance(entry, Mapping) else None
+        entry_id = entry.get(kind.id_key, kind.default_id) if kind.id_key is not None and isinstance(entry, Mapping) else None
         if isinstance(entry_id, int) and kind not in _IDS_MAY_REPEAT:
             if entry_id in seen:
                 yield Problem(where=f"{path}.{kind.id_key}", what=f"{entry_id} stands twice")
@@ -132,3 +136,22 @@ def _refs_problems(refs: object) -> Iterator[Problem]:
             snapshot_ref_from_json(ref, f"$.refs.{name}")
         except IcefloeError as error:
             yield from error.problems or (Problem(where=f"$.refs.{name}", what=f"found {kind_of(ref)}"),)
+
+
+# A top-level id, and the list whose entry it names.
+_NAMED = (
+    ("current-schema-id", SCHEMAS),
+    ("default-spec-id", PARTITION_SPECS),
+    ("default-sort-order-id", SORT_ORDERS),
+    ("current-snapshot-id", SNAPSHOTS),
+)
+
+
+def _naming_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
+    """Ids that name nothing. `invariants.py` has the same rules for a whole value; here they are told beside the other faults of a broken file."""
+    for key, kind in _NAMED:
+        wanted, entries = document.get(key), document.get(kind.key)
+        if not isinstance(wanted, int) or not isinstance(entries, list) or (kind is SNAPSHOTS and wanted == NO_SNAPSHOT_ID):
+            continue
+        if not any(isinstance(entry, Mapping) and entry.get(kind.id_key or "", kind.default_id) == wanted for entry in entries):
+            yield Problem(where=f"$.{key}", what=f"there is no entry with {kind.id_key} {wanted} in {kind.key}")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import FormatError, MetadataFormatError, Problem, UnsupportedError, UnsupportedFormatVersionError
-from icefloe.kernel.metadata.document import KNOWN_KEYS, document_problems
+from icefloe.kernel.metadata.document import KNOWN_KEYS, NO_SNAPSHOT_ID, document_problems
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, PARTITION_STATISTICS, SCHEMAS, SORT_ORDERS, STATISTICS
 from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG
 from icefloe.kernel.metadata.invariants import problems_of
@@ -24,8 +24,6 @@ from icefloe.kernel.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID,
 
 LATEST_SUPPORTED_VERSION = 2
 _GZIP_MAGIC = b"\x1f\x8b"
-# Java writes -1 for `no current snapshot` in v1 and v2.
-_NO_SNAPSHOT = -1
 _UNSORTED = msgspec.Raw(b'{"order-id":0,"fields":[]}')
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
 
@@ -103,7 +101,7 @@ class _Door:
             specs, default_spec_id = self._entries(PARTITION_SPECS, required=True), self._required_int("default-spec-id")
             last_partition_id = self._required_int("last-partition-id")
         current_snapshot_id = self._int("current-snapshot-id")
-        if current_snapshot_id == _NO_SNAPSHOT:
+        if current_snapshot_id == NO_SNAPSHOT_ID:
             current_snapshot_id = None
         return TableMetadata(
             format_version=version,

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.metadata.document import NO_SNAPSHOT_ID
 from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_to_json
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
-_NO_SNAPSHOT = -1  # what v1 readers expect where there is no current snapshot
 _GZIP_LEVEL = 6
 
 
@@ -60,7 +60,7 @@ def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
     if metadata.current_snapshot_id is not None:
         found["current-snapshot-id"] = metadata.current_snapshot_id
     elif is_v1:
-        found["current-snapshot-id"] = _NO_SNAPSHOT
+        found["current-snapshot-id"] = NO_SNAPSHOT_ID
     # v1 has no references by the spec, but Java writes them there too, and leaving them out would lose tags.
     found["refs"] = {name: snapshot_ref_to_json(ref) for name, ref in metadata.refs.items()}
     found["snapshots"] = metadata.snapshots.raws

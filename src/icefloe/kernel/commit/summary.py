@@ -1,0 +1,117 @@
+"""A snapshot's summary: what a commit added and removed, and the totals after it.
+
+Floor: kernel.commit. Spec: Snapshots (`summary`); Appendix F, Snapshot Summary Fields.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+
+# A total, and the keys it grows and shrinks by.
+_TOTALS = (
+    ("total-data-files", "added-data-files", "deleted-data-files"),
+    ("total-delete-files", "added-delete-files", "removed-delete-files"),
+    ("total-records", "added-records", "deleted-records"),
+    ("total-files-size", "added-files-size", "removed-files-size"),
+    ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
+    ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
+)
+_LARGEST_TOTAL_DIGITS = 19  # a long
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts of the files that one side of a commit adds or removes."""
+
+    data_files: int = 0
+    records: int = 0
+    bytes: int = 0
+    position_delete_files: int = 0
+    deletion_vectors: int = 0
+    equality_delete_files: int = 0
+    position_deletes: int = 0
+    equality_deletes: int = 0
+    partitions: set[tuple[int, tuple[Any, ...]]] = field(default_factory=set)
+
+    def add(self, file: DataFile) -> None:
+        self.bytes += file.file_size_in_bytes
+        self.partitions.add((file.spec_id, file.partition))
+        if file.content == FileContent.DATA:
+            self.data_files += 1
+            self.records += file.record_count
+        elif file.content == FileContent.EQUALITY_DELETES:
+            self.equality_delete_files += 1
+            self.equality_deletes += file.record_count
+        else:
+            self.position_deletes += file.record_count
+            if file.file_format == FileFormat.PUFFIN:
+                self.deletion_vectors += 1
+            else:
+                self.position_delete_files += 1
+
+    @property
+    def delete_files(self) -> int:
+        """Deletion vectors are delete files too. Spec: Appendix F."""
+        return self.position_delete_files + self.deletion_vectors + self.equality_delete_files
+
+
+def build_summary(
+    operation: str,
+    *,
+    added: Iterable[DataFile] = (),
+    deleted: Iterable[DataFile] = (),
+    previous: Mapping[str, str] | None,
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The summary of a snapshot that adds and removes these files.
+
+    `operation` is `append`, `replace`, `overwrite` or `delete`. `previous` is the parent's summary, None for the first snapshot of a table. A total that the
+    parent does not give, or gives wrongly, is left out, since it cannot be known without reading every manifest. `extra` are further keys, such as those an
+    engine or a user sets; they do not replace counts. Counts of 0 are left out, but for totals.
+    Spec: Appendix F, Snapshot Summary Fields.
+    """
+    plus, minus = _Tally(), _Tally()
+    for file in added:
+        plus.add(file)
+    for file in deleted:
+        minus.add(file)
+    counts = {
+        "added-data-files": plus.data_files,
+        "deleted-data-files": minus.data_files,
+        "added-delete-files": plus.delete_files,
+        "removed-delete-files": minus.delete_files,
+        "added-equality-delete-files": plus.equality_delete_files,
+        "removed-equality-delete-files": minus.equality_delete_files,
+        "added-position-delete-files": plus.position_delete_files,
+        "removed-position-delete-files": minus.position_delete_files,
+        "added-dvs": plus.deletion_vectors,
+        "removed-dvs": minus.deletion_vectors,
+        "added-records": plus.records,
+        "deleted-records": minus.records,
+        "added-files-size": plus.bytes,
+        "removed-files-size": minus.bytes,
+        "added-position-deletes": plus.position_deletes,
+        "removed-position-deletes": minus.position_deletes,
+        "added-equality-deletes": plus.equality_deletes,
+        "removed-equality-deletes": minus.equality_deletes,
+    }
+    summary = {"operation": operation, **(extra or {})}
+    summary["operation"] = operation
+    summary.update({key: str(count) for key, count in counts.items() if count})
+    summary["changed-partition-count"] = str(len(plus.partitions | minus.partitions))
+    summary.update(_totals(counts, previous))
+    return summary
+
+
+def _totals(counts: Mapping[str, int], previous: Mapping[str, str] | None) -> dict[str, str]:
+    found = {}
+    for key, grows_by, shrinks_by in _TOTALS:
+        before = "0" if previous is None else previous.get(key)
+        if before is None or not (before.isascii() and before.isdecimal()) or len(before) > _LARGEST_TOTAL_DIGITS:
+            continue
+        after = int(before) + counts[grows_by] - counts[shrinks_by]
+        if after >= 0:  # less means the parent's total was wrong
+            found[key] = str(after)
+    return found
