@@ -7,8 +7,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from icefloe.kernel.avro.container import Container, RawBlock, raw_blocks, read_block
 from icefloe.kernel.avro.failure import TornDataError, broken_avro
 from icefloe.kernel.avro.program import Program, compile_program
@@ -64,17 +62,10 @@ def _run(program: Program, container: Container, joined: list[tuple[RawBlock, by
     for block, part in joined:
         end += len(part)
         spans.append((block.count, end))
-    ends, rank = _hops(data) if program.hops else (None, None)
     try:
-        program.run(data, spans, ends, rank, [columns[column].append for column in program.columns])
+        program.run(data, spans, [columns[column].append for column in program.columns])
     except TornDataError as error:
         index = min(bisect_right([end for _, end in spans], max(error.position - 1, 0)), len(joined) - 1)
         inside = error.position - (spans[index - 1][1] if index else 0)
         offset = joined[index][0].offset
         raise broken_avro(container.path, offset, f"{error.what}, {inside} bytes into the block that begins here") from error
-
-
-def _hops(data: bytes) -> tuple[memoryview, memoryview]:
-    """Where every would-be varint ends, and how many have ended at each position. See `program.py`."""
-    final = np.frombuffer(data, dtype=np.uint8) < 128
-    return np.flatnonzero(final).data, np.cumsum(final, dtype=np.int32).data

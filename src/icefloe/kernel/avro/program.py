@@ -3,16 +3,20 @@
 Walking a schema for every value costs several times the decoding itself; the generated function has no schema left in it. The parts that emit skipping are
 `skip.py`, the lines are kept by `source.py`. Floor: kernel.avro. Spec: Apache Avro, Binary Encoding; Appendix A, Avro.
 
-The function is `run(buf, blocks, ends, rank, appends)`: `buf` holds uncompressed blocks one after another, `blocks` their (record count, end position);
-`ends` lists the position of the last byte of every would-be varint in `buf` and `rank[p]` counts those up to and with p, so that n varints are passed in one
-step, `p = ends[rank[p - 1] + n - 1] + 1`, however long each is.
+The function is `run(buf, blocks, appends)`: `buf` holds uncompressed blocks one after another, `blocks` their (record count, end
+position), `appends` takes each column's values. n varints in a row are passed in one step, however long each is: `ends` lists the
+position of the last byte of every would-be varint in `buf` (a byte below 128), made when first needed; `h` is the index of the
+first of them at or after position `g`.
 """
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from icefloe.kernel.avro.failure import TornDataError
 from icefloe.kernel.avro.schema import AvroType, kind_of, parse_schema
@@ -27,11 +31,10 @@ _BYTES = frozenset({"bytes", "string"})
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The generated function, the columns it appends to in order, and whether it needs `ends` and `rank`."""
+    """The generated function, the columns it appends to in order, and its text."""
 
     run: Callable[..., None]
     columns: tuple[str, ...]
-    hops: bool
     source: str
 
 
@@ -53,6 +56,7 @@ def compile_program(schema_text: bytes, wanted: Struct) -> Program:
     _emit_frame(source, body, columns, variables)
     text = "\n".join(source.lines)
     names: dict[str, Any] = {"rest": decode_rest, "length": decode_rest_of_length, "seek": _seek, "Torn": TornDataError}
+    names |= {"bisect": bisect_left, "varint_ends": _varint_ends}
     names |= {
         "StructError": struct.error,
         "unpack_float": struct.Struct("<f").unpack_from,
@@ -61,13 +65,14 @@ def compile_program(schema_text: bytes, wanted: Struct) -> Program:
     names |= source.constants
     # The text is made of constants of this package and of numbers; names and other text out of the file stand in `constants`, never in the code.
     exec(compile(text, "<avro program>", "exec"), names)  # noqa: S102
-    return Program(names["run"], columns, "ends[" in text, text)
+    return Program(names["run"], columns, text)
 
 
 def _emit_frame(source: Source, body: Source, columns: tuple[str, ...], variables: dict[str, str]) -> None:
-    with source.block("def run(buf, blocks, ends, rank, appends):"):
+    with source.block("def run(buf, blocks, appends):"):
         source.line("startswith = buf.startswith")
-        source.line("p = 0")
+        source.line("ends = None")
+        source.line("p = g = h = 0")
         for state in body.states:
             source.line(state)
         for index in range(len(columns)):
@@ -263,7 +268,7 @@ def _emit_slots(source: Source, kind: AvroType, shape: Slots, variables: dict[st
 
 def _emit_number_slots(source: Source, shape: Slots, variables: dict[str, str], count: str) -> None:
     """Every pair is two varints, so pair j is found in one step; a writer keeps its order, so the place in the record before is tried first."""
-    source.line("h = rank[p - 1]")
+    source.locate()
     for field_id, column in shape.columns:
         key, place = source.constant(encode_long(field_id)), source.state("j", "0")
         with source.block(f"if {place} >= {count} or not startswith({key}, ends[h + 2 * {place} - 1] + 1):"):
@@ -273,7 +278,12 @@ def _emit_number_slots(source: Source, shape: Slots, variables: dict[str, str], 
             with source.block("if v > 127:"):
                 source.line("v, q = rest(buf, q + 1, v, 7)")
             source.line(f"{variables[column]} = (v >> 1) ^ -(v & 1)")
-    source.line(f"p = ends[h + 2 * {count} - 1] + 1")
+    source.hop(f"2 * {count}")
+
+
+def _varint_ends(buf: bytes) -> memoryview:
+    """Where every would-be varint ends, in order."""
+    return np.flatnonzero(np.frombuffer(buf, dtype=np.uint8) < 128).data
 
 
 def _seek(buf: bytes, ends: Any, first: int, count: int, key: bytes) -> int:

@@ -35,7 +35,9 @@ def emit_items(source: Source, *, jump_sized: bool = False) -> Iterator[str]:
     source.read_raw(count)
     with source.block(f"while {count}:"):
         with source.block(f"if {count} & 1:"):
-            source.read_length("v")
+            source.read_raw("v")
+            with source.block("if v & 1:"):
+                source.line("raise Torn(p, 'a size is negative')")
             if jump_sized:
                 source.line("p += v >> 1")
             else:
@@ -91,7 +93,8 @@ def _emit_skip_items(source: Source, parts: tuple[AvroType, ...]) -> None:
     varints = 0 if None in counts else sum(count for count in counts if count is not None)
     with emit_items(source, jump_sized=True) as count:
         if varints:
-            source.line(f"p = ends[rank[p - 1] + {varints} * {count} - 1] + 1")
+            source.locate()
+            source.hop(f"{varints} * {count}")
             return
         head = len(source.lines)
         with source.block(f"for _ in range({count}):"):

@@ -47,14 +47,18 @@ class Source:
         return name
 
     def read_raw(self, name: str) -> None:
-        """A varint before zigzag, with up to three bytes inline."""
+        """A varint before zigzag, with up to five bytes inline: 34 bits hold counts and the sizes of most files."""
         self.line(f"{name} = buf[p]; p += 1")
-        with self.block(f"if {name} > 127:"):
-            self.line(f"b = buf[p]; p += 1; {name} += (b << 7) - 128")
-            with self.block("if b > 127:"):
-                self.line(f"b = buf[p]; p += 1; {name} += (b << 14) - 16384")
-                with self.block("if b > 127:"):
-                    self.line(f"{name}, p = rest(buf, p, {name}, 21)")
+        self._read_more(name, name, 7)
+
+    def _read_more(self, name: str, last: str, shift: int) -> None:
+        with self.block(f"if {last} > 127:"):
+            if shift == 35:
+                self.line(f"{name}, p = rest(buf, p, {name}, {shift})")
+                return
+            # The byte before left its continuation bit in the number; it is taken off together with adding this one.
+            self.line(f"b = buf[p]; p += 1; {name} += (b << {shift}) - {1 << shift}")
+            self._read_more(name, "b", shift + 7)
 
     def read_key(self, name: str) -> None:
         """A varint before zigzag that is nearly always one byte: a map's key."""
@@ -67,3 +71,14 @@ class Source:
         self.line(f"{name} = buf[p]; p += 1")
         with self.block(f"if {name} & 129:"):
             self.line(f"{name}, p = length(buf, p, {name})")
+
+    def locate(self) -> None:
+        """Makes `h` the index in `ends` of the first varint end at or after `p`; there are no more than `p - g` of them in between."""
+        with self.block("if ends is None:"):
+            self.line("ends = varint_ends(buf); total = len(ends)")
+        self.line("t = h + p - g; g = p")
+        self.line("h = bisect(ends, p, h, t if t < total else total)")
+
+    def hop(self, varints: str) -> None:
+        """Passes that many varints, at least one, after `locate`."""
+        self.line(f"h += {varints}; g = p = ends[h - 1] + 1")
