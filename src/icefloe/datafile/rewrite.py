@@ -3,9 +3,22 @@
 Which files are rewritten is the table's decision; reading is `read.py`, writing is `write.py`. Floor: datafile. Spec: Row-level Deletes (copy-on-write).
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.datafile.read import filter_field_ids, read_task
+from icefloe.datafile.target import WriteTarget
+from icefloe.datafile.write import write_partition
+from icefloe.kernel.expressions.evaluate import arrow_mask
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,3 +37,55 @@ class RewrittenFile:
     def unchanged(self) -> bool:
         """Whether the filter deleted nothing, so that the source file stays."""
         return self.deleted_rows == 0
+
+
+def rewrite_task(
+    target: WriteTarget,
+    task: FileScanTask,
+    delete_filter: BooleanExpression,
+    *,
+    schema: Schema,
+    specs: Mapping[int, PartitionSpec],
+    partition_id: int,
+    task_id: int,
+) -> RewrittenFile:
+    """Copies the task's file, in its own partition and spec, without the rows for which `delete_filter` is TRUE.
+
+    Only the filter's columns are read first. Where that shows that no row goes, or that none stays, nothing is written. `delete_filter` is bound to `schema`,
+    the table's; `partition_id` and `task_id` name the new files, as in `write_batches`.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: as `read_task`.
+        StorageError: as `write_batches`, which leaves no files behind on any failure.
+    """
+    keep = _kept_rows(target, task, delete_filter, schema, specs)
+    kept = keep.true_count
+    deleted = len(keep) - kept
+    if not deleted or not kept:
+        return RewrittenFile(source=task.file, added=(), kept_rows=kept, deleted_rows=deleted)
+    spec = specs[task.spec_id]
+    rows = read_task(target.io, task, schema=schema, projection=schema, specs=specs, row_filter=AlwaysTrue())
+    # Rows of an older file may not be in the order that the table has now.
+    own = replace(target, schema=schema, spec=spec, sort_order_id=task.file.sort_order_id)
+    added = write_partition(own, _those(rows, keep), task.file.partition, partition_id=partition_id, task_id=task_id)
+    return RewrittenFile(source=task.file, added=tuple(added), kept_rows=kept, deleted_rows=deleted)
+
+
+def _kept_rows(
+    target: WriteTarget, task: FileScanTask, delete_filter: BooleanExpression, schema: Schema, specs: Mapping[int, PartitionSpec]
+) -> Any:
+    """One truth value per row of the file, in its order, as an Arrow array: a bit a row."""
+    names = [schema.path_of(field_id) for field_id in sorted(filter_field_ids(delete_filter))]
+    columns = Schema(*(field for field in schema.fields if any(path and path[0] == field.name for path in names)))
+    batches = read_task(target.io, task, schema=schema, projection=columns, specs=specs, row_filter=AlwaysTrue())
+    masks = [arrow_mask(delete_filter, batch) for batch in batches]
+    return pc.invert(pa.concat_arrays(masks)) if masks else pa.array([], pa.bool_())
+
+
+def _those(batches: Iterator[pa.RecordBatch], keep: Any) -> Iterator[pa.RecordBatch]:
+    start = 0
+    for batch in batches:
+        kept = batch.filter(keep.slice(start, batch.num_rows))
+        start += batch.num_rows
+        if kept.num_rows:
+            yield kept
