@@ -1,0 +1,18 @@
+"""What is inside a table and why a query reads what it reads, as values. A public door: its functions are named here.
+
+    from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace
+
+Each takes a table (or a catalog) and returns a frozen value: `print` it, show it in a notebook, or take `to_dict()`. Floor: inspect.
+"""
+
+from icefloe.inspect.catalog_contents import catalog as catalog
+from icefloe.inspect.catalog_contents import listing as listing
+from icefloe.inspect.data_file_contents import data_file as data_file
+from icefloe.inspect.manifest_contents import manifest as manifest
+from icefloe.inspect.manifest_contents import manifest_list as manifest_list
+from icefloe.inspect.metadata_file import metadata as metadata
+from icefloe.inspect.metadata_overhead import overhead as overhead
+from icefloe.inspect.scan_trace import trace as trace
+from icefloe.inspect.snapshot_history import snapshots as snapshots
+from icefloe.inspect.table_overview import table as table
+from icefloe.inspect.table_tree import tree as tree

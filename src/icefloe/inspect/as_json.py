@@ -1,0 +1,26 @@
+"""Any value of this room as JSON-ready Python: field names as keys, tuples as lists, bytes as hexadecimal text.
+
+Floor: inspect.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+
+def json_ready(value: Any) -> Any:
+    """The value as dicts, lists, text, numbers, booleans and None. A key with a leading underscore is left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: json_ready(getattr(value, field.name)) for field in fields(value) if not field.name.startswith("_")}
+    if isinstance(value, Mapping):
+        return {str(key): json_ready(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list | tuple):
+        return [json_ready(item) for item in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return str(value)

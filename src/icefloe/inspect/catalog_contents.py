@@ -1,0 +1,99 @@
+"""What a catalog holds: the very rows of its database. `list_contents` is the short form: namespaces and tables.
+
+Floor: inspect. Spec: Metastore Tables.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.errors import UnsupportedFeatureError
+from icefloe.inspect.report import Column, Facts, Grid, Outline, Prose, Report, grid, outline
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text
+from icefloe.pointer.identifier import Identifier, dotted
+from icefloe.pointer.sql import SqlPointerStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogContents(View):
+    """A SQL catalog: where it is, and every row of its tables by the table's name, other catalogs' rows in the same database included."""
+
+    name: str
+    uri: str  # a password in it is hidden
+    warehouse: str | None
+    tables: Mapping[str, tuple[Mapping[str, Any], ...]]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        facts = Facts((("database", self.uri), ("warehouse", self.warehouse or "none")))
+        return Report(f"catalog {self.name}", (facts, *(_rows_grid(name, rows, most) for name, rows in self.tables.items())))
+
+
+def catalog(source: Catalog) -> CatalogContents:
+    """The rows of a catalog's database. Raises `StorageError`, and `UnsupportedFeatureError` for a catalog that is no SQL database."""
+    store = source.store
+    if not isinstance(store, SqlPointerStore):
+        raise UnsupportedFeatureError(f"catalog {source.name!r} keeps no rows in a database", next_step="list its tables instead")
+    return CatalogContents(
+        name=source.name,
+        uri=store.engine.url.render_as_string(hide_password=True),
+        warehouse=source.properties.get("warehouse"),
+        tables={name: tuple(rows) for name, rows in store.rows().items()},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceContents:
+    """A namespace with the full dotted names of its tables."""
+
+    name: str
+    properties: Mapping[str, str]
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogListing(View):
+    """The namespaces of a catalog, nested ones too, and their tables."""
+
+    name: str
+    namespaces: tuple[NamespaceContents, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        if not self.namespaces:
+            return Report("", (Prose(f"catalog {self.name} holds no namespace yet"),))
+        spaces = [
+            outline(space.name, count_text(len(space.tables), "table"), [Outline(table) for table in space.tables], most)
+            for space in self.namespaces
+        ]
+        return Report("", (outline(f"catalog {self.name}", count_text(len(spaces), "namespace"), spaces, most),))
+
+
+def listing(source: Catalog) -> CatalogListing:
+    """The namespaces and tables of a catalog. Raises `StorageError`."""
+    found: list[NamespaceContents] = []
+    _walk(source, (), found)
+    return CatalogListing(name=source.name, namespaces=tuple(found))
+
+
+def _walk(source: Catalog, parent: Identifier, found: list[NamespaceContents]) -> None:
+    for namespace in source.list_namespaces(parent):
+        found.append(
+            NamespaceContents(
+                name=dotted(namespace),
+                properties=source.load_namespace_properties(namespace),
+                tables=tuple(dotted(table) for table in source.list_tables(namespace)),
+            )
+        )
+        _walk(source, namespace, found)
+
+
+def _rows_grid(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> Grid:
+    columns = tuple(Column(column) for column in rows[0]) if rows else (Column("no rows"),)
+    return grid(f"{name} ({count_text(len(rows), 'row')})", columns, [_cells(row) for row in rows], most)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple("NULL" if value is None else str(value) for value in row.values())

@@ -1,0 +1,259 @@
+"""One data file opened: its Parquet footer, and beside it what the manifest says about the same file.
+
+Floor: inspect. Spec: Data File Fields; Parquet.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from icefloe.errors import DataFileFormatError
+from icefloe.inspect.decoded import columns_by_id, partition_columns
+from icefloe.inspect.manifest_contents import EntryOverview, entry_overview, statistics_grid
+from icefloe.inspect.opened import existing_snapshot_of, position_of
+from icefloe.inspect.report import Column, Facts, Grid, Part, Prose, Report
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, size_text
+from icefloe.kernel.manifest.data_file import FileFormat
+from icefloe.kernel.manifest.entry import ManifestEntry
+from icefloe.table.levels import TableManifest
+from icefloe.table.table import TableReader
+
+FIELD_ID_KEY = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnChunk:
+    """One column of one row group. Sizes in bytes; statistics are None where the footer has none."""
+
+    field_id: int | None
+    name: str
+    physical_type: str
+    codec: str
+    encodings: tuple[str, ...]
+    compressed_size: int
+    uncompressed_size: int
+    values: int
+    nulls: int | None
+    lower: str | None
+    upper: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroup:
+    """A row group. Size in bytes before compression, as the footer states it."""
+
+    rows: int
+    size: int
+    columns: tuple[ColumnChunk, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetFooter:
+    """What the file says about itself. Size in bytes."""
+
+    created_by: str
+    format_version: str
+    footer_size: int
+    rows: int
+    row_groups: tuple[RowGroup, ...]
+    key_value_metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileContents(View):
+    """A data file's footer (None for a file that is not Parquet) and its manifest's entry."""
+
+    table: str
+    location: str
+    snapshot_id: int
+    manifest_path: str
+    entry: EntryOverview
+    footer: ParquetFooter | None
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        entry = self.entry
+        facts = Facts(
+            (
+                ("file", entry.file_path),
+                ("size", size_text(entry.file_size_in_bytes)),
+                ("rows", count_text(entry.record_count)),
+                ("partition", ", ".join(f"{name} = {value}" for name, value in entry.partition.items()) or "none"),
+                ("manifest", self.manifest_path),
+                ("status there", f"{entry.status}, sequence number {entry.sequence_number}"),
+            )
+        )
+        parts: list[Part] = [facts]
+        if self.footer is None:
+            parts.append(Prose(f"The file is {entry.file_format}: only Parquet footers are read."))
+        else:
+            parts += _footer_parts(self.footer, most)
+        parts.append(statistics_grid("what the manifest says about the same columns", entry.columns))
+        return Report(f"data file of {self.table}", tuple(parts))
+
+
+def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None = None) -> DataFileContents:
+    """One live data file of a snapshot: by number in the order of the manifests (from 1), path, or a part of the path.
+
+    Raises:
+        NoSuchSnapshotError, NoSuchFileError, InvalidInputError, AvroFormatError, ManifestFormatError
+        DataFileFormatError: the file is not the Parquet file that it should be.
+    """
+    snapshot = existing_snapshot_of(reader, snapshot_id)
+    found = list(_live_entries(reader, snapshot.manifests(reader.io)))
+    manifest, entry = found[position_of([entry.data_file.file_path for _, entry in found], str(which), "data file", reader.full_name)]
+    path = entry.data_file.file_path
+    is_parquet = entry.data_file.file_format == FileFormat.PARQUET
+    partition = partition_columns(reader.metadata, manifest.partition_spec_id)
+    return DataFileContents(
+        table=reader.full_name,
+        location=reader.location(),
+        snapshot_id=snapshot.snapshot_id,
+        manifest_path=manifest.manifest_path,
+        entry=entry_overview(entry, partition, columns_by_id(reader.metadata)),
+        footer=parquet_footer(reader, path) if is_parquet else None,
+    )
+
+
+def parquet_footer(reader: TableReader, path: str) -> ParquetFooter:
+    """A Parquet file's footer. Raises `NoSuchFileError`, and `DataFileFormatError` where the file is cut short or no Parquet."""
+    with reader.io.open_input(path) as source:
+        try:
+            file = pq.ParquetFile(source)
+            metadata = file.metadata
+            ids = list(_leaf_ids(file.schema_arrow))
+        except (pa.ArrowException, OSError) as error:
+            raise DataFileFormatError(
+                f"the footer cannot be read: {error}", path=path, next_step="the file is damaged or no Parquet file; restore it from a copy"
+            ) from error
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    return ParquetFooter(
+        created_by=metadata.created_by,
+        format_version=str(metadata.format_version),
+        footer_size=metadata.serialized_size,
+        rows=metadata.num_rows,
+        row_groups=tuple(_row_group(group, ids) for group in groups),
+        key_value_metadata={
+            key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
+            for key, value in (metadata.metadata or {}).items()
+            # Arrow's own copy of the schema is binary, and says nothing that the columns do not.
+            if key != b"ARROW:schema"
+        },
+    )
+
+
+def _live_entries(reader: TableReader, manifests: list[TableManifest]) -> Iterator[tuple[TableManifest, ManifestEntry]]:
+    for manifest in manifests:
+        for entry in manifest.fetch_manifest_entry(reader.io):
+            yield manifest, entry
+
+
+def _leaf_ids(schema: Any) -> Iterator[int | None]:
+    """The field id of every leaf column, depth first: the order of the column chunks."""
+    for field in schema:
+        yield from _ids_below(field)
+
+
+def _ids_below(field: Any) -> Iterator[int | None]:
+    kind = field.type
+    inner: list[Any] = []
+    if pa.types.is_struct(kind):
+        inner = [kind.field(index) for index in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        inner = [kind.key_field, kind.item_field]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        inner = [kind.value_field]
+    for child in inner:
+        yield from _ids_below(child)
+    if not inner:
+        text = (field.metadata or {}).get(FIELD_ID_KEY)
+        yield int(text) if text else None
+
+
+def _row_group(group: Any, ids: list[int | None]) -> RowGroup:
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    numbers = ids if len(ids) == len(chunks) else [None] * len(chunks)
+    return RowGroup(
+        rows=group.num_rows,
+        size=group.total_byte_size,
+        columns=tuple(_chunk(chunk, field_id) for chunk, field_id in zip(chunks, numbers, strict=True)),
+    )
+
+
+def _chunk(chunk: Any, field_id: int | None) -> ColumnChunk:
+    statistics = chunk.statistics
+    has_bounds = statistics is not None and statistics.has_min_max
+    return ColumnChunk(
+        field_id=field_id,
+        name=chunk.path_in_schema,
+        physical_type=chunk.physical_type,
+        codec=chunk.compression,
+        encodings=tuple(sorted(chunk.encodings)),
+        compressed_size=chunk.total_compressed_size,
+        uncompressed_size=chunk.total_uncompressed_size,
+        values=chunk.num_values,
+        nulls=statistics.null_count if statistics is not None and statistics.has_null_count else None,
+        lower=_bound_text(statistics, "min") if has_bounds else None,
+        upper=_bound_text(statistics, "max") if has_bounds else None,
+    )
+
+
+def _bound_text(statistics: Any, which: str) -> str | None:
+    """A bound of the footer in its logical form where Arrow can give it, else in its stored one."""
+    try:
+        value = getattr(statistics, which)
+    except (pa.ArrowException, ValueError, OverflowError):
+        value = getattr(statistics, f"{which}_raw")
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _footer_parts(footer: ParquetFooter, most: int | None) -> list[Part]:
+    facts = Facts(
+        (
+            ("written by", footer.created_by),
+            ("Parquet version", footer.format_version),
+            ("footer", size_text(footer.footer_size)),
+            ("rows", count_text(footer.rows)),
+            ("row groups", count_text(len(footer.row_groups))),
+            *((f"key {name}", value if len(value) < 100 else f"{value[:100]} …") for name, value in footer.key_value_metadata.items()),
+        ),
+        "the file's own footer",
+    )
+    # One row group tells how the file is made; all of them are shown when all is asked for.
+    shown = footer.row_groups if most is None else footer.row_groups[:1]
+    return [facts, *(_row_group_grid(number, group) for number, group in enumerate(shown, start=1))]
+
+
+def _row_group_grid(number: int, group: RowGroup) -> Grid:
+    columns = (
+        Column("id", is_number=True),
+        Column("column"),
+        Column("type"),
+        Column("codec"),
+        Column("encodings"),
+        Column("stored", is_number=True),
+        Column("unpacked", is_number=True),
+        Column("nulls", is_number=True),
+        Column("least"),
+        Column("greatest"),
+    )
+    rows = tuple(
+        (
+            "-" if chunk.field_id is None else str(chunk.field_id),
+            chunk.name,
+            chunk.physical_type,
+            chunk.codec,
+            ", ".join(chunk.encodings),
+            size_text(chunk.compressed_size),
+            size_text(chunk.uncompressed_size),
+            "-" if chunk.nulls is None else f"{chunk.nulls:,}",
+            "-" if chunk.lower is None else chunk.lower,
+            "-" if chunk.upper is None else chunk.upper,
+        )
+        for chunk in group.columns
+    )
+    return Grid(f"row group {number}: {count_text(group.rows, 'row')}, {size_text(group.size)} unpacked", columns, rows)

@@ -1,0 +1,156 @@
+"""Values of a table's own types as text: partition values, partition bounds, and the bounds of columns.
+
+The bytes are the kernel's (`kernel/values.py`); sizes and times are `words.py`. Floor: inspect. Spec: Appendix D; Manifest Lists; Data File Fields.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.errors import FormatError
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.manifest_list.manifest_file import PartitionFieldSummary
+from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.transforms import Transform
+from icefloe.kernel.schema.schema import walk
+from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, children
+from icefloe.kernel.values import from_bytes, to_human
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRange:
+    """Which values one partition field takes over a manifest's files; bounds are None where there are none."""
+
+    name: str
+    transform: str
+    lower: str | None
+    upper: str | None
+    contains_null: bool
+    contains_nan: bool | None
+
+    def __str__(self) -> str:
+        span = self.lower or "no values" if self.lower == self.upper else f"{self.lower} … {self.upper}"
+        return f"{self.name}: {span}" + (", null" if self.contains_null else "") + (", NaN" if self.contains_nan else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStatistics:
+    """What a manifest says about one column of one file. Sizes in bytes; None where the writer said nothing."""
+
+    field_id: int
+    name: str
+    type: str
+    size: int | None
+    values: int | None
+    nulls: int | None
+    nans: int | None
+    lower: str | None
+    upper: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """One partition field with what it takes to read its values."""
+
+    field_id: int
+    name: str
+    transform: Transform
+    kind: PrimitiveType
+
+    def text(self, value: Any) -> str:
+        """A partition value as people read it: `2024-01` for a month."""
+        return self.transform.to_human(self.kind, value)
+
+    def bound(self, data: bytes | None) -> str | None:
+        """A bound of a manifest list as text."""
+        if data is None:
+            return None
+        try:
+            return self.text(from_bytes(self.kind, data))
+        except FormatError:
+            return _unreadable(data)
+
+
+def partition_columns(metadata: TableMetadata, spec_id: int) -> tuple[PartitionColumn, ...]:
+    """The fields of a spec, in the order of its partition tuples."""
+    fields = metadata.spec_by_id(spec_id).fields
+    kinds = [field.field_type for field in spec_partition_type(metadata, spec_id).fields]
+    return tuple(
+        PartitionColumn(field.field_id, field.name, field.transform, kind)
+        for field, kind in zip(fields, kinds, strict=True)
+        if isinstance(kind, PrimitiveType)
+    )
+
+
+def partition_texts(columns: Sequence[PartitionColumn], values: Sequence[Any]) -> dict[str, str]:
+    """A partition tuple as text by field name."""
+    return {column.name: column.text(value) for column, value in zip(columns, values, strict=False)}
+
+
+def partition_ranges(columns: Sequence[PartitionColumn], summaries: Sequence[PartitionFieldSummary] | None) -> tuple[PartitionRange, ...]:
+    """The partition summaries of a manifest, decoded; empty where the manifest list has none."""
+    return tuple(
+        PartitionRange(
+            name=column.name,
+            transform=str(column.transform),
+            lower=column.bound(summary.lower_bound),
+            upper=column.bound(summary.upper_bound),
+            contains_null=summary.contains_null,
+            contains_nan=summary.contains_nan,
+        )
+        for column, summary in zip(columns, summaries or (), strict=False)
+    )
+
+
+def columns_by_id(metadata: TableMetadata) -> dict[int, tuple[str, NestedField]]:
+    """Every column the table has or had, by field id: dotted name and field; the current schema's word counts most."""
+    found: dict[int, tuple[str, NestedField]] = {}
+    for schema in (*metadata.schemas, metadata.schema()):
+        found.update({field.field_id: (".".join(path), field) for path, field in walk(schema.fields)})
+    return found
+
+
+def column_statistics(file: DataFile, columns: Mapping[int, tuple[str, NestedField]]) -> tuple[ColumnStatistics, ...]:
+    """The statistics of every column that the manifest says something about, in the order of the table's columns."""
+    maps = (file.column_sizes, file.value_counts, file.null_value_counts, file.nan_value_counts, file.lower_bounds, file.upper_bounds)
+    ids = set().union(*(found or {} for found in maps))
+    ordered = [field_id for field_id in columns if field_id in ids] + sorted(ids - columns.keys())
+    return tuple(_statistics(file, field_id, columns.get(field_id)) for field_id in ordered)
+
+
+def bound_text(kind: IcebergType | None, data: bytes | None) -> str | None:
+    """A column's bound as text; bytes that cannot be a value of the type are shown as they are."""
+    if data is None:
+        return None
+    if not isinstance(kind, PrimitiveType):
+        return _unreadable(data)
+    try:
+        return to_human(kind, from_bytes(kind, data))
+    except FormatError:
+        return _unreadable(data)
+
+
+def _statistics(file: DataFile, field_id: int, column: tuple[str, NestedField] | None) -> ColumnStatistics:
+    name, kind = (column[0], column[1].field_type) if column else ("?", None)
+    return ColumnStatistics(
+        field_id=field_id,
+        name=name,
+        type=_type_text(kind),
+        size=(file.column_sizes or {}).get(field_id),
+        values=(file.value_counts or {}).get(field_id),
+        nulls=(file.null_value_counts or {}).get(field_id),
+        nans=(file.nan_value_counts or {}).get(field_id),
+        lower=bound_text(kind, (file.lower_bounds or {}).get(field_id)),
+        upper=bound_text(kind, (file.upper_bounds or {}).get(field_id)),
+    )
+
+
+def _type_text(kind: IcebergType | None) -> str:
+    if kind is None:
+        return "?"
+    return type(kind).__name__.removesuffix("Type").lower() if children(kind) else str(kind)
+
+
+def _unreadable(data: bytes) -> str:
+    return f"not readable: 0x{data[:16].hex()}{'…' if len(data) > 16 else ''}"

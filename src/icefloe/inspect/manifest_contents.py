@@ -1,0 +1,293 @@
+"""Manifest lists and manifests opened: every field, with partition values and column bounds decoded.
+
+Floor: inspect. Spec: Manifest Lists; Manifests; Data File Fields.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from icefloe.inspect.decoded import (
+    ColumnStatistics,
+    PartitionColumn,
+    PartitionRange,
+    column_statistics,
+    columns_by_id,
+    partition_columns,
+    partition_ranges,
+    partition_texts,
+)
+from icefloe.inspect.opened import chosen_manifest, existing_snapshot_of, size_of
+from icefloe.inspect.report import Column, Facts, Grid, Part, Report, grid
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, short_path, size_text
+from icefloe.kernel.manifest.entry import ManifestEntry
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.types import NestedField
+from icefloe.table.table import TableReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestOverview:
+    """One line of a manifest list. Counts are None where the list does not say; lengths in bytes."""
+
+    manifest_path: str
+    manifest_length: int
+    partition_spec_id: int
+    content: str  # "data" or "deletes"
+    sequence_number: int
+    min_sequence_number: int
+    added_snapshot_id: int | None
+    added_files_count: int | None
+    existing_files_count: int | None
+    deleted_files_count: int | None
+    added_rows_count: int | None
+    existing_rows_count: int | None
+    deleted_rows_count: int | None
+    partitions: tuple[PartitionRange, ...]
+    key_metadata: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestList(View):
+    """The manifest list of one snapshot. `path` is None in old v1 tables, whose snapshots name their manifests themselves."""
+
+    table: str
+    location: str
+    snapshot_id: int
+    path: str | None
+    file_size: int | None
+    manifests: tuple[ManifestOverview, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        facts = Facts(
+            (
+                ("snapshot", str(self.snapshot_id)),
+                ("file", self.path or "none: the snapshot itself names its manifests"),
+                ("size", size_text(self.file_size) if self.path else "-"),
+            )
+        )
+        rows = [self._row(number, manifest) for number, manifest in enumerate(self.manifests, start=1)]
+        columns = (
+            Column("no.", is_number=True),
+            Column("manifest", whole=True),
+            Column("size", is_number=True),
+            Column("content"),
+            Column("spec", is_number=True),
+            Column("seq", is_number=True),
+            Column("files + = -", is_number=True),
+            Column("rows + = -", is_number=True),
+            Column("partition bounds"),
+        )
+        legend = "+ added by this manifest's snapshot, = taken over from before, - deleted"
+        return Report(
+            f"manifest list of {self.table}", (facts, grid(f"{count_text(len(rows), 'manifest')}  ({legend})", columns, rows, most))
+        )
+
+    def _row(self, number: int, manifest: ManifestOverview) -> tuple[str, ...]:
+        return (
+            str(number),
+            short_path(manifest.manifest_path, self.location),
+            size_text(manifest.manifest_length),
+            manifest.content,
+            str(manifest.partition_spec_id),
+            str(manifest.sequence_number),
+            _counts(manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count),
+            _counts(manifest.added_rows_count, manifest.existing_rows_count, manifest.deleted_rows_count),
+            "\n".join(map(str, manifest.partitions)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryOverview:
+    """One entry of a manifest: a file, what became of it, and its statistics. Sizes and offsets in bytes."""
+
+    status: str  # "added", "existing" or "deleted"
+    snapshot_id: int | None
+    sequence_number: int | None
+    file_sequence_number: int | None
+    content: str  # "data", "position_deletes" or "equality_deletes"
+    file_path: str
+    file_format: str
+    partition: Mapping[str, str]
+    record_count: int
+    file_size_in_bytes: int
+    split_offsets: tuple[int, ...] | None
+    sort_order_id: int | None
+    equality_ids: tuple[int, ...] | None
+    key_metadata: bytes | None
+    columns: tuple[ColumnStatistics, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(View):
+    """One manifest with all its entries; numbers that entries inherit from the manifest list are filled in."""
+
+    table: str
+    location: str
+    snapshot_id: int
+    overview: ManifestOverview
+    entries: tuple[EntryOverview, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`. Column statistics are shown of the first few entries only, unless all is asked for."""
+        overview = self.overview
+        facts = Facts(
+            (
+                ("file", overview.manifest_path),
+                ("size", size_text(overview.manifest_length)),
+                ("content", overview.content),
+                ("partition spec", str(overview.partition_spec_id)),
+                ("sequence number", f"{overview.sequence_number} (lowest of a file: {overview.min_sequence_number})"),
+                ("added by snapshot", str(overview.added_snapshot_id or "unknown")),
+                ("partition bounds", "\n".join(map(str, overview.partitions)) or "none"),
+            )
+        )
+        rows = [
+            (
+                entry.status,
+                str(entry.sequence_number),
+                short_path(entry.file_path, self.location),
+                count_text(entry.record_count),
+                size_text(entry.file_size_in_bytes),
+            )
+            for entry in self.entries
+        ]
+        columns = (
+            Column("status"),
+            Column("seq", is_number=True),
+            Column("file"),
+            Column("rows", is_number=True),
+            Column("size", is_number=True),
+        )
+        parts: list[Part] = [facts, grid(count_text(len(rows), "entry", "entries"), columns, rows, most)]
+        detailed = self.entries if most is None else self.entries[: max(1, most // MOST_LINES)]
+        parts += [
+            statistics_grid(f"columns of {short_path(entry.file_path, self.location)}", entry.columns)
+            for entry in detailed
+            if entry.columns
+        ]
+        return Report(f"manifest of {self.table}", tuple(parts))
+
+
+def manifest_list(reader: TableReader, snapshot_id: int | None = None) -> ManifestList:
+    """The manifest list of a snapshot, the current one by default, with decoded partition bounds.
+
+    Raises:
+        NoSuchSnapshotError, NoSuchFileError, AvroFormatError, ManifestFormatError
+    """
+    snapshot = existing_snapshot_of(reader, snapshot_id)
+    specs: dict[int, tuple[PartitionColumn, ...]] = {}
+    found = snapshot.manifests(reader.io)
+    return ManifestList(
+        table=reader.full_name,
+        location=reader.location(),
+        snapshot_id=snapshot.snapshot_id,
+        path=snapshot.manifest_list,
+        file_size=size_of(reader.io, snapshot.manifest_list) if snapshot.manifest_list else None,
+        manifests=tuple(manifest_overview(manifest, reader.metadata, specs) for manifest in found),
+    )
+
+
+def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None = None) -> Manifest:
+    """One manifest of a snapshot with every entry, deleted ones too: by number in the manifest list (from 1), path, or a part of the path.
+
+    Raises:
+        NoSuchSnapshotError, NoSuchFileError, InvalidInputError, AvroFormatError, ManifestFormatError
+    """
+    chosen = chosen_manifest(reader, which, snapshot_id)
+    columns = columns_by_id(reader.metadata)
+    partition = partition_columns(reader.metadata, chosen.partition_spec_id)
+    return Manifest(
+        table=reader.full_name,
+        location=reader.location(),
+        snapshot_id=existing_snapshot_of(reader, snapshot_id).snapshot_id,
+        overview=manifest_overview(chosen, reader.metadata, {}),
+        entries=tuple(entry_overview(entry, partition, columns) for entry in chosen.fetch_manifest_entry(reader.io, discard_deleted=False)),
+    )
+
+
+def manifest_overview(found: ManifestFile, metadata: TableMetadata, specs: dict[int, tuple[PartitionColumn, ...]]) -> ManifestOverview:
+    """A manifest as its list describes it. `specs` remembers the partition columns of each spec from one call to the next."""
+    if found.partition_spec_id not in specs:
+        specs[found.partition_spec_id] = partition_columns(metadata, found.partition_spec_id)
+    return ManifestOverview(
+        manifest_path=found.manifest_path,
+        manifest_length=found.manifest_length,
+        partition_spec_id=found.partition_spec_id,
+        content=found.content.name.lower(),
+        sequence_number=found.sequence_number,
+        min_sequence_number=found.min_sequence_number,
+        added_snapshot_id=found.added_snapshot_id,
+        added_files_count=found.added_files_count,
+        existing_files_count=found.existing_files_count,
+        deleted_files_count=found.deleted_files_count,
+        added_rows_count=found.added_rows_count,
+        existing_rows_count=found.existing_rows_count,
+        deleted_rows_count=found.deleted_rows_count,
+        partitions=partition_ranges(specs[found.partition_spec_id], found.partitions),
+        key_metadata=found.key_metadata,
+    )
+
+
+def entry_overview(
+    entry: ManifestEntry, partition: Sequence[PartitionColumn], columns: Mapping[int, tuple[str, NestedField]]
+) -> EntryOverview:
+    """An entry with its partition and bounds decoded."""
+    file = entry.data_file
+    return EntryOverview(
+        status=entry.status.name.lower(),
+        snapshot_id=entry.snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        content=file.content.name.lower(),
+        file_path=file.file_path,
+        file_format=str(file.file_format),
+        partition=partition_texts(partition, file.partition),
+        record_count=file.record_count,
+        file_size_in_bytes=file.file_size_in_bytes,
+        split_offsets=file.split_offsets,
+        sort_order_id=file.sort_order_id,
+        equality_ids=file.equality_ids,
+        key_metadata=file.key_metadata,
+        columns=column_statistics(file, columns),
+    )
+
+
+def statistics_grid(title: str, columns: Sequence[ColumnStatistics]) -> Grid:
+    """The statistics of a file's columns as rows."""
+    rows = [
+        (
+            str(column.field_id),
+            column.name,
+            column.type,
+            _known(column.size),
+            _known(column.values),
+            _known(column.nulls),
+            _known(column.nans),
+            "-" if column.lower is None else column.lower,
+            "-" if column.upper is None else column.upper,
+        )
+        for column in columns
+    ]
+    head = (
+        Column("id", is_number=True),
+        Column("column"),
+        Column("type"),
+        Column("bytes", is_number=True),
+        Column("values", is_number=True),
+        Column("nulls", is_number=True),
+        Column("NaNs", is_number=True),
+        Column("lower bound"),
+        Column("upper bound"),
+    )
+    return Grid(title, head, tuple(rows))
+
+
+def _known(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def _counts(*counts: int | None) -> str:
+    return " ".join("?" if count is None else f"{count:,}" for count in counts)

@@ -1,0 +1,77 @@
+"""A table's metadata file: the JSON itself, whole or abbreviated for reading.
+
+What the keys mean as values is `kernel/metadata`. Floor: inspect. Spec: Table Metadata Fields; Appendix C.
+"""
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.inspect.report import Document, Facts, Report
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, size_text
+from icefloe.table.table import TableReader
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataFile(View):
+    """A metadata file: its location, its size in bytes as stored, and its content as parsed JSON, every key kept."""
+
+    table: str
+    path: str
+    file_size: int
+    is_gzip: bool
+    content: Mapping[str, Any]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`. Lists of objects are cut to the first and the last one, unless all is asked for."""
+        facts = Facts(
+            (
+                ("file", self.path),
+                ("size", size_text(self.file_size) + (", gzip" if self.is_gzip else "")),
+                ("keys", count_text(len(self.content))),
+            )
+        )
+        shown = self.content if most is None else {key: _abbreviated(value) for key, value in self.content.items()}
+        return Report(f"metadata of {self.table}", (facts, Document(shown)))
+
+
+def metadata(reader: TableReader) -> MetadataFile:
+    """The metadata file the table was opened with. Raises `NoSuchFileError` where it has been deleted since."""
+    stored = reader.io.read(reader.metadata_location)
+    is_gzip = stored.startswith(GZIP_MAGIC)
+    return MetadataFile(
+        table=reader.full_name,
+        path=reader.metadata_location,
+        file_size=len(stored),
+        is_gzip=is_gzip,
+        content=json.loads(gzip.decompress(stored) if is_gzip else stored),
+    )
+
+
+# A list of objects longer than this is cut to its ends.
+_LONGEST_LIST = 2
+# An object with more keys than this inside a list is cut to its first few.
+_MOST_FIELDS = 4
+
+
+def _abbreviated(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _abbreviated(item) for key, item in value.items()}
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        if "required" in value[0]:
+            # The fields of a schema: one line each.
+            lines = [f"{field.get('id')}: {field.get('name')} {_type_name(field.get('type'))}" for field in value]
+            return lines if len(lines) <= _MOST_FIELDS else [*lines[: _MOST_FIELDS - 1], f"… {len(lines) - _MOST_FIELDS + 1} more"]
+        if len(value) > _LONGEST_LIST:
+            return [_abbreviated(value[0]), f"… {len(value) - 2} more", _abbreviated(value[-1])]
+        return [_abbreviated(item) for item in value]
+    return value
+
+
+def _type_name(kind: Any) -> str:
+    return str(kind.get("type")) if isinstance(kind, dict) else str(kind)

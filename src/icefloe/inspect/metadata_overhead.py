@@ -1,0 +1,145 @@
+"""What a table's metadata costs: its bytes level by level, beside the bytes of data they lead to.
+
+Floor: inspect. Spec: Overview.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from icefloe.inspect.opened import size_of
+from icefloe.inspect.report import Column, Facts, Report, grid
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, share_text, size_text
+from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.read import read_columns
+from icefloe.table.levels import TableManifest
+from icefloe.table.table import TableReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelSize:
+    """Files and bytes of one level; `missing` are named but gone."""
+
+    level: str
+    files: int
+    size: int
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataOverhead(View):
+    """Metadata against data: of the current snapshot alone, and of everything that any snapshot still reaches. Sizes in bytes."""
+
+    table: str
+    current: tuple[LevelSize, ...]
+    reachable: tuple[LevelSize, ...]
+
+    @property
+    def current_share(self) -> float:
+        """Metadata bytes per data byte in the current snapshot; 0 without data."""
+        return _ratio(self.current)
+
+    @property
+    def reachable_share(self) -> float:
+        """Metadata bytes per data byte over all snapshots; 0 without data."""
+        return _ratio(self.reachable)
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        columns = (
+            Column("level"),
+            Column("files now", is_number=True),
+            Column("bytes now", is_number=True),
+            Column("files of all snapshots", is_number=True),
+            Column("bytes of all snapshots", is_number=True),
+        )
+        rows = [
+            (now.level, count_text(now.files), size_text(now.size), _files(ever), size_text(ever.size))
+            for now, ever in zip(self.current, self.reachable, strict=True)
+        ]
+        facts = Facts(
+            (
+                ("metadata per data byte, now", share_text(_metadata_size(self.current), _data_size(self.current))),
+                ("and of all snapshots", share_text(_metadata_size(self.reachable), _data_size(self.reachable))),
+            )
+        )
+        return Report(f"metadata against data of {self.table}", (grid("", columns, rows, most), facts))
+
+
+def overhead(reader: TableReader) -> MetadataOverhead:
+    """The bytes of every level. Opens every manifest of every snapshot once.
+
+    Raises:
+        NoSuchFileError: a manifest list or manifest is gone. AvroFormatError, ManifestFormatError
+    """
+    metadata = reader.metadata
+    logged = [entry.metadata_file for entry in metadata.metadata_log]
+    lists = {snapshot.snapshot_id: snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list}
+    manifests: dict[str, _OpenedManifest] = {}
+    current: list[_OpenedManifest] = []
+    for snapshot in reader.snapshots():
+        for manifest in snapshot.manifests(reader.io):
+            if manifest.manifest_path not in manifests:
+                manifests[manifest.manifest_path] = _opened(reader, manifest)
+            if snapshot.snapshot_id == metadata.current_snapshot_id:
+                current.append(manifests[manifest.manifest_path])
+    current_list = [lists[metadata.current_snapshot_id]] if metadata.current_snapshot_id in lists else []
+    return MetadataOverhead(
+        table=reader.full_name,
+        current=(
+            _measured(reader, "metadata files", [reader.metadata_location]),
+            _measured(reader, "manifest lists", current_list),
+            *_manifests_and_files(current),
+        ),
+        reachable=(
+            _measured(reader, "metadata files", [*logged, reader.metadata_location]),
+            _measured(reader, "manifest lists", lists.values()),
+            *_manifests_and_files(manifests.values()),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenedManifest:
+    """A manifest's bytes, and its live files: path to bytes."""
+
+    size: int
+    files: dict[str, int]
+
+
+def _opened(reader: TableReader, manifest: TableManifest) -> _OpenedManifest:
+    entries = read_columns(reader.io.read(manifest.manifest_path), manifest, manifest.partition_type).entries
+    columns = (entries.column(name).to_pylist() for name in ("status", "file_path", "file_size_in_bytes"))
+    live = {path: size for status, path, size in zip(*columns, strict=True) if status != ManifestEntryStatus.DELETED}
+    return _OpenedManifest(manifest.manifest_length, live)
+
+
+def _manifests_and_files(manifests: Collection[_OpenedManifest]) -> tuple[LevelSize, LevelSize]:
+    """The two lowest levels; a file that several manifests name counts once."""
+    files = {path: size for manifest in manifests for path, size in manifest.files.items()}
+    return (
+        LevelSize(level="manifests", files=len(manifests), size=sum(manifest.size for manifest in manifests)),
+        LevelSize(level="data files", files=len(files), size=sum(files.values())),
+    )
+
+
+def _measured(reader: TableReader, level: str, paths: Iterable[str]) -> LevelSize:
+    sizes = [size_of(reader.io, path) for path in paths]
+    present = [size for size in sizes if size is not None]
+    return LevelSize(level=level, files=len(present), size=sum(present), missing=len(sizes) - len(present))
+
+
+def _metadata_size(levels: tuple[LevelSize, ...]) -> int:
+    return sum(level.size for level in levels[:-1])
+
+
+def _data_size(levels: tuple[LevelSize, ...]) -> int:
+    return levels[-1].size
+
+
+def _ratio(levels: tuple[LevelSize, ...]) -> float:
+    return _metadata_size(levels) / _data_size(levels) if _data_size(levels) else 0.0
+
+
+def _files(level: LevelSize) -> str:
+    return count_text(level.files) + (f" ({level.missing:,} gone)" if level.missing else "")

@@ -1,0 +1,256 @@
+"""Why a query reads what it reads: the way from the catalog's row to the data files, each manifest and file kept or skipped with the bound that decided.
+
+The decisions are the planner's own (`kernel/scan`); nothing is decided again here. Floor: inspect. Spec: Scan Planning.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from icefloe.inspect.opened import size_of
+from icefloe.inspect.report import Facts, Mark, Outline, Part, Report, outline
+from icefloe.inspect.table_overview import summary_number
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, share_text, short_path, size_text, time_text
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.scan.decision import Decision
+from icefloe.kernel.scan.plan import ScanPlan
+from icefloe.table.table import Table, TableReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogLookup:
+    """How the catalog was asked for the table, and the metadata file it named."""
+
+    catalog: str
+    sql: str
+    metadata_location: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRead:
+    """The metadata file that was read. Size in bytes, None where it is gone by now."""
+
+    path: str
+    file_size: int | None
+    format_version: int
+    current_snapshot_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRead:
+    """The snapshot that was chosen and its manifest list. Size in bytes."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    operation: str | None
+    is_current: bool
+    manifest_list: str | None
+    file_size: int | None
+    manifests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelDecisions:
+    """What was kept and what was skipped at one level."""
+
+    kept: tuple[Decision, ...]
+    skipped: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceTotals:
+    """The whole scan in numbers. Sizes are in bytes.
+
+    Files in skipped manifests count as the manifest list counts them; their size is what the snapshot's summary leaves over, None where it gives no total.
+    Rows read are those of the kept files: how many of them match is only known once they are read.
+    """
+
+    data_files: int
+    data_files_read: int
+    data_files_in_skipped_manifests: int
+    data_size: int | None
+    data_size_read: int
+    data_size_skipped: int | None
+    records: int
+    records_read: int
+    records_skipped: int
+    manifests: int
+    manifests_read: int
+    manifest_size_read: int
+    manifest_size_skipped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanTrace(View):
+    """A scan, step by step. `catalog` is None for a table opened by its metadata file, `snapshot` for a table that was never written."""
+
+    table: str
+    location: str
+    where: str
+    catalog: CatalogLookup | None
+    metadata: MetadataRead
+    snapshot: SnapshotRead | None
+    manifests: LevelDecisions
+    files: LevelDecisions
+    totals: TraceTotals
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        steps: list[Part] = [self._catalog(), self._metadata(), self._snapshot()]
+        if self.snapshot is not None:
+            steps.append(self._decided("4. Manifests", "manifest", self.manifests, most))
+            steps.append(self._decided("5. Data files", "data file", self.files, most))
+            steps.append(self._totals())
+        return Report(f"{self.table} where {self.where}", tuple(steps))
+
+    def _catalog(self) -> Outline:
+        if self.catalog is None:
+            return Outline("1. Catalog", "none: the table was opened by its metadata file")
+        lines = (
+            Outline(" ".join(self.catalog.sql.split())),
+            Outline(f"the row points to {short_path(self.catalog.metadata_location, self.location)}"),
+        )
+        return Outline("1. Catalog", f"one look-up in {self.catalog.catalog}", lines)
+
+    def _metadata(self) -> Outline:
+        metadata = self.metadata
+        current = f"current snapshot {metadata.current_snapshot_id}" if metadata.current_snapshot_id else "no snapshot yet: nothing to read"
+        return Outline(
+            "2. Metadata file",
+            f"{short_path(metadata.path, self.location)}, {size_text(metadata.file_size)}, format version {metadata.format_version}",
+            (Outline(current),),
+        )
+
+    def _snapshot(self) -> Outline:
+        snapshot = self.snapshot
+        if snapshot is None:
+            return Outline("3. Snapshot", "none")
+        list_text = (
+            f"manifest list {short_path(snapshot.manifest_list, self.location)}, {size_text(snapshot.file_size)}"
+            if snapshot.manifest_list
+            else "the snapshot itself"
+        )
+        current = "the current one, " if snapshot.is_current else ""
+        return Outline(
+            f"3. Snapshot {snapshot.snapshot_id}",
+            f"{current}{snapshot.operation or 'unknown'}, {time_text(snapshot.timestamp_ms)}",
+            (Outline(f"{list_text}: names {count_text(snapshot.manifests, 'manifest')}"),),
+        )
+
+    def _decided(self, title: str, noun: str, level: LevelDecisions, most: int | None) -> Outline:
+        kept = outline(f"{len(level.kept):,} kept", "", [self._line(decision) for decision in level.kept], most)
+        skipped = outline(f"{len(level.skipped):,} skipped", "", [self._line(decision) for decision in level.skipped], most)
+        total = len(level.kept) + len(level.skipped)
+        return Outline(title, f"{count_text(total, noun)} looked at", (kept, skipped))
+
+    def _line(self, decision: Decision) -> Outline:
+        return Outline(
+            f"{short_path(decision.path, self.location)}",
+            f"{count_text(decision.records, 'row')}, {size_text(decision.bytes)}: {decision.reason.value}"
+            + (f" ({decision.evidence})" if decision.evidence else ""),
+            mark=Mark.KEPT if decision.kept else Mark.SKIPPED,
+        )
+
+    def _totals(self) -> Facts:
+        totals = self.totals
+        share = (
+            "" if totals.data_size is None or totals.data_size_skipped is None else share_text(totals.data_size_skipped, totals.data_size)
+        )
+        inside = totals.data_files_in_skipped_manifests
+        return Facts(
+            (
+                ("data files to read", f"{totals.data_files_read:,} of {totals.data_files:,}"),
+                ("bytes to read", f"{size_text(totals.data_size_read)} of {size_text(totals.data_size)}"),
+                ("bytes that need not be read", size_text(totals.data_size_skipped) + (f", {share} of the data" if share else "")),
+                (
+                    "rows in the files to read",
+                    f"{totals.records_read:,} of {totals.records:,}, {totals.records_skipped:,} ruled out unread",
+                ),
+                (
+                    "manifests opened",
+                    f"{totals.manifests_read:,} of {totals.manifests:,}"
+                    + (f"; {count_text(inside, 'data file')} in the others were never looked at" if inside else ""),
+                ),
+            ),
+            "6. In all",
+        )
+
+
+def trace(reader: TableReader, where: str | BooleanExpression | None = None, snapshot_id: int | None = None) -> ScanTrace:
+    """Plans a scan and tells every step of it. No data file is opened.
+
+    Args:
+        where: the filter; None keeps every row.
+        snapshot_id: the snapshot to read; None is the current one.
+
+    Raises:
+        InvalidFilterError, NoSuchSnapshotError, NoSuchFileError, AvroFormatError, ManifestFormatError
+        UnsupportedFeatureError: the snapshot has delete files.
+    """
+    scan = reader.scan(row_filter=where, snapshot_id=snapshot_id)
+    plan, chosen = scan.plan(explain=True), scan.snapshot()
+    return ScanTrace(
+        table=reader.full_name,
+        location=reader.location(),
+        where=str(where) if where is not None else "TRUE",
+        catalog=_catalog_lookup(reader),
+        metadata=MetadataRead(
+            path=reader.metadata_location,
+            file_size=size_of(reader.io, reader.metadata_location),
+            format_version=reader.format_version,
+            current_snapshot_id=reader.metadata.current_snapshot_id,
+        ),
+        snapshot=_snapshot_read(reader, chosen, plan) if chosen else None,
+        manifests=_level("manifest", plan.decisions),
+        files=_level("file", plan.decisions),
+        totals=_totals(plan, chosen),
+    )
+
+
+def _catalog_lookup(reader: TableReader) -> CatalogLookup | None:
+    if not isinstance(reader, Table):
+        return None
+    pointer = reader.handle.store.load(reader.handle.identifier)
+    return CatalogLookup(catalog=reader.handle.store.name, sql=pointer.lookup, metadata_location=pointer.metadata_location)
+
+
+def _snapshot_read(reader: TableReader, chosen: Snapshot, plan: ScanPlan) -> SnapshotRead:
+    return SnapshotRead(
+        snapshot_id=chosen.snapshot_id,
+        timestamp_ms=chosen.timestamp_ms,
+        operation=chosen.operation,
+        is_current=chosen.snapshot_id == reader.metadata.current_snapshot_id,
+        manifest_list=chosen.manifest_list,
+        file_size=size_of(reader.io, chosen.manifest_list) if chosen.manifest_list else None,
+        manifests=plan.manifests_total,
+    )
+
+
+def _level(level: str, decisions: Sequence[Decision]) -> LevelDecisions:
+    found: Iterable[Decision] = [decision for decision in decisions if decision.level == level]
+    return LevelDecisions(
+        kept=tuple(decision for decision in found if decision.kept), skipped=tuple(decision for decision in found if not decision.kept)
+    )
+
+
+def _totals(plan: ScanPlan, chosen: Snapshot | None) -> TraceTotals:
+    considered_size = plan.bytes_kept + plan.bytes_skipped
+    # Where no manifest was skipped the files themselves give the total; otherwise only the snapshot's summary can.
+    stated = summary_number(chosen.summary, "total-files-size") if chosen else 0
+    data_size = stated if plan.files_in_skipped_manifests else considered_size
+    return TraceTotals(
+        data_files=plan.files_considered + plan.files_in_skipped_manifests,
+        data_files_read=plan.files_kept,
+        data_files_in_skipped_manifests=plan.files_in_skipped_manifests,
+        data_size=data_size,
+        data_size_read=plan.bytes_kept,
+        data_size_skipped=None if data_size is None else max(0, data_size - plan.bytes_kept),
+        records=plan.records_kept + plan.records_skipped + plan.records_in_skipped_manifests,
+        records_read=plan.records_kept,
+        records_skipped=plan.records_skipped + plan.records_in_skipped_manifests,
+        manifests=plan.manifests_total,
+        manifests_read=plan.manifests_read,
+        manifest_size_read=plan.manifest_bytes_read,
+        manifest_size_skipped=plan.manifest_bytes_skipped,
+    )

@@ -1,0 +1,146 @@
+"""A table's history: its snapshots with their summaries, the snapshot log, the metadata log, branches and tags.
+
+Floor: inspect. Spec: Snapshots; Table Metadata Fields (`snapshot-log`, `metadata-log`, `refs`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from icefloe.inspect.report import Column, Report, grid
+from icefloe.inspect.table_overview import summary_number
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, short_path, size_text, time_text
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.table.table import TableReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotOverview:
+    """One snapshot. `refs` are the branches and tags that stand for it."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    operation: str | None
+    schema_id: int | None
+    manifest_list: str | None
+    is_current: bool
+    refs: tuple[str, ...]
+    summary: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLogLine:
+    """When a snapshot became the current one."""
+
+    timestamp_ms: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataLogLine:
+    """A metadata file and when it was the newest; the current one comes last."""
+
+    timestamp_ms: int
+    metadata_file: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotHistory(View):
+    """Snapshots and both logs, oldest first."""
+
+    table: str
+    location: str
+    snapshots: tuple[SnapshotOverview, ...]
+    snapshot_log: tuple[SnapshotLogLine, ...]
+    metadata_log: tuple[MetadataLogLine, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        snapshots = grid(
+            f"snapshots ({len(self.snapshots):,}, oldest first)",
+            (
+                Column("snapshot", whole=True),
+                Column("seq", is_number=True),
+                Column("made", whole=True),
+                Column("operation"),
+                Column("rows +", is_number=True),
+                Column("rows -", is_number=True),
+                Column("rows", is_number=True),
+                Column("files", is_number=True),
+                Column("size", is_number=True),
+                Column("refs"),
+            ),
+            [_snapshot_row(snapshot) for snapshot in self.snapshots],
+            most,
+        )
+        log = grid(
+            "snapshot log: which snapshot was current from when",
+            (Column("from", whole=True), Column("snapshot", whole=True)),
+            [(time_text(line.timestamp_ms), str(line.snapshot_id)) for line in self.snapshot_log],
+            most,
+        )
+        files = grid(
+            "metadata log: the metadata files, the current one last",
+            (Column("written", whole=True), Column("file")),
+            [
+                (time_text(line.timestamp_ms), short_path(line.metadata_file, self.location) + ("  (current)" if line.is_current else ""))
+                for line in self.metadata_log
+            ],
+            most,
+        )
+        return Report(f"history of {self.table}", (snapshots, log, files))
+
+
+def snapshots(reader: TableReader) -> SnapshotHistory:
+    """A table's snapshots and logs, from its metadata alone."""
+    metadata = reader.metadata
+    current = MetadataLogLine(timestamp_ms=metadata.last_updated_ms, metadata_file=reader.metadata_location, is_current=True)
+    earlier = [
+        MetadataLogLine(timestamp_ms=entry.timestamp_ms, metadata_file=entry.metadata_file, is_current=False)
+        for entry in metadata.metadata_log
+    ]
+    return SnapshotHistory(
+        table=reader.full_name,
+        location=metadata.location,
+        snapshots=tuple(_overview(snapshot, reader) for snapshot in metadata.snapshots),
+        snapshot_log=tuple(
+            SnapshotLogLine(timestamp_ms=entry.timestamp_ms, snapshot_id=entry.snapshot_id) for entry in metadata.snapshot_log
+        ),
+        metadata_log=(*earlier, current),
+    )
+
+
+def _overview(snapshot: Snapshot, reader: TableReader) -> SnapshotOverview:
+    return SnapshotOverview(
+        snapshot_id=snapshot.snapshot_id,
+        parent_snapshot_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number,
+        timestamp_ms=snapshot.timestamp_ms,
+        operation=snapshot.operation,
+        schema_id=snapshot.schema_id,
+        manifest_list=snapshot.manifest_list,
+        is_current=snapshot.snapshot_id == reader.metadata.current_snapshot_id,
+        refs=tuple(sorted(name for name, ref in reader.metadata.refs.items() if ref.snapshot_id == snapshot.snapshot_id)),
+        summary=dict(snapshot.summary),
+    )
+
+
+def _snapshot_row(snapshot: SnapshotOverview) -> tuple[str, ...]:
+    def number(key: str) -> int | None:
+        return summary_number(snapshot.summary, key)
+
+    return (
+        str(snapshot.snapshot_id),
+        str(snapshot.sequence_number),
+        time_text(snapshot.timestamp_ms),
+        snapshot.operation or "unknown",
+        count_text(number("added-records") or 0),
+        count_text(number("deleted-records") or 0),
+        count_text(number("total-records")),
+        count_text(number("total-data-files")),
+        size_text(number("total-files-size")),
+        ", ".join(snapshot.refs),
+    )

@@ -1,0 +1,160 @@
+"""A table at a glance: where it is, its columns, partitioning and order, and the totals of its current snapshot.
+
+Floor: inspect. Spec: Table Metadata Fields.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from icefloe.inspect.report import Column, Facts, Part, Report, grid
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, size_text, time_text
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.schema.schema import walk
+from icefloe.kernel.types import children
+from icefloe.table.table import TableReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOverview:
+    """One column, nested ones too, by its dotted name."""
+
+    field_id: int
+    name: str
+    type: str
+    required: bool
+    doc: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFieldOverview:
+    """One field of the partition spec."""
+
+    field_id: int
+    name: str
+    transform: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOverview(View):
+    """A table at a glance. Totals are those of the current snapshot's summary, None where it does not say. Sizes in bytes."""
+
+    name: str
+    format_version: int
+    table_uuid: str | None
+    location: str
+    metadata_location: str
+    last_updated_ms: int
+    current_snapshot_id: int | None
+    snapshots: int
+    schemas: int
+    partition_specs: int
+    total_records: int | None
+    total_data_files: int | None
+    total_files_size: int | None
+    columns: tuple[ColumnOverview, ...]
+    partition_fields: tuple[PartitionFieldOverview, ...]
+    sort_order: tuple[str, ...]
+    properties: Mapping[str, str]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        facts = Facts(
+            (
+                ("format version", str(self.format_version)),
+                ("uuid", self.table_uuid or "none"),
+                ("location", self.location),
+                ("metadata", self.metadata_location),
+                ("last updated", time_text(self.last_updated_ms)),
+                ("current snapshot", str(self.current_snapshot_id or "none yet")),
+                ("snapshots", count_text(self.snapshots)),
+                ("rows", count_text(self.total_records)),
+                ("data files", f"{count_text(self.total_data_files)}, {size_text(self.total_files_size)}"),
+                ("partitioned by", ", ".join(_call(field) for field in self.partition_fields) or "nothing"),
+                ("sorted by", ", ".join(self.sort_order) or "nothing"),
+            )
+        )
+        columns = [
+            (str(column.field_id), column.name, column.type, "yes" if column.required else "no", column.doc or "")
+            for column in self.columns
+        ]
+        parts: list[Part] = [
+            facts,
+            grid(
+                "columns", (Column("id", is_number=True), Column("name"), Column("type"), Column("required"), Column("doc")), columns, most
+            ),
+        ]
+        if self.properties:
+            parts.append(Facts(tuple(sorted(self.properties.items())), "properties"))
+        return Report(f"table {self.name}", tuple(parts))
+
+
+def table(reader: TableReader) -> TableOverview:
+    """A table at a glance, from its metadata alone."""
+    metadata = reader.metadata
+    current = metadata.current_snapshot()
+    summary = current.summary if current else {"total-records": "0", "total-data-files": "0", "total-files-size": "0"}
+    return TableOverview(
+        name=reader.full_name,
+        format_version=metadata.format_version,
+        table_uuid=metadata.table_uuid,
+        location=metadata.location,
+        metadata_location=reader.metadata_location,
+        last_updated_ms=metadata.last_updated_ms,
+        current_snapshot_id=metadata.current_snapshot_id,
+        snapshots=len(metadata.snapshots),
+        schemas=len(metadata.schemas),
+        partition_specs=len(metadata.partition_specs),
+        total_records=summary_number(summary, "total-records"),
+        total_data_files=summary_number(summary, "total-data-files"),
+        total_files_size=summary_number(summary, "total-files-size"),
+        columns=_columns(metadata),
+        partition_fields=_partition_fields(metadata),
+        sort_order=tuple(f"{field.transform}({_column_name(metadata, field.source_id)})" for field in metadata.sort_order().fields),
+        properties=dict(metadata.properties),
+    )
+
+
+def summary_number(summary: Mapping[str, str], key: str) -> int | None:
+    """A count of a snapshot's summary; None where it is not there or no number. Spec: Snapshots, optional summary fields."""
+    text = summary.get(key, "")
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+def _columns(metadata: TableMetadata) -> tuple[ColumnOverview, ...]:
+    return tuple(
+        ColumnOverview(
+            field_id=field.field_id,
+            name=".".join(path),
+            type=type(field.field_type).__name__.removesuffix("Type").lower() if children(field.field_type) else str(field.field_type),
+            required=field.required,
+            doc=field.doc,
+        )
+        for path, field in walk(metadata.schema().fields)
+    )
+
+
+def _partition_fields(metadata: TableMetadata) -> tuple[PartitionFieldOverview, ...]:
+    return tuple(
+        PartitionFieldOverview(
+            field_id=field.field_id,
+            name=field.name,
+            transform=str(field.transform),
+            source=_column_name(metadata, field.source_id),
+        )
+        for field in metadata.spec().fields
+    )
+
+
+def _column_name(metadata: TableMetadata, field_id: int) -> str:
+    """A column's name, also of one dropped since."""
+    for schema in (metadata.schema(), *reversed(metadata.schemas)):
+        name = schema.find_column_name(field_id)
+        if name is not None:
+            return name
+    return f"column {field_id}"
+
+
+def _call(field: PartitionFieldOverview) -> str:
+    return field.source if field.transform == "identity" else f"{field.transform}({field.source})"

@@ -1,0 +1,252 @@
+"""A table as the tree it is in storage: catalog, metadata file, snapshots, manifest list, manifests, data files, with counts and sizes.
+
+Floor: inspect. Spec: Overview.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.inspect.decoded import PartitionColumn, PartitionRange, partition_columns, partition_texts
+from icefloe.inspect.manifest_contents import manifest_overview
+from icefloe.inspect.opened import size_of, snapshot_of
+from icefloe.inspect.report import Facts, Outline, Report, outline
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, short_path, size_text, time_text
+from icefloe.kernel.manifest.columns import partition_column
+from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.values import physical_list
+from icefloe.table.levels import TableManifest
+from icefloe.table.table import Table, TableReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileNode:
+    """A live file. Size in bytes."""
+
+    file_path: str
+    file_size: int
+    record_count: int
+    status: str  # "added" or "existing"
+    partition: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestNode:
+    """A manifest with its live files; `deleted_files` are entries that only say a file is gone. Size in bytes."""
+
+    manifest_path: str
+    file_size: int
+    content: str
+    deleted_files: int
+    partitions: tuple[PartitionRange, ...]
+    files: tuple[FileNode, ...]
+
+    @property
+    def data_size(self) -> int:
+        return sum(file.file_size for file in self.files)
+
+    @property
+    def record_count(self) -> int:
+        return sum(file.record_count for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotNode:
+    """The opened snapshot. Size in bytes, None where the snapshot names its manifests itself or the list is gone."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    operation: str | None
+    is_current: bool
+    manifest_list: str | None
+    manifest_list_size: int | None
+    manifests: tuple[ManifestNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherSnapshot:
+    """A snapshot that stays closed."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    operation: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeTotals:
+    """Counts and bytes of the opened snapshot: what its rows are, and what it takes to find them."""
+
+    manifests: int
+    data_files: int
+    records: int
+    data_size: int
+    metadata_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTree(View):
+    """A table from its catalog down to its data files, with one snapshot opened. `catalog` is None for a table opened by its metadata file."""
+
+    catalog: str | None
+    table: str
+    location: str
+    metadata_location: str
+    metadata_size: int | None
+    earlier_metadata_files: int
+    snapshot: SnapshotNode | None
+    other_snapshots: tuple[OtherSnapshot, ...]
+    totals: TreeTotals
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`. Of a manifest's files at most half of `most` are shown."""
+        few = None if most is None else max(1, most // 2)
+        closed = [
+            Outline(f"snapshot {other.snapshot_id}", f"{other.operation or 'unknown'}, {time_text(other.timestamp_ms)}")
+            for other in self.other_snapshots
+        ]
+        opened = [self._snapshot(self.snapshot, most, few)] if self.snapshot else []
+        earlier = f", {count_text(self.earlier_metadata_files, 'earlier file')}" if self.earlier_metadata_files else ""
+        file = outline(
+            f"metadata {short_path(self.metadata_location, self.location)}",
+            f"{size_text(self.metadata_size)}{earlier}",
+            [*closed[-few if few else 0 :], *opened] if closed else opened,
+            None,
+        )
+        table = Outline(f"table {self.table}", self.location, (file,))
+        top = Outline(f"catalog {self.catalog}", "", (table,)) if self.catalog else table
+        totals = self.totals
+        facts = Facts(
+            (
+                ("rows", count_text(totals.records)),
+                ("data files", f"{totals.data_files:,}, {size_text(totals.data_size)}"),
+                ("metadata", f"{count_text(totals.manifests, 'manifest')}, {size_text(totals.metadata_size)} with list and metadata file"),
+            ),
+            "in the opened snapshot",
+        )
+        return Report("", (top, facts))
+
+    def _snapshot(self, snapshot: SnapshotNode, most: int | None, few: int | None) -> Outline:
+        manifests = [self._manifest(number, manifest, few) for number, manifest in enumerate(snapshot.manifests, start=1)]
+        listed = outline(
+            f"manifest list {short_path(snapshot.manifest_list, self.location)}" if snapshot.manifest_list else "manifests in the snapshot",
+            f"{size_text(snapshot.manifest_list_size)}, {count_text(len(manifests), 'manifest')}",
+            manifests,
+            most,
+        )
+        current = "current, " if snapshot.is_current else ""
+        return Outline(
+            f"snapshot {snapshot.snapshot_id}", f"{current}{snapshot.operation or 'unknown'}, {time_text(snapshot.timestamp_ms)}", (listed,)
+        )
+
+    def _manifest(self, number: int, manifest: ManifestNode, few: int | None) -> Outline:
+        files = [
+            Outline(
+                short_path(file.file_path, self.location),
+                f"{count_text(file.record_count, 'row')}, {size_text(file.file_size)}"
+                + (", taken over" if file.status == "existing" else ""),
+            )
+            for file in manifest.files
+        ]
+        gone = f", {count_text(manifest.deleted_files, 'file')} marked deleted" if manifest.deleted_files else ""
+        bounds = "".join(f"; {bound}" for bound in manifest.partitions)
+        return outline(
+            f"{number}. manifest {short_path(manifest.manifest_path, self.location)}",
+            f"{size_text(manifest.file_size)}, {count_text(len(files), 'file')}, {count_text(manifest.record_count, 'row')}, "
+            f"{size_text(manifest.data_size)}{gone}{bounds}",
+            files,
+            few,
+        )
+
+
+def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
+    """A table's tree with one snapshot opened, the current one by default.
+
+    Raises:
+        NoSuchSnapshotError, NoSuchFileError, AvroFormatError, ManifestFormatError
+    """
+    metadata = reader.metadata
+    chosen = snapshot_of(reader, snapshot_id)
+    manifests: tuple[ManifestNode, ...] = ()
+    opened = None
+    if chosen is not None:
+        manifests = tuple(_manifest_node(reader, manifest) for manifest in chosen.manifests(reader.io))
+        opened = SnapshotNode(
+            snapshot_id=chosen.snapshot_id,
+            timestamp_ms=chosen.timestamp_ms,
+            operation=chosen.operation,
+            is_current=chosen.snapshot_id == metadata.current_snapshot_id,
+            manifest_list=chosen.manifest_list,
+            manifest_list_size=size_of(reader.io, chosen.manifest_list) if chosen.manifest_list else None,
+            manifests=manifests,
+        )
+    metadata_size = size_of(reader.io, reader.metadata_location)
+    return TableTree(
+        catalog=reader.handle.store.name if isinstance(reader, Table) else None,
+        table=reader.full_name,
+        location=metadata.location,
+        metadata_location=reader.metadata_location,
+        metadata_size=metadata_size,
+        earlier_metadata_files=len(metadata.metadata_log),
+        snapshot=opened,
+        other_snapshots=tuple(
+            OtherSnapshot(snapshot_id=other.snapshot_id, timestamp_ms=other.timestamp_ms, operation=other.operation)
+            for other in metadata.snapshots
+            if chosen is None or other.snapshot_id != chosen.snapshot_id
+        ),
+        totals=TreeTotals(
+            manifests=len(manifests),
+            data_files=sum(len(manifest.files) for manifest in manifests),
+            records=sum(manifest.record_count for manifest in manifests),
+            data_size=sum(manifest.data_size for manifest in manifests),
+            metadata_size=(metadata_size or 0)
+            + ((opened.manifest_list_size or 0) if opened else 0)
+            + sum(manifest.file_size for manifest in manifests),
+        ),
+    )
+
+
+def _manifest_node(reader: TableReader, manifest: TableManifest) -> ManifestNode:
+    """The node of a manifest. Its statistics stay undecoded: they are most of its bytes and no part of the tree."""
+    columns = partition_columns(reader.metadata, manifest.partition_spec_id)
+    overview = manifest_overview(manifest, reader.metadata, {manifest.partition_spec_id: columns})
+    files, deleted = _files(reader.io.read(manifest.manifest_path), manifest, columns)
+    return ManifestNode(
+        manifest_path=manifest.manifest_path,
+        file_size=manifest.manifest_length,
+        content=overview.content,
+        deleted_files=deleted,
+        partitions=overview.partitions,
+        files=files,
+    )
+
+
+def _files(content: bytes, manifest: TableManifest, columns: tuple[PartitionColumn, ...]) -> tuple[tuple[FileNode, ...], int]:
+    entries = read_columns(content, manifest, manifest.partition_type).entries
+    names = ("status", "file_path", "file_size_in_bytes", "record_count")
+    plain = zip(*(entries.column(name).to_pylist() for name in names), strict=True)
+    nodes, deleted = [], 0
+    for (status, path, size, records), values in zip(plain, _partitions(entries, columns), strict=True):
+        if status == ManifestEntryStatus.DELETED:
+            deleted += 1
+            continue
+        nodes.append(
+            FileNode(
+                file_path=path,
+                file_size=size,
+                record_count=records,
+                status=ManifestEntryStatus(status).name.lower(),
+                partition=partition_texts(columns, values),
+            )
+        )
+    return tuple(nodes), deleted
+
+
+def _partitions(entries: Any, columns: tuple[PartitionColumn, ...]) -> Iterator[tuple[Any, ...]]:
+    """The partition tuple of each entry."""
+    if not columns:
+        yield from (() for _ in range(entries.num_rows))
+        return
+    found = [physical_list(column.kind, entries.column(partition_column(column.field_id))) for column in columns]
+    yield from zip(*found, strict=True)
