@@ -3,13 +3,15 @@
 Everything else crosses as it is. Bringing rows to a table's schema is `kernel.schema.cast`. Floor: spark. Spec: Primitive Types.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.kernel.types import FixedType, IcebergType, ListType, MapType, PrimitiveType, StructType, TimeType, UUIDType, children
+from icefloe.errors import Problem, SchemaMismatchError
+from icefloe.kernel.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType, children
 
 _UUID_BYTES = 16
 # Where the hyphens of 8-4-4-4-12 stand, and where the 32 hexadecimal digits do.
@@ -37,20 +39,50 @@ def to_spark_form(array: Any, kind: IcebergType) -> Any:
         return array.cast(pa.binary())
     if isinstance(kind, TimeType):
         return array.cast(pa.time64("ns"))
-    return _rebuilt(array, kind)
-
-
-def _rebuilt(array: Any, kind: IcebergType) -> Any:
     if isinstance(kind, StructType):
-        arrays = [to_spark_form(array.field(place), field.field_type) for place, field in enumerate(kind.fields)]
-        fields = [pa.field(old.name, new.type, old.nullable) for old, new in zip(array.type.fields, arrays, strict=True)]
-        return pa.StructArray.from_arrays(arrays, fields=fields, mask=pc.is_null(array))
-    if isinstance(kind, ListType):
-        values, old = to_spark_form(array.values, kind.element), array.type.value_field
+        return _struct(array, [(place, field.field_type) for place, field in enumerate(kind.fields)], to_spark_form)
+    return _collection(array, kind, to_spark_form)
+
+
+def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
+    """An Arrow array as Spark hands it over, as one that fits the table's form; members of structs are found by name.
+
+    Raises:
+        SchemaMismatchError: text is no uuid, or bytes are not as many as the column holds; names `column`.
+    """
+    if not differs(kind):
+        return array
+    if isinstance(kind, UUIDType) and _is_text(array.type):
+        return _uuids(array, column)
+    if isinstance(kind, FixedType) and not pa.types.is_fixed_size_binary(array.type):
+        lengths = pc.unique(pc.binary_length(array).drop_null()).to_pylist()
+        wrong = [length for length in lengths if length != kind.length]
+        if wrong:
+            raise _misfit(column, f"has a value of {wrong[0]} bytes, which does not fit {kind}")
+        return array.cast(pa.binary(kind.length))
+    if isinstance(kind, StructType) and pa.types.is_struct(array.type):
+        kinds = {field.name: field.field_type for field in kind.fields}
+        inner = [kinds.get(field.name) for field in array.type.fields]
+        return _struct(
+            array, [(place, found) for place, found in enumerate(inner)], lambda part, found: from_spark_form(part, found, column)
+        )
+    return _collection(array, kind, lambda part, found: from_spark_form(part, found, column))
+
+
+def _struct(array: Any, kinds: Sequence[tuple[int, IcebergType | None]], convert: Callable[[Any, IcebergType], Any]) -> Any:
+    arrays = [array.field(place) if kind is None else convert(array.field(place), kind) for place, kind in kinds]
+    fields = [pa.field(old.name, new.type, old.nullable) for old, new in zip(array.type.fields, arrays, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=pc.is_null(array))
+
+
+def _collection(array: Any, kind: IcebergType, convert: Callable[[Any, IcebergType], Any]) -> Any:
+    """A list or map with its values converted: validity and offsets are kept as they stand, so the children are taken whole."""
+    if isinstance(kind, ListType) and pa.types.is_list(array.type):
+        values, old = convert(array.values, kind.element), array.type.value_field
         whole = pa.list_(pa.field(old.name, values.type, old.nullable))
         return pa.Array.from_buffers(whole, len(array), array.buffers()[:2], offset=array.offset, children=[values])
-    if isinstance(kind, MapType):
-        keys, items = to_spark_form(array.keys, kind.key_type), to_spark_form(array.items, kind.value_type)
+    if isinstance(kind, MapType) and pa.types.is_map(array.type):
+        keys, items = convert(array.keys, kind.key_type), convert(array.items, kind.value_type)
         whole = pa.map_(keys.type, pa.field(array.type.item_field.name, items.type, array.type.item_field.nullable))
         entries = pa.StructArray.from_arrays([keys, items], fields=[whole.key_field, whole.item_field])
         return pa.Array.from_buffers(whole, len(array), array.buffers()[:2], offset=array.offset, children=[entries])
@@ -77,10 +109,23 @@ def _uuid_texts(array: Any) -> Any:
     return pc.if_else(array.is_valid(), plain, pa.scalar(None, pa.string())) if array.null_count else plain
 
 
-def is_text_for_uuid(kind: IcebergType, arrow: Any) -> bool:
-    """Whether an Arrow column of text stands for a uuid column."""
-    return (
-        isinstance(kind, PrimitiveType)
-        and isinstance(kind, UUIDType)
-        and bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
-    )
+def _uuids(array: Any, column: str) -> Any:
+    """Text of 36 characters, or of 32 without hyphens, as 16 bytes each."""
+    digits = pc.replace_substring(pc.fill_null(array.cast(pa.string()), "0" * 32), "-", "")
+    right = pc.match_substring_regex(digits, "^[0-9a-fA-F]{32}$")
+    if not pc.all(right).as_py() and len(array):
+        raise _misfit(column, f"has the value {array[right.index(False).as_py()].as_py()!r}, which is no uuid")
+    digits = pa.concat_arrays([digits])
+    signs = np.frombuffer(digits.buffers()[2], np.uint8, 32 * len(array)) if len(array) else np.empty(0, np.uint8)
+    nibbles = np.where(signs <= ord("9"), signs - ord("0"), (signs | 32) - ord("a") + 10).astype(np.uint8).reshape(-1, 2)
+    raw = np.ascontiguousarray(nibbles[:, 0] << 4 | nibbles[:, 1])
+    plain = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_UUID_BYTES), len(array), [None, pa.py_buffer(raw)])
+    return pc.if_else(array.is_valid(), plain, pa.scalar(None, plain.type)) if array.null_count else plain
+
+
+def _is_text(arrow: Any) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
+
+
+def _misfit(column: str, what: str) -> SchemaMismatchError:
+    return SchemaMismatchError("the rows do not fit the table", problems=[Problem(where=column, what=what)])

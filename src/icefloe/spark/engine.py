@@ -1,0 +1,62 @@
+"""`SparkEngine`: Spark as an engine of tables. Found through the entry point `icefloe.engines`; making one starts nothing.
+
+Reading is `scan.py`, writing `write.py`, copy-on-write `rewrite.py`. Floor: spark.
+"""
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from icefloe.datafile.rewrite import RewrittenFile
+from icefloe.datafile.target import WriteTarget
+from icefloe.errors import UnsupportedFeatureError
+from icefloe.io.locations import scheme_of
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.spark.native import gateway_is_at_hand
+from icefloe.spark.rewrite import rewrite_files
+from icefloe.spark.scan import read
+from icefloe.spark.session import active_session, session
+from icefloe.spark.write import write_rows
+from icefloe.table.engine import RewriteRequest, ScanRequest
+
+
+class SparkEngine:
+    """Rows as Spark DataFrames; the work is done by Spark's tasks."""
+
+    name = "spark"
+
+    def accepts(self, rows: object) -> bool:
+        """Whether it is a Spark DataFrame, of Spark Connect too (which `write` then refuses by name)."""
+        return isinstance(rows, DataFrame)
+
+    def is_active(self) -> bool:
+        """Whether a classic session runs in this process."""
+        return active_session() is not None
+
+    def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
+        """Writes a DataFrame as data files. Raises as `write_rows`, and `UnsupportedFeatureError` for Spark Connect and for locations in memory."""
+        if not gateway_is_at_hand(rows.sparkSession):
+            raise UnsupportedFeatureError(
+                "a DataFrame of Spark Connect cannot be written",
+                table=target.table_name,
+                next_step="use a classic session, or pass df.toArrow()",
+            )
+        _check_reachable(target.table_name, target.data_location)
+        return write_rows(rows, target)
+
+    def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
+        """Copies each task's file without the deleted rows, one Spark task a file; results are in the order of the tasks."""
+        _check_reachable(request.target.table_name, request.target.data_location)
+        return rewrite_files(session(), request)
+
+    def read(self, request: ScanRequest) -> DataFrame:
+        """The rows as a lazy DataFrame of the active session, or of a new one where none is active."""
+        return read(session(), request)
+
+
+def _check_reachable(table_name: str, location: str) -> None:
+    """What a task writes to its own memory is gone when it ends."""
+    if scheme_of(location) == "memory":
+        raise UnsupportedFeatureError(
+            f"Spark's tasks cannot reach {location}", table=table_name, next_step="keep the table in files, or write it from Arrow"
+        )

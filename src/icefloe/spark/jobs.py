@@ -1,0 +1,78 @@
+"""Running a Spark job of Icefloe: its name in Spark's UI, its end on Ctrl-C, and errors of tasks as the errors they were.
+
+An `IcefloeError` raised inside a Python task crosses Spark as text inside a traceback; here it is put in and taken out again. Floor: spark.
+"""
+
+import base64
+import pickle
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from icefloe.errors import EngineError, IcefloeError
+from icefloe.spark.jvm.gateway import java_words
+
+T = TypeVar("T")
+
+_CARRIED = re.compile(r"icefloe-error\[([A-Za-z0-9+/=]+)\]")
+# Lines of a foreign failure that are shown; the whole is the exception's cause.
+_SHOWN_LINES = 8
+_GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+
+class TaskError(Exception):
+    """An `IcefloeError` on its way out of a Spark task."""
+
+
+@contextmanager
+def errors_carried() -> Iterator[None]:
+    """In a task: lets an `IcefloeError` cross Spark whole."""
+    try:
+        yield
+    except IcefloeError as error:
+        packed = base64.b64encode(pickle.dumps(error)).decode("ascii")
+        raise TaskError(f"{error}\nicefloe-error[{packed}]") from error
+
+
+def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T:
+    """Runs an action in a job group of its own.
+
+    Raises:
+        IcefloeError: the one that a task raised.
+        EngineError: Spark failed for a reason of its own; the first lines of its message are in it.
+        KeyboardInterrupt: after Ctrl-C, once the job is told to end.
+    """
+    context = spark.sparkContext
+    before = {name: context.getLocalProperty(name) for name in _GROUP_PROPERTIES}
+    group = f"icefloe-{uuid.uuid4()}"
+    context.setJobGroup(group, description, interruptOnCancel=True)
+    try:
+        return action()
+    except KeyboardInterrupt:
+        context.cancelJobGroup(group)
+        raise
+    except (PySparkException, Py4JError) as error:
+        raise as_icefloe_error(error) from error
+    finally:
+        for name, value in before.items():
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]  # None takes the property away
+
+
+def as_icefloe_error(error: Exception) -> IcefloeError:
+    """The error a task raised, or an `EngineError` with the first lines of what Spark says."""
+    carried = _CARRIED.search(str(error))
+    if carried is not None:
+        found = pickle.loads(base64.b64decode(carried.group(1)))  # noqa: S301 packed by `errors_carried` in this job's own task
+        if isinstance(found, IcefloeError):
+            return found
+    text = java_words(error) if isinstance(error, Py4JError) else str(error)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return EngineError(
+        "the Spark job failed: " + "\n".join(lines[:_SHOWN_LINES]), next_step="the cause, with its stack, is this error's __cause__"
+    )

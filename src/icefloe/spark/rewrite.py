@@ -1,0 +1,63 @@
+"""Copy-on-write on Spark: every file is copied without the deleted rows in a Spark task of its own, by `datafile.rewrite`.
+
+Floor: spark. Spec: Row-level Deletes (copy-on-write).
+"""
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
+from icefloe.datafile.target import WriteTarget
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.table.engine import RewriteRequest
+
+# Above this many files a Spark task takes several, so that the driver need not keep track of more.
+MOST_SPARK_TASKS = 10_000
+
+
+@dataclass(frozen=True)
+class TaskRewriter:
+    """Runs in Spark's tasks: the number of a file and its pickled scan task in, the pickled outcome out."""
+
+    target: WriteTarget
+    delete_filter: BooleanExpression
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+
+    def __call__(self, numbered: tuple[int, bytes]) -> bytes:
+        number, packed = numbered
+        context = TaskContext.get()
+        with errors_carried():
+            outcome = rewrite_task(
+                self.target,
+                pickle.loads(packed),  # noqa: S301 packed by this module, on the driver
+                self.delete_filter,
+                schema=self.schema,
+                specs=self.specs,
+                partition_id=number,
+                task_id=context.taskAttemptId() if context is not None else 0,
+            )
+        return pickle.dumps(outcome)
+
+
+def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[RewrittenFile]:
+    """What became of each task's file, in the order of the tasks.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, StorageError: as a task met it.
+        EngineError: the job failed for another reason.
+    """
+    if not request.tasks:
+        return []
+    rewriter = TaskRewriter(request.target, request.delete_filter, request.schema, dict(request.specs))
+    numbered = [(number, pickle.dumps(task)) for number, task in enumerate(request.tasks)]
+    outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
+    packed = run_job(spark, f"rewrite files of {request.target.table_name}", outcomes.collect)
+    return [pickle.loads(outcome) for outcome in packed]  # noqa: S301 packed by TaskRewriter in this job
