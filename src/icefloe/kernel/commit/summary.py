@@ -69,7 +69,7 @@ def build_summary(
 
     `operation` is `append`, `replace`, `overwrite` or `delete`. `previous` is the parent's summary, None for the first snapshot of a table. A total that the
     parent does not give, or gives wrongly, is left out, since it cannot be known without reading every manifest. `extra` are further keys, such as those an
-    engine or a user sets; they do not replace counts. Counts of 0 are left out, but for totals.
+    engine or a user sets; keys that are counted here are not taken from it. Counts of 0 are left out, but for totals.
     Spec: Appendix F, Snapshot Summary Fields.
     """
     plus, minus = _Tally(), _Tally()
@@ -97,12 +97,14 @@ def build_summary(
         "added-equality-deletes": plus.equality_deletes,
         "removed-equality-deletes": minus.equality_deletes,
     }
-    summary = {"operation": operation, **(extra or {})}
-    summary["operation"] = operation
-    summary.update({key: str(count) for key, count in counts.items() if count})
-    summary["changed-partition-count"] = str(len(plus.partitions | minus.partitions))
-    summary.update(_totals(counts, previous))
-    return summary
+    ours = {"operation", "changed-partition-count", *counts, *(key for key, _, _ in _TOTALS)}
+    return {
+        "operation": operation,
+        **{key: text for key, text in (extra or {}).items() if key not in ours},
+        **{key: str(count) for key, count in counts.items() if count},
+        "changed-partition-count": str(len(plus.partitions | minus.partitions)),
+        **_totals(counts, previous),
+    }
 
 
 def _totals(counts: Mapping[str, int], previous: Mapping[str, str] | None) -> dict[str, str]:

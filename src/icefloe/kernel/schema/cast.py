@@ -54,7 +54,7 @@ def cast_to_schema(table: pa.Table, schema: Schema) -> pa.Table:
     for field in schema.fields:
         position = table.schema.get_field_index(field.name)
         if position < 0:
-            columns.append(pa.nulls(table.num_rows, type_to_arrow(field.field_type)))
+            columns.append(_nulls(field.field_type, table.num_rows))
         else:
             columns.append(_column(table.column(position), field, problems))
     _refuse(problems)
@@ -167,7 +167,7 @@ def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems:
         return array
     target = type_to_arrow(field.field_type)
     if pa.types.is_null(array.type):
-        return pa.nulls(len(array), target)
+        return _nulls(field.field_type, len(array))
     if array.type.equals(target) and not _has_required_inside(field.field_type):
         return array
     array = _decoded(array)
@@ -210,7 +210,7 @@ def _struct(array: pa.StructArray, kind: StructType, path: tuple[str, ...], prob
         if field.name in parts:
             column = _array(parts[field.name], field, (*path, field.name), problems)
         else:
-            column = pa.nulls(len(present), type_to_arrow(field.field_type))
+            column = _nulls(field.field_type, len(present))
         columns.append(column)
     if problems or not columns:
         return array
@@ -222,12 +222,22 @@ def _struct(array: pa.StructArray, kind: StructType, path: tuple[str, ...], prob
 
 
 def _spread(column: pa.Array, field: NestedField, is_valid: pa.BooleanArray) -> pa.Array:
-    """Values of the present structs, put where those are. Null structs get null, or a stand-in: Parquet refuses a null in a required column."""
+    """Values of the present structs, put where those are; the null structs between get null, or a stand-in where the field is required."""
     positions = pc.subtract(pc.cumulative_sum(is_valid.cast(pa.int64())), 1)
-    if not field.required:
-        return column.take(pc.if_else(is_valid, positions, pa.scalar(None, pa.int64())))
-    stand_in = pa.array([_stand_in(field.field_type)], column.type)
-    return pa.concat_arrays([column, stand_in]).take(pc.if_else(is_valid, positions, len(column)))
+    filling = pa.array([_stand_in(field.field_type)], column.type) if field.required else _nulls(field.field_type, 1)
+    return pa.concat_arrays([column, filling]).take(pc.if_else(is_valid, positions, len(column)))
+
+
+def _nulls(kind: IcebergType, count: int) -> pa.Array:
+    """Nulls that Parquet takes: under a null struct, a required column may still not hold null, so it holds a stand-in."""
+    target = type_to_arrow(kind)
+    if not isinstance(kind, StructType) or not _has_required_inside(kind):
+        return pa.nulls(count, target)
+    columns = []
+    for field, inner in zip(kind.fields, target, strict=True):
+        stand_ins = pa.array([_stand_in(field.field_type)] * count, inner.type) if field.required else _nulls(field.field_type, count)
+        columns.append(stand_ins)
+    return pa.StructArray.from_arrays(columns, fields=list(target), mask=pa.array([True] * count, pa.bool_()))
 
 
 def _stand_in(kind: IcebergType) -> Any:

@@ -1,0 +1,119 @@
+"""Schemas as values: names, ids, fresh ids, and what a schema may not be."""
+
+import pickle
+
+import pytest
+
+from icefloe.errors import InvalidSchemaError
+from icefloe.kernel.schema.schema import MAX_USER_FIELD_ID, Schema, assign_fresh_ids
+from icefloe.kernel.types import (
+    DoubleType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+)
+
+NESTED = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(
+        2, "points", ListType(element_id=3, element=StructType(NestedField(4, "x", DoubleType()), NestedField(5, "y", DoubleType())))
+    ),
+    NestedField(6, "tags", MapType(key_id=7, key_type=StringType(), value_id=8, value_type=StructType(NestedField(9, "n", IntegerType())))),
+    NestedField(10, "place", StructType(NestedField(11, "City", StringType()))),
+)
+
+
+def test_a_nested_field_is_found_by_its_full_name() -> None:
+    assert NESTED.find_id("points.element.x") == 4
+    assert NESTED.find_id("tags.value.n") == 9
+    assert NESTED.find_column_name(11) == "place.City"
+
+
+def test_the_words_element_and_value_may_be_left_out_of_a_name() -> None:
+    assert NESTED.find_id("points.x") == 4
+    assert NESTED.find_id("tags.n") == 9
+
+
+def test_a_column_named_value_or_element_keeps_its_name() -> None:
+    schema = Schema(NestedField(1, "value", LongType()), NestedField(2, "element", StructType(NestedField(3, "x", LongType()))))
+    assert schema.find_id("value") == 1
+    assert schema.find_id("element.x") == 3
+    assert schema.find_id("") is None
+    assert schema.find_id("x") is None
+
+
+def test_letter_case_counts_unless_asked_otherwise() -> None:
+    assert NESTED.find_id("PLACE.city") is None
+    assert NESTED.find_id("PLACE.city", case_sensitive=False) == 11
+
+
+def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(InvalidSchemaError, match="'nope'") as caught:
+        NESTED.find_field("nope")
+    assert "place.City" in str(caught.value)
+
+
+def test_select_keeps_only_the_asked_part_of_a_struct_in_the_tables_order() -> None:
+    cut = NESTED.select("place.City", "id")
+    assert cut.column_names == ["id", "place", "place.City"]
+
+
+def test_every_problem_of_a_schema_is_told_at_once() -> None:
+    with pytest.raises(InvalidSchemaError) as caught:
+        Schema(
+            NestedField(1, "a", LongType()),
+            NestedField(1, "b", LongType()),
+            NestedField(2, "a", LongType()),
+            NestedField(MAX_USER_FIELD_ID + 1, "c", LongType()),
+        )
+    text = str(caught.value)
+    assert "field id 1 is also that of a" in text
+    assert "this name stands twice" in text
+    assert "is reserved" in text
+
+
+@pytest.mark.parametrize(
+    ("field", "identifier"),
+    [
+        (NestedField(1, "a", LongType()), 1),
+        (NestedField(1, "a", DoubleType(), required=True), 1),
+        (NestedField(1, "a", StructType(NestedField(2, "b", LongType(), required=True))), 2),
+        (NestedField(1, "a", ListType(element_id=2, element=LongType()), required=True), 2),
+        (NestedField(1, "a", LongType(), required=True), 9),
+    ],
+    ids=["optional", "double", "in an optional struct", "in a list", "absent"],
+)
+def test_an_identifier_field_that_cannot_identify_is_refused(field: NestedField, identifier: int) -> None:
+    with pytest.raises(InvalidSchemaError):
+        Schema(field, identifier_field_ids=[identifier])
+
+
+def test_fresh_ids_go_level_by_level_as_in_java() -> None:
+    fresh = assign_fresh_ids(NESTED)
+    assert [(name, fresh.find_id(name)) for name in fresh.column_names] == [
+        ("id", 1),
+        ("points", 2),
+        ("points.element", 5),
+        ("points.element.x", 6),
+        ("points.element.y", 7),
+        ("tags", 3),
+        ("tags.key", 8),
+        ("tags.value", 9),
+        ("tags.value.n", 10),
+        ("place", 4),
+        ("place.City", 11),
+    ]
+
+
+def test_fresh_ids_follow_identifier_fields() -> None:
+    schema = Schema(NestedField(7, "a", LongType()), NestedField(9, "b", LongType(), required=True), identifier_field_ids=[9])
+    assert assign_fresh_ids(schema).identifier_field_ids == (2,)
+
+
+def test_a_schema_pickles_also_after_its_names_were_looked_up() -> None:
+    assert NESTED.find_id("points.x") == 4
+    assert pickle.loads(pickle.dumps(NESTED)) == NESTED
