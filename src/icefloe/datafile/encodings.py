@@ -38,5 +38,6 @@ def _is_distinct(table: Any, leaf: Leaf, rows: Any) -> bool:
     if isinstance(leaf.kind, BooleanType):
         return True  # Parquet has no dictionaries of booleans
     sample = leaf.column_of(table).take(rows)
-    values = len(sample) - sample.null_count
-    return values > 0 and int(pc.count_distinct(sample, mode="only_valid").as_py()) > values * _TOO_DISTINCT
+    values: int = len(sample) - sample.null_count
+    distinct: int = pc.count_distinct(sample, mode="only_valid").as_py()
+    return values > 0 and distinct > values * _TOO_DISTINCT

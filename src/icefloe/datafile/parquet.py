@@ -36,6 +36,7 @@ class ParquetForm:
 
     rows: Any
     stored: Any
+    schema_text: str
     options: dict[str, Any]
     columns: tuple[tuple[Leaf, MetricsMode], ...]
     row_group_bytes: int
@@ -56,12 +57,10 @@ def parquet_form(schema: Schema, properties: Mapping[str, str]) -> ParquetForm:
         )
     leaves = leaves_of(schema)
     rows = schema_to_arrow(schema)
-    text = json.dumps(schema_to_json(schema), separators=(",", ":"))
     return ParquetForm(
         rows=rows,
-        stored=pa.schema(
-            [_stored(arrow, field.field_type) for arrow, field in zip(rows, schema.fields, strict=True)], metadata={SCHEMA_KEY: text}
-        ),
+        stored=pa.schema([_stored(arrow, field.field_type) for arrow, field in zip(rows, schema.fields, strict=True)]),
+        schema_text=json.dumps(schema_to_json(schema), separators=(",", ":")),
         options=writer_options(properties),
         columns=tuple(zip(leaves, metrics_modes(leaves, properties), strict=True)),
         row_group_bytes=table_properties.PARQUET_ROW_GROUP_SIZE_BYTES.read(properties),
@@ -152,6 +151,8 @@ class OpenFile:
     def close(self, partition: tuple[Any, ...], *, sort_order_id: int | None, spec_id: int) -> DataFile:
         """Writes the footer and describes the finished file."""
         try:
+            # Given here, as Arrow leaves a schema's own metadata out where it does not store the schema.
+            self._writer.add_key_value_metadata({SCHEMA_KEY: self._form.schema_text})
             self._writer.close()
             length = self.length
             self._out.close()

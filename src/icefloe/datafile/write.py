@@ -126,6 +126,8 @@ class FanOutWriter:
         if shelf is None:
             shelf = self._shelves[part.key] = _Shelf(part.values)
         size = part.rows.nbytes
+        if shelf.waiting and shelf.size + size > self._limit:
+            self._write_out(shelf)
         shelf.waiting.append(part.rows)
         shelf.rows, shelf.size, self._buffered = shelf.rows + part.rows.num_rows, shelf.size + size, self._buffered + size
         if shelf.rows >= MAX_ROW_GROUP_ROWS or shelf.size >= self._limit:
@@ -155,9 +157,11 @@ class FanOutWriter:
         self._buffered -= shelf.size
         shelf.waiting, shelf.rows, shelf.size = [], 0, 0
         file = shelf.file or self._open_file(shelf, table)
+        before = file.length
         file.write_row_group(table)
         shelf.last_write = next(self._writes)
-        if file.length >= self.form.target_file_bytes:
+        # Rolled where another row group like this one would end farther from the target than this one does.
+        if file.length + (file.length - before) // 2 >= self.form.target_file_bytes:
             self._close(shelf)
 
     def _open_file(self, shelf: _Shelf, sample: Any) -> OpenFile:
