@@ -75,16 +75,15 @@ def parse_filter(text: str) -> BooleanExpression:
         InvalidFilterError: the text is not SQL, or uses a form that a filter may not have; the message says which.
     """
     try:
-        (tree,) = FilterDialect().parse_into(exp.Condition, text)
-        if tree is None:
-            raise _RefusedError("there is nothing in it")
-        return _expression(tree)
+        trees = [tree for tree in FilterDialect().parse_into(exp.Condition, text) if tree is not None]
+        if len(trees) != 1:
+            raise _RefusedError("it is more than one statement" if trees else "there is nothing in it")
+        return _expression(trees[0])
     except _RefusedError as refused:
         reason = str(refused)
     except SqlglotError as error:
-        details = getattr(error, "errors", None) or [{}]
-        where = f" at {details[0]['highlight']!r}, column {details[0]['col']}" if details[0].get("highlight") else ""
-        reason = f"it is not a SQL condition{where}"
+        found = (getattr(error, "errors", None) or [{}])[0].get("highlight")
+        reason = "it is not a SQL condition" + (f" (see {found!r})" if found else "")
     except RecursionError:
         reason = "it is nested too deeply"
     shown = text if len(text) <= 500 else text[:500] + "..."

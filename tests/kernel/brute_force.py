@@ -1,0 +1,183 @@
+"""Filters over plain Python rows, one row at a time: what the vectorised evaluators and the pruning are compared with.
+
+Rows are dicts of physical values by column. The semantics are written down here a second time on purpose: three-valued logic, NaN after everything.
+"""
+
+import math
+import uuid
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from icefloe.kernel.expressions import predicate as p
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    UUIDType,
+)
+from icefloe.kernel.values import physical_array
+
+Row = Mapping[str, Any]
+
+SCHEMA = Schema(
+    NestedField(1, "i", IntegerType()),
+    NestedField(2, "l", LongType()),
+    NestedField(3, "s", StringType()),
+    NestedField(4, "f", DoubleType()),
+    NestedField(5, "g", FloatType()),
+    NestedField(6, "d", DateType()),
+    NestedField(7, "t", TimestampType()),
+    NestedField(8, "m", DecimalType(9, 2)),
+    NestedField(9, "u", UUIDType()),
+    NestedField(10, "y", BinaryType()),
+    NestedField(11, "b", BooleanType()),
+)
+ARROW_TYPES = {"d": pa.date32(), "t": pa.timestamp("us"), "u": pa.binary(16)}
+HOUR = 3_600_000_000
+
+# Few values, so that filters often hit them, with the edges of each type among them.
+_INTS = [-(2**31), -(2**31) + 1, -11, -10, -1, 0, 1, 2, 5, 9, 10, 11, 2**31 - 2, 2**31 - 1]
+_FLOATS = [-math.inf, -1.5, -0.0, 0.0, 0.5, 1.0, 3.0, math.inf, math.nan]
+_TEXTS = ["", "a", "aa", "aab", "ab", "abc", "abd", "b", "ba", "é", "ééé", "a\ud7ff", "a\ue000", "\U0010ffff", "\U0010ffff\U0010ffff", "ÿ"]
+_UUIDS = [uuid.UUID(int=number) for number in (0, 1, 2**64, 2**127 - 1, 2**127, 2**128 - 1)]
+_BYTES = [b"", b"\x00", b"a", b"ab", b"abc", b"\xff", b"\xff\xff", b"\xfe\xff"]
+VALUES: dict[str, list[Any]] = {
+    "i": _INTS,
+    "l": [*_INTS, -(2**63), 2**63 - 1, 2**40],
+    "s": _TEXTS,
+    "f": _FLOATS,
+    "g": [*_FLOATS, 0.10000000149011612],
+    "d": [-800, -366, -365, -32, -31, -1, 0, 1, 30, 31, 365, 16000],
+    "t": [-400 * 24 * HOUR, -HOUR - 1, -HOUR, -1, 0, 1, HOUR - 1, HOUR, 24 * HOUR, 40 * 24 * HOUR, 400 * 24 * HOUR],
+    "m": [Decimal(text) for text in ("-9999999.99", "-0.51", "-0.50", "0.00", "0.01", "0.49", "0.50", "1.00", "9999999.99")],
+    "u": _UUIDS,
+    "y": _BYTES,
+    "b": [False, True],
+}
+# Literals that stand between or beyond a column's values.
+_ODD_LITERALS: dict[str, list[Any]] = {
+    "i": [2.5, -10.5, 2**31, -(2**31) - 1, 10**30, Decimal("1.5"), math.inf, math.nan, "5"],
+    "l": [2.5, 2**63, -(2**63) - 1, Decimal("0.1")],
+    "f": [0.1, 2, Decimal("0.5"), 10**400],
+    "g": [0.1, 2, Decimal("0.5")],
+    "m": [0.005, Decimal("0.015"), 10**8, -(10**8), 1, "0.5"],
+}
+_LITERAL_KINDS = [p.EqualTo, p.NotEqualTo, p.LessThan, p.LessThanOrEqual, p.GreaterThan, p.GreaterThanOrEqual]
+
+
+def rows(max_size: int = 12) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Rows of `SCHEMA` in which every value may be null."""
+    return st.lists(
+        st.fixed_dictionaries({name: st.one_of(st.none(), st.sampled_from(values)) for name, values in VALUES.items()}), max_size=max_size
+    )
+
+
+@st.composite
+def leaves(draw: st.DrawFn, columns: tuple[str, ...] = tuple(VALUES)) -> p.BooleanExpression:
+    """One predicate on one of the columns."""
+    column = draw(st.sampled_from(columns))
+    literals = st.sampled_from([*VALUES[column], *_ODD_LITERALS.get(column, [])])
+    forms = ["compare", "compare", "compare", "set", "null"] + (["nan"] if column in "fg" else []) + (["prefix"] * 3 if column == "s" else [])
+    match draw(st.sampled_from(forms)):
+        case "null":
+            return draw(st.sampled_from([p.IsNull, p.NotNull]))(column)
+        case "nan":
+            return draw(st.sampled_from([p.IsNaN, p.NotNaN]))(column)
+        case "prefix":
+            return draw(st.sampled_from([p.StartsWith, p.NotStartsWith]))(column, draw(literals))
+        case "set":
+            return draw(st.sampled_from([p.In, p.NotIn]))(column, draw(st.lists(literals, min_size=1, max_size=4)))
+        case _:
+            return draw(st.sampled_from(_LITERAL_KINDS))(column, draw(literals))
+
+
+def filters(columns: tuple[str, ...] = tuple(VALUES)) -> st.SearchStrategy[p.BooleanExpression]:
+    """Predicates, and trees of AND, OR and NOT over them."""
+    return st.recursive(
+        leaves(columns),
+        lambda inner: st.one_of(st.builds(p.And, inner, inner), st.builds(p.Or, inner, inner), st.builds(p.Not, inner)),
+        max_leaves=4,
+    )
+
+
+def truth(expression: p.BooleanExpression, row: Row) -> bool | None:
+    """TRUE, FALSE or null (None), as SQL has it."""
+    match expression:
+        case p.AlwaysTrue():
+            return True
+        case p.AlwaysFalse():
+            return False
+        case p.Not(child):
+            inner = truth(child, row)
+            return None if inner is None else not inner
+        case p.And(terms):
+            found = [truth(term, row) for term in terms]
+            return False if False in found else None if None in found else True
+        case p.Or(terms):
+            found = [truth(term, row) for term in terms]
+            return True if True in found else None if None in found else False
+        case p.UnaryPredicate(column):
+            return _unary(expression, row[column])
+        case p.SetPredicate(column, literals):
+            if row[column] is None:
+                return None
+            inside = any(_order(row[column], literal) == 0 for literal in literals)
+            return inside if isinstance(expression, p.In) else not inside
+        case p.LiteralPredicate(column, literal):
+            return None if row[column] is None else _compare(expression, row[column], literal)
+    raise AssertionError(expression)
+
+
+def _unary(expression: p.UnaryPredicate, value: Any) -> bool:
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return {p.IsNull: value is None, p.NotNull: value is not None, p.IsNaN: is_nan, p.NotNaN: not is_nan}[type(expression)]
+
+
+def _compare(expression: p.LiteralPredicate, value: Any, literal: Any) -> bool:
+    if isinstance(expression, p.StartsWith | p.NotStartsWith):
+        return value.startswith(literal) == isinstance(expression, p.StartsWith)
+    order = _order(value, literal)
+    return {
+        p.EqualTo: order == 0,
+        p.NotEqualTo: order != 0,
+        p.LessThan: order < 0,
+        p.LessThanOrEqual: order <= 0,
+        p.GreaterThan: order > 0,
+        p.GreaterThanOrEqual: order >= 0,
+    }[type(expression)]
+
+
+def _order(value: Any, literal: Any) -> int:
+    """-1, 0 or 1."""
+    if isinstance(literal, str) and not isinstance(value, str):
+        literal = Decimal(literal)
+    if isinstance(value, float) and isinstance(literal, Decimal):
+        literal = float(literal)
+    if isinstance(value, Decimal) and isinstance(literal, float) and math.isfinite(literal):
+        literal = Decimal(repr(literal))
+    left, right = (isinstance(one, float) and math.isnan(one) for one in (value, literal))
+    if left or right:
+        return int(left) - int(right)
+    return (value > literal) - (value < literal)
+
+
+def arrow_table(found: list[dict[str, Any]]) -> Any:
+    """The rows as an Arrow table in the schema's Arrow types."""
+    columns = {}
+    for field in SCHEMA.fields:
+        array = physical_array(field.field_type, [row[field.name] for row in found])
+        columns[field.name] = array.cast(ARROW_TYPES.get(field.name, array.type))
+    return pa.table(columns)

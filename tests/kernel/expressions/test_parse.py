@@ -1,0 +1,130 @@
+"""Filters from the text of a WHERE clause."""
+
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icefloe.errors import InvalidFilterError
+from icefloe.kernel.expressions.parse import parse_filter, to_expression
+from icefloe.kernel.expressions.predicate import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNaN,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    NotEqualTo,
+    NotIn,
+    NotNaN,
+    NotNull,
+    NotStartsWith,
+    Or,
+    StartsWith,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("type = 'c8y_Event' AND time > '2024-01-01'", And(EqualTo("type", "c8y_Event"), GreaterThan("time", "2024-01-01"))),
+        ("a <> -1", NotEqualTo("a", -1)),
+        ("a == 1", EqualTo("a", 1)),
+        ("5 < a", GreaterThan("a", 5)),
+        ("a <= 1.5", LessThanOrEqual("a", Decimal("1.5"))),
+        ("a >= 1e3", GreaterThanOrEqual("a", 1000.0)),
+        ("a in (1, 2)", In("a", [1, 2])),
+        ("a NOT IN ('x')", NotIn("a", ["x"])),
+        ("a IS NULL OR b IS NOT NULL", Or(IsNull("a"), NotNull("b"))),
+        ("a IS NAN", IsNaN("a")),
+        ("NOT isnan(a)", NotNaN("a")),
+        ("s LIKE 'abc%'", StartsWith("s", "abc")),
+        ("s NOT LIKE 'abc%'", NotStartsWith("s", "abc")),
+        ("s LIKE 'a\\_b\\%%'", StartsWith("s", "a_b%")),
+        ("s LIKE 'abc'", EqualTo("s", "abc")),
+        ("startswith(s, 'x')", StartsWith("s", "x")),
+        ("a BETWEEN 1 AND 3", And(GreaterThanOrEqual("a", 1), LessThanOrEqual("a", 3))),
+        ("a NOT BETWEEN 1 AND 3", Not(And(GreaterThanOrEqual("a", 1), LessThanOrEqual("a", 3)))),
+        ("NOT (a = 1 AND b = 2)", Not(And(EqualTo("a", 1), EqualTo("b", 2)))),
+        ("(a < 1 OR a > 2) AND TRUE", And(Or(LessThan("a", 1), GreaterThan("a", 2)), AlwaysTrue())),
+        ("FALSE", AlwaysFalse()),
+        ("1 = 1", AlwaysTrue()),
+        ("d = DATE '2024-01-31'", EqualTo("d", date(2024, 1, 31))),
+        ("d = CAST('2024-01-31' AS DATE)", EqualTo("d", date(2024, 1, 31))),
+        ("t < TIMESTAMP '2024-01-31 10:00:00'", LessThan("t", datetime(2024, 1, 31, 10))),
+        ("t < TIMESTAMP '2024-01-31T10:00:00+00:00'", LessThan("t", datetime(2024, 1, 31, 10, tzinfo=UTC))),
+        ("t = TIME '10:30:00'", EqualTo("t", time(10, 30))),
+        ("x = X'0aff'", EqualTo("x", b"\x0a\xff")),
+        ("\"odd name\" = 'it''s'", EqualTo("odd name", "it's")),
+        ("`odd name`.b.c.d.e.f = 1", EqualTo("odd name.b.c.d.e.f", 1)),
+        ("date = 'x' AND comment = 'y' AND value = 1", And(EqualTo("date", "x"), EqualTo("comment", "y"), EqualTo("value", 1))),
+        ("active AND NOT deleted", And(EqualTo("active", True), NotEqualTo("deleted", True))),
+        ("a <=> 5", And(NotNull("a"), EqualTo("a", 5))),
+        ("a <=> NULL", IsNull("a")),
+        ("a IS NOT TRUE", Not(And(NotNull("a"), EqualTo("a", True)))),
+        ("s = 'a -- b' -- c", EqualTo("s", "a -- b")),
+    ],
+)
+def test_text_becomes_a_filter(text, expected):
+    assert parse_filter(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "nothing in it"),
+        ("a = ", "not a SQL condition"),
+        ("a = 1 LIMIT 3", "'LIMIT'"),
+        ("a = 1; DROP TABLE t", "not a SQL condition"),
+        ("a = 1; b = 2", "more than one"),
+        ("a = 1) OR (b = 2", "not a SQL condition"),
+        ("a = 'x", "not a SQL condition"),
+        ("a = NULL", "IS NULL"),
+        ("a = b", "two columns cannot be compared"),
+        ('a = "text"', "single quotes"),
+        ("lower(a) = 'x'", "'LOWER(a)'"),
+        ("a + 1 = 2", "'a + 1'"),
+        ("a LIKE '%x'", "wildcard"),
+        ("a LIKE 'x_y'", "wildcard"),
+        ("a ILIKE 'x%'", "ILIKE"),
+        ("a IN (SELECT 1)", "list of literals"),
+        ("a BETWEEN SYMMETRIC 2 AND 1", "SYMMETRIC"),
+        ("a = DATE '2024-13-01'", "cannot be read"),
+        ("CAST(a AS INT) = 1", "CAST"),
+        ("EXISTS (SELECT 1)", "EXISTS"),
+        ("a = ?", "not a literal"),
+        ("1 = 'a'", "different types"),
+        ("42", "'42'"),
+        ("(" * 5000 + "a = 1" + ")" * 5000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_filter_is_refused_with_the_reason(text, reason):
+    with pytest.raises(InvalidFilterError) as refused:
+        parse_filter(text)
+    assert reason in refused.value.message
+    assert "a filter is made of" in str(refused.value)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab1 '\"`()=<>!,.%_-\\;ANDORTLIKEUS\n\u00e9", max_size=30))
+def test_any_text_is_either_a_filter_or_refused(text):
+    try:
+        parse_filter(text)
+    except InvalidFilterError:
+        return
+
+
+def test_a_filter_may_be_text_or_an_expression_or_nothing():
+    assert to_expression(None) == AlwaysTrue()
+    assert to_expression("a = 1") == EqualTo("a", 1)
+    assert to_expression(IsNull("a")) == IsNull("a")
+    with pytest.raises(InvalidFilterError, match="int"):
+        to_expression(5)  # type: ignore[arg-type]
