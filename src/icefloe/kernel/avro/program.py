@@ -22,7 +22,7 @@ from icefloe.kernel.avro.failure import TornDataError
 from icefloe.kernel.avro.schema import AvroType, kind_of, parse_schema
 from icefloe.kernel.avro.skip import emit_items, emit_skip, varint_count
 from icefloe.kernel.avro.source import Source
-from icefloe.kernel.avro.varint import decode_rest, decode_rest_of_length, encode_long
+from icefloe.kernel.avro.varint import decode_raw, decode_rest, decode_rest_of_length, encode_long
 from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of
 
 _NUMBERS = frozenset({"int", "long", "enum"})
@@ -56,7 +56,7 @@ def compile_program(schema_text: bytes, wanted: Struct) -> Program:
     _emit_frame(source, body, columns, variables)
     text = "\n".join(source.lines)
     names: dict[str, Any] = {"rest": decode_rest, "length": decode_rest_of_length, "seek": _seek, "Torn": TornDataError}
-    names |= {"bisect": bisect_left, "varint_ends": _varint_ends}
+    names |= {"bisect": bisect_left, "varint_ends": _varint_ends, "raw": decode_raw}
     names |= {
         "StructError": struct.error,
         "unpack_float": struct.Struct("<f").unpack_from,
@@ -274,9 +274,8 @@ def _emit_number_slots(source: Source, shape: Slots, variables: dict[str, str], 
         with source.block(f"if {place} >= {count} or not startswith({key}, ends[h + 2 * {place} - 1] + 1):"):
             source.line(f"{place} = seek(buf, ends, h, {count}, {key})")
         with source.block(f"if {place} < {count}:"):
-            source.line(f"q = ends[h + 2 * {place}] + 1; v = buf[q]")
-            with source.block("if v > 127:"):
-                source.line("v, q = rest(buf, q + 1, v, 7)")
+            source.line(f"q = ends[h + 2 * {place}] + 1")
+            source.read_raw("v", "q")
             source.line(f"{variables[column]} = (v >> 1) ^ -(v & 1)")
     source.hop(f"2 * {count}")
 
@@ -288,6 +287,8 @@ def _varint_ends(buf: bytes) -> memoryview:
 
 def _seek(buf: bytes, ends: Any, first: int, count: int, key: bytes) -> int:
     """Which of `count` pairs of varints has this key; `count` where none has."""
+    if buf.find(key, ends[first - 1] + 1, ends[first + 2 * count - 1]) < 0:
+        return count
     for index in range(count):
         if buf.startswith(key, ends[first + 2 * index - 1] + 1):
             return index
@@ -295,15 +296,20 @@ def _seek(buf: bytes, ends: Any, first: int, count: int, key: bytes) -> int:
 
 
 def _emit_bytes_slots(source: Source, shape: Slots, variables: dict[str, str], count: str) -> None:
+    """Walks the pairs, by one test where key and length take a byte each, up to the last wanted one if the run's size is known."""
     wanted = source.constant(frozenset(field_id << 1 for field_id, _ in shape.columns))
     source.line("found = {}")
     with source.block(f"for _ in range({count}):"):
-        source.read_key("k")
-        source.read_length("v")
-        source.line("q = p + (v >> 1)")
+        source.line("k = buf[p]; v = buf[p + 1]; q = p + 2")
+        with source.block("if k > 127 or v & 129:"):
+            source.line("k, q = raw(buf, p); v, q = raw(buf, q)")
+            with source.block("if v & 1:"):
+                source.line("raise Torn(q, 'a length is negative')")
+        source.line("p = q + (v >> 1)")
         with source.block(f"if k in {wanted}:"):
-            source.line("found[k] = buf[p:q]")
-        source.line("p = q")
+            source.line("found[k] = buf[q:p]")
+            with source.block(f"if stop and len(found) == {len(shape.columns)}:"):
+                source.line("p = stop; break")
     with source.block("if found:"):
         for field_id, column in shape.columns:
-            source.line(f"{variables[column]} = found.get({field_id << 1})")
+            source.line(f"{variables[column]} = found.get({field_id << 1}, {variables[column]})")

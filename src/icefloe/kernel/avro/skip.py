@@ -29,7 +29,8 @@ def varint_count(kind: AvroType) -> int | None:
 def emit_items(source: Source, *, jump_sized: bool = False) -> Iterator[str]:
     """The loop over an array's runs of items; what is emitted inside handles one run, whose length has the name that is given.
 
-    A run with a negative count tells its size in bytes; with `jump_sized` it is passed over by that.
+    A run with a negative count tells its size in bytes; with `jump_sized` it is passed over by that. `stop` is where a sized run
+    ends, else 0.
     """
     count = source.fresh("n")
     source.read_raw(count)
@@ -41,9 +42,9 @@ def emit_items(source: Source, *, jump_sized: bool = False) -> Iterator[str]:
             if jump_sized:
                 source.line("p += v >> 1")
             else:
-                source.line(f"{count} = ({count} + 1) >> 1")
+                source.line(f"{count} = ({count} + 1) >> 1; stop = p + (v >> 1)")
         with source.block("else:"):
-            source.line(f"{count} >>= 1")
+            source.line(f"{count} >>= 1; stop = 0")
             if jump_sized:
                 yield count
         if not jump_sized:

@@ -46,19 +46,19 @@ class Source:
         self.constants[name] = value
         return name
 
-    def read_raw(self, name: str) -> None:
-        """A varint before zigzag, with up to five bytes inline: 34 bits hold counts and the sizes of most files."""
-        self.line(f"{name} = buf[p]; p += 1")
-        self._read_more(name, name, 7)
+    def read_raw(self, name: str, at: str = "p") -> None:
+        """A varint before zigzag, read at the position `at`, with up to five bytes inline: 34 bits hold counts and the sizes of most files."""
+        self.line(f"{name} = buf[{at}]; {at} += 1")
+        self._read_more(name, name, at, 7)
 
-    def _read_more(self, name: str, last: str, shift: int) -> None:
+    def _read_more(self, name: str, last: str, at: str, shift: int) -> None:
         with self.block(f"if {last} > 127:"):
             if shift == 35:
-                self.line(f"{name}, p = rest(buf, p, {name}, {shift})")
+                self.line(f"{name}, {at} = rest(buf, {at}, {name}, {shift})")
                 return
             # The byte before left its continuation bit in the number; it is taken off together with adding this one.
-            self.line(f"b = buf[p]; p += 1; {name} += (b << {shift}) - {1 << shift}")
-            self._read_more(name, "b", shift + 7)
+            self.line(f"b = buf[{at}]; {at} += 1; {name} += (b << {shift}) - {1 << shift}")
+            self._read_more(name, "b", at, shift + 7)
 
     def read_key(self, name: str) -> None:
         """A varint before zigzag that is nearly always one byte: a map's key."""

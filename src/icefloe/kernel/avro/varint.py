@@ -52,12 +52,15 @@ def decode_rest(data: bytes, position: int, raw: int, shift: int) -> tuple[int, 
         shift += 7
 
 
+def decode_raw(data: bytes, position: int) -> tuple[int, int]:
+    """The raw varint at `position` and the position after it. Raises as `decode_rest` does."""
+    raw = data[position]
+    return decode_rest(data, position + 1, raw, 7) if raw > 127 else (raw, position + 1)
+
+
 def decode_long(data: bytes, position: int) -> tuple[int, int]:
     """The number at `position` and the position after it. Raises as `decode_rest` does."""
-    raw = data[position]
-    position += 1
-    if raw > 127:
-        raw, position = decode_rest(data, position, raw, 7)
+    raw, position = decode_raw(data, position)
     return (raw >> 1) ^ -(raw & 1), position
 
 
