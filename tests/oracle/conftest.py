@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 ORACLES = Path(__file__).parents[3] / "shared" / "oracles"
-GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 Rows = list[dict[str, Any]]
 
 
@@ -66,7 +65,7 @@ def java_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def golden() -> Path:
-    if not GOLDEN.exists():
-        pytest.skip(f"no golden data at {GOLDEN}: it is kept beside the project, not in it")
-    return GOLDEN
+def java_script() -> Callable[..., str]:
+    """Runs statements in a session of the Java implementation, `spark`, whose catalog `j` lies at the folder given."""
+    head = "import sys; sys.path.insert(0, sys.argv[2]); from java_session import session; spark = session(sys.argv[1])\n"
+    return lambda script, folder: run("java", "-c", head + script, folder, str(ORACLES))

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
-from icefloe.kernel.expressions.bind import bind, to_expression
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
 from icefloe.kernel.metadata.history import snapshot_as_of
 from icefloe.kernel.metadata.snapshot import Snapshot

@@ -9,7 +9,7 @@ from typing import Any
 
 from icefloe.errors import ReadOnlyTableError
 from icefloe.io.choose import load_file_io
-from icefloe.kernel.expressions.bind import to_expression
+from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.history import SnapshotLogEntry
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
