@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 
-from icefloe.errors import MetadataFormatError
+from icefloe.errors import MetadataFormatError, Problem
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class EntryKind(Generic[T]):
             return None
         try:
             found: int | None = _id_decoder(self.id_key).decode(raw).entry_id
-        except msgspec.ValidationError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return None  # said in full when the entry itself is decoded
         return self.default_id if found is None else found
 
@@ -164,6 +164,12 @@ class RawEntries(Sequence[T]):
         except MetadataFormatError as error:
             error.path = error.path or self._path
             raise
+        except (
+            msgspec.DecodeError,
+            UnicodeDecodeError,
+        ) as error:  # reading a raw entry finds its end, and does not look inside its strings
+            problem = Problem(where=where, what=str(error))
+            raise MetadataFormatError("the metadata file is not JSON", path=self._path, problems=[problem]) from error
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RawEntries):

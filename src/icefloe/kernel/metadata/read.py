@@ -61,9 +61,9 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
     except UnsupportedError as error:
         error.path = path
         raise
-    except (msgspec.ValidationError, KeyError, FormatError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, FormatError) as error:
         cause, problems = error, []
-    problems = document_problems(msgspec.json.decode(text)) or problems or [Problem(where="$", what=str(cause))]
+    problems = document_problems(_parsed(text, path)) or problems or [Problem(where="$", what=str(cause))]
     raise MetadataFormatError("the metadata file breaks the rules of the format", path=path, problems=problems) from cause
 
 
@@ -79,7 +79,7 @@ def check_table_metadata(content: bytes, path: str) -> list[Problem]:
         if error.problems:
             return list(error.problems)
         raise
-    return document_problems(msgspec.json.decode(_inflated(content, path))) or problems_of(metadata)
+    return document_problems(_parsed(_inflated(content, path), path)) or problems_of(metadata)
 
 
 class _Door:
@@ -228,11 +228,30 @@ def _inflated(content: bytes, path: str) -> bytes:
     return text
 
 
+def _parsed(text: bytes, path: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _torn(error, text, path) from error
+
+
 def _torn(error: Exception, text: bytes, path: str) -> MetadataFormatError:
+    """The error for bytes that are no JSON, with the offset of the first wrong one."""
     match = _BYTE_OFFSET.search(str(error))
-    offset = int(match[1]) if match else error.start if isinstance(error, UnicodeDecodeError) else len(text)
-    what = "the JSON text ends here, before its end" if match is None and not isinstance(error, UnicodeDecodeError) else str(error)
     if not text:
-        what = "the file is empty"
+        offset, what = 0, "the file is empty"
+    elif match is not None:
+        what = str(error).removesuffix(match[0]).strip()
+        offset = int(match[1]) - ("trailing" in what)  # msgspec has read one byte more when it says so
+    else:
+        offset, what = _first_byte_that_is_not_text(text)
     problem = Problem(where=f"byte {offset}", what=what)
     return MetadataFormatError(f"the metadata file is not whole JSON: {what} (byte {offset})", path=path, problems=[problem])
+
+
+def _first_byte_that_is_not_text(text: bytes) -> tuple[int, str]:
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        return error.start, "not UTF-8"
+    return len(text), "the JSON text ends before its end"
