@@ -1,6 +1,6 @@
 """Schemas and rows for the tests of data files: one writes, reads back, and draws both at random."""
 
-import datetime
+import datetime as dt
 import decimal
 from collections.abc import Iterable
 from pathlib import Path
@@ -85,7 +85,7 @@ def _decimals(kind: DecimalType) -> st.SearchStrategy[Any]:
     return st.integers(-bound, bound).map(lambda number: decimal.Decimal(number).scaleb(-kind.scale, decimal.Context(prec=60)))
 
 
-_MOMENTS = st.datetimes(datetime.datetime(1, 1, 2), datetime.datetime(9999, 12, 30))
+_MOMENTS = st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30))
 _VALUES: dict[IcebergType, st.SearchStrategy[Any]] = {
     BooleanType(): st.booleans(),
     IntegerType(): st.integers(-(2**31), 2**31 - 1),
@@ -98,7 +98,7 @@ _VALUES: dict[IcebergType, st.SearchStrategy[Any]] = {
     DateType(): st.dates(),
     TimeType(): st.times(),
     TimestampType(): _MOMENTS,
-    TimestamptzType(): _MOMENTS.map(lambda moment: moment.replace(tzinfo=datetime.UTC)),
+    TimestamptzType(): _MOMENTS.map(lambda moment: moment.replace(tzinfo=dt.UTC)),
     StringType(): st.text(max_size=20) | st.text(alphabet="a\U0010ffff\ud7ff", min_size=15, max_size=19),
     UUIDType(): st.binary(min_size=16, max_size=16),
     FixedType(3): st.binary(min_size=3, max_size=3),

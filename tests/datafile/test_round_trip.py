@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests.datafile.tables import read, same, tables, target, write
 
 from icefloe.datafile.serial import data_files_from_bytes, data_files_to_bytes
 from icefloe.errors import InvalidPropertyError, SchemaMismatchError, UnsupportedFeatureError
@@ -16,12 +17,11 @@ from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import BinaryType, BooleanType, DecimalType, LongType, NestedField, StringType, TimestamptzType, UUIDType
-from tests.datafile.tables import read, same, tables, target, write
 
 TWO = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_what_is_written_is_read(drawn: tuple[Schema, pa.Table]) -> None:
     schema, rows = drawn
@@ -33,7 +33,7 @@ def test_what_is_written_is_read(drawn: tuple[Schema, pa.Table]) -> None:
         assert same(found.to_pylist(), rows.to_pylist())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_sliced_batches_are_written_as_they_stand(drawn: tuple[Schema, pa.Table]) -> None:
     schema, rows = drawn

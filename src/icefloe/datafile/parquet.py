@@ -16,7 +16,7 @@ from icefloe.datafile.encodings import dictionary_columns
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics import Observations, file_metrics
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
-from icefloe.errors import InvalidPropertyError, StorageError, UnsupportedFeatureError, UnsupportedTypeError
+from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.metadata import properties as table_properties
 from icefloe.kernel.ports import FileIO
@@ -114,12 +114,11 @@ def _stored_type(arrow: Any, kind: IcebergType) -> Any:
 
 
 class OpenFile:
-    """A data file between its first row group and its footer."""
+    """A data file between its first row group and its footer. Whoever opens it deletes it where that, or anything after it, fails."""
 
     def __init__(self, io: FileIO, location: str, form: ParquetForm, sample: Any) -> None:
         """`sample` is the first row group to come, from which encodings are chosen."""
         self.location = location
-        self._io = io
         self._form = form
         self._observed = Observations(form.columns)
         self._footers: list[Any] = []
@@ -129,10 +128,14 @@ class OpenFile:
             self._writer = pq.ParquetWriter(
                 self._out, form.stored, metadata_collector=self._footers, use_dictionary=dictionaries, **form.options
             )
-        except pa.ArrowNotImplementedError as error:
-            self._out.close()
-            io.delete(location)
-            raise UnsupportedTypeError(f"Parquet cannot hold a column of this schema: {error}") from error
+        except BaseException as error:
+            with suppress(OSError):
+                self._out.close()
+            if isinstance(error, pa.ArrowNotImplementedError):
+                raise UnsupportedTypeError(f"Parquet cannot hold a column of this schema: {error}") from error
+            if isinstance(error, OSError):
+                raise storage_error(error, location) from error
+            raise
 
     def write_row_group(self, table: Any) -> None:
         """Writes an Arrow table of the form's `rows` schema as one row group."""
@@ -178,6 +181,9 @@ class OpenFile:
 
     def abandon(self) -> None:
         """Closes what is open, so that the file can be deleted; storage that fails now has failed before, and that error is the one to raise."""
-        for part in (self._writer, self._out):
-            with suppress(OSError, StorageError, pa.ArrowException):
-                part.close()
+        with suppress(OSError, RuntimeError, pa.ArrowException):
+            self._writer.close()
+        # A writer that could not be closed would try again when it is collected, and warn.
+        self._writer.is_open = False
+        with suppress(OSError):
+            self._out.close()

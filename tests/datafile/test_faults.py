@@ -1,0 +1,164 @@
+"""Storage that fails at every possible moment of a write: the error says so, and no file is left."""
+
+import errno
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.datafile.tables import target
+
+from icefloe.datafile import write as write_module
+from icefloe.datafile.write import write_batches
+from icefloe.errors import (
+    FileAlreadyExistsError,
+    SchemaMismatchError,
+    StorageError,
+    StorageFullError,
+    StoragePermissionError,
+    StorageUnavailableError,
+)
+from icefloe.io.local import LocalFileIO
+from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.storage_errors import storage_error
+from icefloe.kernel.types import LongType, NestedField
+
+SCHEMA = Schema(NestedField(1, "p", LongType()), NestedField(2, "n", LongType()))
+ROWS = pa.table({"p": pa.array([i % 3 for i in range(3000)]), "n": pa.array(range(3000))})
+
+
+class _FailingIO(LocalFileIO):
+    """Real files, whose nth operation (opening or writing) fails with an error."""
+
+    def __init__(self, operation: int, failure: BaseException, *, deletes: bool = True) -> None:
+        object.__setattr__(self, "left", itertools.count(operation, -1))
+        object.__setattr__(self, "failure", failure)
+        object.__setattr__(self, "deletes", deletes)
+
+    __slots__ = ("deletes", "failure", "left")
+
+    def open_output(self, location: str) -> Any:
+        try:
+            self.count()
+        except OSError as error:
+            raise storage_error(error, location) from error
+        super().open_output(location).close()
+        return pa.PythonFile(_FailingFile(open(location, "wb"), self), mode="w")
+
+    def delete(self, location: str) -> None:
+        if not self.deletes:
+            raise StorageUnavailableError("gone", path=location)
+        super().delete(location)
+
+    def count(self) -> None:
+        if next(self.left) == 0:
+            raise self.failure
+
+
+class _FailingFile:
+    def __init__(self, file: Any, io: _FailingIO) -> None:
+        self._file, self._io = file, io
+
+    def write(self, content: Any) -> int:
+        self._io.count()
+        return int(self._file.write(content))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def _write(folder: Path, io: Any) -> list[Any]:
+    spec = partition_spec_from_text(SCHEMA, ["p"])
+    plain = target(folder, SCHEMA, spec, write__parquet__row_group_size_bytes="4000")
+    where = type(plain)(**{**plain.__dict__, "io": io})
+    return write_batches(where, ROWS.to_batches(max_chunksize=300), partition_id=0, task_id=0)
+
+
+def _left(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def _operations(folder: Path) -> int:
+    """How many operations a write takes that does not fail."""
+    io = _FailingIO(10**9, OSError())
+    _write(folder / "whole", io)
+    return 10**9 - next(io.left)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, StorageFullError),
+        (errno.EACCES, StoragePermissionError),
+        (errno.EIO, StorageError),
+        (errno.ESTALE, StorageUnavailableError),
+    ],
+)
+def test_a_failure_at_any_moment_leaves_no_file_and_says_which_it_was(tmp_path, number: int, kind: type[StorageError]) -> None:
+    total = _operations(tmp_path)
+    assert total > 20
+    for operation in range(0, total, 1 if number == errno.ENOSPC else 7):
+        folder = tmp_path / str(operation)
+        with pytest.raises(StorageError) as raised:
+            _write(folder, _FailingIO(operation, OSError(number, "failed")))
+        assert type(raised.value) is kind
+        assert str(folder) in str(raised.value)
+        assert _left(folder) == []
+
+
+def test_ctrl_c_at_any_moment_leaves_no_file(tmp_path) -> None:
+    for operation in range(0, _operations(tmp_path), 5):
+        folder = tmp_path / str(operation)
+        with pytest.raises(KeyboardInterrupt):
+            _write(folder, _FailingIO(operation, KeyboardInterrupt()))
+        assert _left(folder) == []
+
+
+def test_rows_that_fail_half_way_leave_no_file(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(write_module, "MAX_ROW_GROUP_ROWS", 100)
+
+    def rows() -> Iterator[Any]:
+        yield from ROWS.to_batches(max_chunksize=300)
+        assert _left(tmp_path), "something was written before the failure"
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError, match="the source broke"):
+        write_batches(target(tmp_path, SCHEMA), rows(), partition_id=0, task_id=0)
+    assert _left(tmp_path) == []
+
+
+def test_rows_that_do_not_fit_leave_no_file(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(write_module, "MAX_ROW_GROUP_ROWS", 100)
+    batches = [*ROWS.to_batches(), pa.record_batch({"p": ["text"], "n": [1]})]
+    with pytest.raises(SchemaMismatchError):
+        write_batches(target(tmp_path, SCHEMA), [batches[0], batches[1]], partition_id=0, task_id=0)
+    assert _left(tmp_path) == []
+
+
+def test_the_first_failure_is_reported_also_when_cleaning_up_fails(tmp_path) -> None:
+    with pytest.raises(StorageFullError):
+        _write(tmp_path, _FailingIO(12, OSError(errno.ENOSPC, "full"), deletes=False))
+
+
+def test_a_file_that_was_there_before_is_neither_replaced_nor_deleted(tmp_path) -> None:
+    taken = tmp_path / "data" / "00000-0-op-00001.parquet"
+    taken.parent.mkdir()
+    taken.write_bytes(b"someone's")
+    with pytest.raises(FileAlreadyExistsError):
+        write_batches(target(tmp_path, SCHEMA), ROWS.to_batches(), partition_id=0, task_id=0)
+    assert taken.read_bytes() == b"someone's"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_met_inside_arrow_is_a_storage_error(tmp_path) -> None:
+    class FullIO(LocalFileIO):
+        def open_output(self, location: str) -> Any:
+            return pa.OSFile("/dev/full", "wb")
+
+    where = target(tmp_path, SCHEMA)
+    with pytest.raises(StorageFullError, match="no space is left"):
+        write_batches(type(where)(**{**where.__dict__, "io": FullIO()}), ROWS.to_batches(), partition_id=0, task_id=0)
