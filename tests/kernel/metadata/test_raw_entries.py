@@ -1,0 +1,82 @@
+"""Lists kept as bytes: what is decoded, what is shared, how an entry is found."""
+
+from typing import Any
+
+import msgspec
+
+from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
+
+
+class Counted:
+    """A kind of entry that counts how often it is decoded."""
+
+    def __init__(self) -> None:
+        self.decoded = 0
+        self.kind: EntryKind[dict[str, Any]] = EntryKind("things", self._decode, dict, id_key="thing-id")
+
+    def _decode(self, value: Any, path: str) -> dict[str, Any]:
+        self.decoded += 1
+        assert path.startswith("$.things[")
+        return dict(value)
+
+    def read(self, *ids: int) -> RawEntries[dict[str, Any]]:
+        return RawEntries(self.kind, [msgspec.Raw(b'{"thing-id": %d, "note": {"thing-id": 0}}' % number) for number in ids])
+
+
+def test_an_entry_is_decoded_once_and_only_when_asked_for() -> None:
+    counted = Counted()
+    entries = counted.read(*range(100))
+    assert len(entries) == 100
+    assert entries.get(3) == entries[3]
+    assert entries[-97] is entries[3]
+    assert counted.decoded == 1
+
+
+def test_an_entry_is_found_wherever_it_is() -> None:
+    entries = Counted().read(5, 3, 9, 7, 1, 8)
+    for position, number in enumerate((5, 3, 9, 7, 1, 8)):
+        assert entries.position(number) == position
+    assert entries.get(2) is None
+    assert list(entries.ids()) == [5, 3, 9, 7, 1, 8]
+
+
+def test_a_longer_list_shares_the_bytes_and_the_decoded_entries() -> None:
+    counted = Counted()
+    entries = counted.read(*range(50))
+    first = entries[0]
+    longer = entries.appended({"thing-id": 50})
+    assert longer[0] is first
+    assert all(mine is theirs for mine, theirs in zip(entries.raws, longer.raws, strict=False))
+    assert longer.get(50) == {"thing-id": 50}
+    assert entries.get(50) is None
+    assert counted.decoded == 1
+
+
+def test_two_lists_made_longer_from_one_do_not_see_each_others_entries() -> None:
+    entries = Counted().read(1, 2)
+    assert entries.position(9) is None  # an index is there now, and is taken over
+    left, right = entries.appended({"thing-id": 3}), entries.appended({"thing-id": 4})
+    assert (left.get(3), left.get(4)) == ({"thing-id": 3}, None)
+    assert (right.get(3), right.get(4)) == (None, {"thing-id": 4})
+
+
+def test_entries_are_taken_out_by_id_by_count_and_by_rule_without_touching_the_bytes() -> None:
+    entries = Counted().read(1, 2, 3, 4)
+    assert [entry["thing-id"] for entry in entries.without([2, 9])] == [1, 3, 4]
+    assert entries.without([9]) is entries
+    assert [entry["thing-id"] for entry in entries.without_first(3)] == [4]
+    assert entries.without_first(0) is entries
+    assert list(entries.without_first(4)) == []
+    odd = entries.where(lambda entry: entry["thing-id"] % 2 == 1)
+    assert [bytes(raw) for raw in odd.raws] == [bytes(entries.raws[0]), bytes(entries.raws[2])]
+    assert odd.get(3) == entries[2]
+
+
+def test_lists_are_equal_by_what_they_mean() -> None:
+    kind = Counted().kind
+    tight = RawEntries(kind, [msgspec.Raw(b'{"thing-id":1}')])
+    loose = RawEntries(kind, [msgspec.Raw(b'{ "thing-id" : 1 }')])
+    assert tight == loose
+    assert tight != RawEntries(kind, [msgspec.Raw(b'{"thing-id":2}')])
+    assert tight != tight.appended({"thing-id": 2})
+    assert tight[0:1] == ({"thing-id": 1},)

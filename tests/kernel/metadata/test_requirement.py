@@ -1,0 +1,46 @@
+"""Requirements: what must still be true of a table when a commit replaces it."""
+
+from typing import Any
+
+import pytest
+
+from icefloe.errors import CommitConflictError
+from icefloe.kernel.metadata import requirement as r
+from icefloe.kernel.metadata.new_table import new_table_metadata
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import LongType, NestedField
+
+TABLE = new_table_metadata(location="memory://t", schema=Schema(NestedField(1, "a", LongType())), table_uuid="u-1", now_ms=1)
+
+
+@pytest.mark.parametrize(
+    ("held", "failed"),
+    [
+        (r.AssertTableUUID("u-1"), r.AssertTableUUID("u-2")),
+        (r.AssertRefSnapshotId("main", None), r.AssertRefSnapshotId("main", 5)),
+        (r.AssertLastAssignedFieldId(1), r.AssertLastAssignedFieldId(2)),
+        (r.AssertCurrentSchemaId(0), r.AssertCurrentSchemaId(1)),
+        (r.AssertLastAssignedPartitionId(999), r.AssertLastAssignedPartitionId(1000)),
+        (r.AssertDefaultSpecId(0), r.AssertDefaultSpecId(1)),
+        (r.AssertDefaultSortOrderId(0), r.AssertDefaultSortOrderId(1)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_each_requirement_holds_or_names_what_changed(held: Any, failed: Any) -> None:
+    held.check(TABLE)
+    with pytest.raises(CommitConflictError, match="another writer changed the table"):
+        failed.check(TABLE)
+    with pytest.raises(CommitConflictError, match="the table is gone"):
+        held.check(None)
+
+
+def test_a_table_to_be_created_may_not_be_there() -> None:
+    r.AssertCreate().check(None)
+    with pytest.raises(CommitConflictError, match="created by another writer"):
+        r.AssertCreate().check(TABLE)
+
+
+def test_all_requirements_are_checked() -> None:
+    r.check_requirements([r.AssertTableUUID("u-1"), r.AssertDefaultSpecId(0)], TABLE)
+    with pytest.raises(CommitConflictError, match="default partition spec was to be 3, and is 0"):
+        r.check_requirements([r.AssertTableUUID("u-1"), r.AssertDefaultSpecId(3)], TABLE)
