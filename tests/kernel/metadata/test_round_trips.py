@@ -1,0 +1,121 @@
+"""Any metadata survives its JSON in both versions, and any cut or changed byte is refused or read, never a crash."""
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import hypothesis.strategies as st
+import msgspec
+from hypothesis import given, settings
+
+from icefloe.errors import IcefloeError
+from icefloe.kernel.metadata.history import MetadataLogEntry, SnapshotLogEntry
+from icefloe.kernel.metadata.invariants import problems_of
+from icefloe.kernel.metadata.new_table import new_table_metadata
+from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.update import AddPartitionSpec, AddSchema, AddSortOrder, apply_updates
+from icefloe.kernel.metadata.write import write_table_metadata
+from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
+from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
+from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import DateType, DecimalType, ListType, LongType, NestedField, StringType
+
+LONGS = st.integers(1, 2**63 - 1)
+TEXTS = st.text(max_size=8)
+TRANSFORMS = st.sampled_from([IdentityTransform(), BucketTransform(7), TruncateTransform(3)])
+EXTRA = st.sampled_from([LongType(), DateType(), DecimalType(9, 2), StringType(), ListType(element_id=9, element=LongType())])
+
+
+@st.composite
+def snapshots(draw: st.DrawFn, snapshot_id: int, version: int) -> Snapshot:
+    inline = version == 1 and draw(st.booleans())
+    return Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=draw(st.none() | LONGS),
+        sequence_number=0 if version == 1 else draw(LONGS),
+        timestamp_ms=draw(LONGS),
+        manifest_list=None if inline else draw(TEXTS),
+        manifest_paths=tuple(draw(st.lists(TEXTS, max_size=2))) if inline else None,
+        summary={"operation": "append", **draw(st.dictionaries(TEXTS, TEXTS, max_size=3))},
+        schema_id=draw(st.none() | st.integers(0, 5)),
+    )
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> TableMetadata:
+    version = draw(st.sampled_from([1, 2]))
+    base = new_table_metadata(
+        location="memory://t",
+        schema=Schema(NestedField(1, "a", LongType(), required=draw(st.booleans()), doc=draw(st.none() | TEXTS))),
+        spec=PartitionSpec(*(PartitionField(1, 0, transform, f"p{transform}") for transform in draw(st.sets(TRANSFORMS, max_size=2)))),
+        properties={f"x.{key}": text for key, text in draw(st.dictionaries(TEXTS, TEXTS, max_size=3)).items()},
+        format_version=version,
+        table_uuid=draw(TEXTS),
+        now_ms=draw(LONGS),
+    )
+    wider = Schema(*base.schema().fields, NestedField(8, "b", draw(EXTRA), doc=draw(st.none() | TEXTS)), identifier_field_ids=())
+    updates: list[Any] = [AddSchema(wider), AddSortOrder(SortOrder(SortField(1, draw(TRANSFORMS))))]
+    if version == 2:
+        updates.append(AddPartitionSpec(PartitionSpec(PartitionField(1, 0, BucketTransform(draw(st.integers(1, 9))), "again"))))
+    base = apply_updates(base, updates, base.last_updated_ms)
+    ids = draw(st.lists(LONGS, max_size=8, unique=True))
+    made = [draw(snapshots(number, version)) for number in ids]
+    refs = (
+        {name: SnapshotRef(snapshot_id=draw(st.sampled_from(ids)), type="tag", max_ref_age_ms=5) for name in ("gold", "ü")} if ids else {}
+    )
+    current = draw(st.none() | st.sampled_from(ids)) if ids else None
+    if current is not None:
+        refs["main"] = SnapshotRef(snapshot_id=current, min_snapshots_to_keep=draw(st.none() | st.integers(1, 9)))
+    return replace(
+        base,
+        snapshots=tuple(made),
+        current_snapshot_id=current,
+        refs=refs,
+        snapshot_log=tuple(SnapshotLogEntry(draw(LONGS), number) for number in ids),
+        metadata_log=tuple(MetadataLogEntry(draw(LONGS), draw(TEXTS)) for _ in range(draw(st.integers(0, 3)))),
+        unknown={"unheard-of": msgspec.Raw(b'{"x": [1, null]}')} if draw(st.booleans()) else {},
+    )
+
+
+def without_raw(metadata: TableMetadata) -> tuple[TableMetadata, dict[str, bytes]]:
+    return replace(metadata, unknown={}), {key: bytes(raw) for key, raw in metadata.unknown.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.booleans())
+def test_metadata_comes_back_from_its_json_as_it_was(metadata: TableMetadata, gzip: bool) -> None:
+    assert problems_of(metadata) == []
+    content = write_table_metadata(metadata, gzip=gzip)
+    again = read_table_metadata(content, "t")
+    assert without_raw(again) == without_raw(metadata)
+    assert check_table_metadata(content, "t") == []
+    assert write_table_metadata(again, gzip=gzip) == content
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables(), st.data())
+def test_changed_bytes_are_read_or_refused_with_an_error_of_ours(metadata: TableMetadata, data: st.DataObject) -> None:
+    content = bytearray(write_table_metadata(metadata))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.sampled_from(b'0-"{}[]:,ntA\xff\x00'))
+    with suppress(IcefloeError):
+        found = read_table_metadata(bytes(content), "t")
+        for entries in (found.snapshots, found.schemas, found.partition_specs, found.sort_orders, found.snapshot_log, found.metadata_log):
+            list(entries)
+    with suppress(IcefloeError):
+        check_table_metadata(bytes(content), "t")
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(), st.data())
+def test_any_key_of_a_wrong_kind_is_named_by_the_full_check(metadata: TableMetadata, data: st.DataObject) -> None:
+    document = msgspec.json.decode(write_table_metadata(metadata))
+    # v1's `schema` and `partition-spec` are not looked at where `schemas` and `partition-specs` say the same.
+    key = data.draw(st.sampled_from(sorted(set(document) - {"unheard-of", "format-version", "schema", "partition-spec"})))
+    document[key] = data.draw(st.sampled_from([5.5, True, [7], {"y": 3}]))
+    problems = check_table_metadata(msgspec.json.encode(document), "t")
+    assert any(problem.where.startswith(f"$.{key}") for problem in problems)
