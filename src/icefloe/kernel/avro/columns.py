@@ -26,7 +26,8 @@ def read_batches(container: Container, wanted: Struct, *, batch_records: int = _
     """
     try:
         program = compile_program(container.schema_text, wanted)
-    except ValueError as error:
+    except (ValueError, TypeError, SyntaxError, RecursionError) as error:
+        # The last three come of schemas that no writer of Iceberg makes: ids that are lists, arrays nested ten deep.
         raise broken_avro(container.path, 4, str(error)) from error
     columns: dict[str, list[Any]] = {column: [] for column in program.columns}
     records = 0

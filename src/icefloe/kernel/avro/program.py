@@ -224,7 +224,7 @@ def _emit_rows(source: Source, kind: AvroType, shape: Rows, name: str) -> None:
             source.line("raise Torn(p, 'an array claims more items than there are bytes')")
         with source.block(f"for _ in range({count}):"):
             _emit_record(source, kind["items"], shape.fields, inner)
-            source.line(f"{found}.append(({', '.join(inner.values())},))")
+            source.line(f"{found}.append(({''.join(f'{name}, ' for name in inner.values())}))")
     source.line(f"{name} = tuple({found})")
 
 
