@@ -64,10 +64,12 @@ def kind_of(value: object) -> str:
 
 
 def a_string(value: object) -> str | None:
+    """A JSON string."""
     return None if isinstance(value, str) else f"expected a string, found {kind_of(value)}"
 
 
 def a_boolean(value: object) -> str | None:
+    """True or false."""
     return None if isinstance(value, bool) else f"expected true or false, found {kind_of(value)}"
 
 
@@ -82,10 +84,12 @@ def a_long(value: object) -> str | None:
 
 
 def an_object(value: object) -> str | None:
+    """A JSON object, whatever is in it."""
     return None if isinstance(value, Mapping) else f"expected an object, found {kind_of(value)}"
 
 
 def an_array(value: object) -> str | None:
+    """A JSON array, whatever is in it."""
     return None if isinstance(value, list | tuple) else f"expected an array, found {kind_of(value)}"
 
 
