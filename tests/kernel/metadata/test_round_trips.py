@@ -96,7 +96,7 @@ def test_metadata_comes_back_from_its_json_as_it_was(metadata: TableMetadata, gz
     assert write_table_metadata(again, gzip=gzip) == content
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tables(), st.data())
 def test_changed_bytes_are_read_or_refused_with_an_error_of_ours(metadata: TableMetadata, data: st.DataObject) -> None:
     content = bytearray(write_table_metadata(metadata))
@@ -110,7 +110,7 @@ def test_changed_bytes_are_read_or_refused_with_an_error_of_ours(metadata: Table
         check_table_metadata(bytes(content), "t")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(tables(), st.data())
 def test_any_key_of_a_wrong_kind_is_named_by_the_full_check(metadata: TableMetadata, data: st.DataObject) -> None:
     document = msgspec.json.decode(write_table_metadata(metadata))

@@ -87,14 +87,14 @@ def schemas(primitives: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
     return build()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(schemas(PRIMITIVES))
 def test_a_schema_comes_back_from_json_as_it_was(schema: Schema) -> None:
     text = json.dumps(schema_to_json(schema))
     assert schema_from_json(json.loads(text)) == schema
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(schemas(ARROW_PRIMITIVES))
 def test_a_schema_comes_back_from_arrow_with_its_ids(schema: Schema) -> None:
     back = schema_from_arrow(schema_to_arrow(schema), keep_ids=True)
@@ -143,7 +143,7 @@ def without_required(kind: pa.DataType) -> pa.DataType:
     return pa.large_string() if pa.types.is_string(kind) else kind
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(schemas_with_rows(), st.integers(0, 3))
 def test_rows_of_nullable_columns_are_cast_to_any_schema_they_fit(schema_and_rows: tuple[Schema, list[dict[str, Any]]], start: int) -> None:
     schema, rows = schema_and_rows
