@@ -78,11 +78,15 @@ _ODD_LITERALS: dict[str, list[Any]] = {
 _LITERAL_KINDS = [p.EqualTo, p.NotEqualTo, p.LessThan, p.LessThanOrEqual, p.GreaterThan, p.GreaterThanOrEqual]
 
 
-def rows(max_size: int = 12) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Rows of `SCHEMA` in which every value may be null."""
-    return st.lists(
-        st.fixed_dictionaries({name: st.one_of(st.none(), st.sampled_from(values)) for name, values in VALUES.items()}), max_size=max_size
-    )
+def rows(columns: tuple[str, ...] = tuple(VALUES), max_size: int = 12) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Rows of these columns, in which every value may be null; the other columns are null."""
+    cells = st.tuples(*(st.sampled_from([None, *VALUES[name]]) for name in columns))
+    return st.lists(cells.map(lambda drawn: {**dict.fromkeys(VALUES), **dict(zip(columns, drawn, strict=True))}), max_size=max_size)
+
+
+def some_columns() -> st.SearchStrategy[tuple[str, ...]]:
+    """One or two columns: few, so that filters, partitions and rows meet."""
+    return st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=2, unique=True).map(tuple)
 
 
 @st.composite

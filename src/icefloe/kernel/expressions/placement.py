@@ -68,7 +68,8 @@ def _place_float(value: Any) -> Placement:
     except InvalidInputError:
         if isinstance(value, bool) or not isinstance(value, int):
             raise
-        number = math.inf if value > 0 else -math.inf  # an int beyond the doubles
+        # An int beyond the doubles lies between the last of them and infinity.
+        return Placement(Standing.BETWEEN, float(np.finfo(np.float64).max) if value > 0 else -math.inf)
     # Adding zero turns -0.0 into 0.0, which it equals.
     return Placement(Standing.NAN) if math.isnan(number) else Placement(Standing.EXACT, number + 0.0)
 

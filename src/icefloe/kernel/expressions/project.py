@@ -170,10 +170,10 @@ class _OrderedProjection(_Projection):
         return self.field.transform.apply(self.predicate.kind, value)
 
     def _is_one_of(self, results: list[Any]) -> BooleanExpression:
-        return self._test(Operation.IN, results)
+        return AlwaysTrue() if None in results else self._test(Operation.IN, results)
 
     def _is_none_of(self, results: list[Any]) -> BooleanExpression:
-        return self._test(Operation.NOT_IN, results)
+        return AlwaysFalse() if None in results else self._test(Operation.NOT_IN, results)
 
     def _at_most(self, result: Any) -> BooleanExpression:
         return AlwaysTrue() if result is None else self._test(Operation.LT_EQ, [result])
@@ -232,6 +232,11 @@ class _NumberProjection(_OrderedProjection):
         low, high = INTEGER_RANGES[type(kind)]
         result = value - value % self._width
         return result if low <= result <= high else None
+
+    def _results(self) -> list[Any]:
+        if isinstance(self.predicate.kind, DecimalType):
+            return [self._floor(value) for value in self.predicate.values]
+        return _OrderedProjection._results(self)
 
     @property
     def _wrapped(self) -> Any:
