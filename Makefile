@@ -25,7 +25,7 @@ check: setup ## formatting, lint, types, floors
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	.venv/bin/lint-imports
+	.venv/bin/lint-imports --no-cache
 
 format: setup ## format, and fix what lint can fix
 	.venv/bin/ruff format .

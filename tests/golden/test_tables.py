@@ -6,8 +6,8 @@
 | merch_v1 | PyIceberg, v1 | v1 metadata, lists and manifests; counts that are null |
 | partition_timestamp | PyIceberg, v2 | identity partition of a timestamp, whose values stand only in the manifest |
 | hive_partitioned_table | Spark, v2, two specs | partition columns that stand only in the manifest |
-| add_columns_with_defaults | PyIceberg, v2 | columns added after the first file |
 | equality_deletes | Flink, v2 | is refused, as delete files are not read yet |
+| add_columns_with_defaults | PyIceberg, v2 | is refused, as column defaults are not read yet |
 | column_mapping | PyIceberg, v2 | is refused, as files without field ids are not read yet |
 """
 
@@ -27,11 +27,11 @@ READABLE = {
     "merch_v1": "iceberg_v1_repro/repro/merch_v1",
     "partition_timestamp": "partition_timestamp/default.db/partition_timestamp",
     "hive_partitioned_table": "hive_partitioned_table",
-    "add_columns_with_defaults": "add_columns_with_defaults/default.db/add_columns_with_defaults",
 }
 REFUSED = {
     "mytable": "equality_deletes/warehouse/mydb/mytable",
     "mytable_partitioned": "equality_deletes/warehouse/mydb/mytable_partitioned",
+    "add_columns_with_defaults": "add_columns_with_defaults/default.db/add_columns_with_defaults",
     "my_table": "column_mapping/warehouse/default.db/my_table",
 }
 
@@ -53,20 +53,13 @@ def newest_metadata(folder: str, version: int = 2) -> str:
 def test_rows_are_those_that_another_engine_read(name: str) -> None:
     expected = [json.loads(line) for line in (GOLDEN / "expected" / f"{name}.jsonl").read_text().splitlines()]
     rows = StaticTable.from_metadata(newest_metadata(READABLE[name])).scan().to_arrow().to_pylist()
-    for row in expected:
-        row.update({key: value[2:-1].encode().decode("unicode_escape").encode("latin-1") for key, value in row.items() if is_bytes(value)})
     assert comparable(rows) == comparable(expected)
-
-
-def is_bytes(value: object) -> bool:
-    return isinstance(value, str) and value.startswith("b'") and value.endswith("'")
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_table_that_needs_more_is_refused_and_not_read_wrongly(name: str) -> None:
-    table = StaticTable.from_metadata(newest_metadata(REFUSED[name]))
     with pytest.raises(UnsupportedFeatureError) as refused:
-        table.scan().to_arrow()
+        StaticTable.from_metadata(newest_metadata(REFUSED[name])).scan().to_arrow()
     assert refused.value.next_step or refused.value.path
 
 

@@ -10,6 +10,7 @@ from icefloe import SqlCatalog
 from icefloe.errors import CommitConflictError, CommitUnknownError, NoSuchTableError
 from icefloe.kernel.commit.outcome import Conflicted, Outcome, Unknown
 from icefloe.pointer.identifier import Identifier
+from icefloe.pointer.pointer import TablePointer
 from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
 
@@ -139,3 +140,38 @@ def test_a_table_dropped_meanwhile_is_named(catalog: SqlCatalog) -> None:
     catalog.drop_table("db.t")
     with pytest.raises(NoSuchTableError, match=r"db\.t"):
         table.append(one(1))
+
+
+def test_ctrl_c_on_a_retry_keeps_a_commit_that_was_thought_lost(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = catalog.load_table("db.t")
+    original: Swap = SqlPointerStore.swap
+    reads = {"left": 1}
+
+    def reply_lost(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        original(self, identifier, expected=expected, new=new)
+        return Conflicted(found="elsewhere")
+
+    def interrupted(self: SqlPointerStore, identifier: Identifier) -> TablePointer:
+        if reads["left"]:
+            reads["left"] -= 1
+            raise KeyboardInterrupt
+        return load(self, identifier)
+
+    load = SqlPointerStore.load
+    monkeypatch.setattr(SqlPointerStore, "swap", reply_lost)
+    monkeypatch.setattr(SqlPointerStore, "load", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.append(one(1))
+    monkeypatch.undo()
+    assert numbers(table) == [1]
+
+
+def test_old_metadata_files_go_where_the_table_asks_for_it(catalog: SqlCatalog, tmp_path: Path) -> None:
+    table = catalog.create_table(
+        "db.u", SCHEMA, properties={"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"}
+    )
+    for number in range(5):
+        table.append(one(number))
+    assert len(list((tmp_path / "db" / "u").rglob("*.metadata.json"))) == 3
+    assert len(table.metadata.metadata_log) == 2
+    assert numbers(table) == [0, 1, 2, 3, 4]

@@ -3,7 +3,7 @@
 What an attempt holds is the kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.pointer`. Floor: table. Spec: Optimistic Concurrency.
 
 Three rules keep it safe. Files of an attempt are deleted only when its swap is known not to have happened. An unknown outcome deletes nothing. And before
-an attempt is called lost, the metadata log of the winner is searched for it: a reply can be lost while the commit stands, and another commit can follow.
+an attempt is called lost, the winner's table is searched for it: a reply can be lost while the commit stands, and another commit can follow.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_after_delay, wait_random_exponential
 from tenacity.stop import stop_any
 
-from icefloe.errors import CommitConflictError, CommitUnknownError, NoSuchTableError, StorageError
+from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError, NoSuchTableError, StorageError
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.kernel.metadata import properties
-from icefloe.kernel.metadata.metadata_log import with_metadata_log
+from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, write_new_metadata
@@ -37,7 +37,8 @@ class _Commit:
     def __init__(self, handle: TableHandle, action: Action, base: LoadedMetadata) -> None:
         self.handle = handle
         self.action = action
-        self.base = base
+        self.base = base  # what the attempt at hand builds on; after success what it made
+        self.before = base  # what that attempt built on
         self.made: Attempt | None = None
         self.number = 0
         self.swap_begun = False
@@ -69,15 +70,19 @@ class _Commit:
         self.swap_begun = True
         outcome = handle.store.swap(handle.identifier, expected=base.location, new=location)
         if isinstance(outcome, Committed):
+            self.before = base
             self.base = LoadedMetadata(location=location, metadata=metadata)
         elif isinstance(outcome, Conflicted):
             self.swap_begun = False
         return outcome
 
     def _is_already_committed(self) -> bool:
-        """Whether an earlier attempt, thought lost, is in the history that another writer built on."""
-        logged = {entry.metadata_file for entry in self.base.metadata.metadata_log}
-        return bool(logged.intersection(self.metadata_locations))
+        """Whether an earlier attempt, thought lost, stands in the table that another writer built on."""
+        if self.made is None or not self.metadata_locations:
+            return False
+        found = self.base.metadata
+        logged = {entry.metadata_file for entry in found.metadata_log}
+        return found.snapshots.position(self.made.snapshot_id) is not None or bool(logged.intersection(self.metadata_locations))
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
         """Whether the winner of the last race built on our commit, whose reply was lost."""
@@ -85,18 +90,32 @@ class _Commit:
             self.base = load_metadata(self.handle)
         return self._is_already_committed()
 
-    def clean_up(self, *, keep_current: bool) -> None:
-        """Deletes what no metadata names: every failed attempt's files, and all of them where nothing was committed."""
-        if self._is_already_committed():
+    def abandon(self) -> None:
+        """Deletes what this commit wrote, after an error or Ctrl-C; nothing where one of its swaps may have happened."""
+        if self.swap_begun:
             return
-        named = {self.base.location}
-        if keep_current and self.made:
+        if self.metadata_locations:
+            # An earlier swap was answered with a conflict, which a lost reply can hide: only the table itself can tell.
+            try:
+                self.base = load_metadata(self.handle)
+            except IcefloeError:
+                return
+            if self._is_already_committed():
+                return
+        delete_quietly(self.handle, [*self._written(), *self.action.new_data_files()])
+
+    def delete_leftovers(self) -> None:
+        """After success: the files of attempts that lost their race, and old metadata files where the table asks for that."""
+        current = self.base.metadata
+        named = {self.base.location, *(entry.metadata_file for entry in current.metadata_log)}
+        if self.made:
             named |= {self.made.manifest_list.location, *(manifest.manifest_path for manifest in self.made.manifests)}
-        written = [*self.metadata_locations, *self.manifest_lists, *self.manifests]
-        lost = [location for location in written if location not in named]
-        if not keep_current:
-            lost += self.action.new_data_files()
-        delete_quietly(self.handle, lost)
+        delete_quietly(self.handle, [location for location in self._written() if location not in named])
+        if properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
+            delete_quietly(self.handle, dropped_metadata_files(self.before.metadata, current))
+
+    def _written(self) -> list[str]:
+        return [*self.metadata_locations, *self.manifest_lists, *self.manifests]
 
 
 def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitReport:
@@ -124,9 +143,7 @@ def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitR
     try:
         outcome: Outcome = retrying(work.try_once)
     except BaseException:
-        # Ctrl-C or an error: before the swap nothing points at our files; during it nobody knows.
-        if not work.swap_begun:
-            work.clean_up(keep_current=False)
+        work.abandon()
         raise
     if isinstance(outcome, Unknown):
         raise CommitUnknownError(
@@ -136,9 +153,9 @@ def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitR
             next_step="load the table and look whether this snapshot is in its history before writing again; no file was deleted",
         )
     if isinstance(outcome, Conflicted) and not work.is_committed_after_all(outcome):
-        work.clean_up(keep_current=False)
+        work.abandon()
         _raise_conflict(handle, outcome, work.number)
-    work.clean_up(keep_current=True)
+    work.delete_leftovers()
     return CommitReport(loaded=work.base, attempt=work.made, attempts=work.number)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from icefloe.errors import InvalidSchemaError, Problem, UnsupportedTypeError
+from icefloe.errors import InvalidSchemaError, Problem, UnsupportedFeatureError, UnsupportedTypeError
 from icefloe.kernel.schema.json_shape import (
     Key,
     a_boolean,
@@ -153,6 +153,12 @@ def _field_to_json(field: NestedField) -> dict[str, Any]:
 
 
 def _field(value: Mapping[str, Any]) -> NestedField:
+    if value.get("initial-default") is not None:
+        # Rows of older files would read as null where the table says otherwise.
+        raise UnsupportedFeatureError(
+            f"column {value['name']} has an initial-default, which this version of Icefloe does not read",
+            next_step="read the table with an engine that knows column defaults",
+        )
     return NestedField(value["id"], value["name"], _type(value["type"]), value["required"], value.get("doc"))
 
 
