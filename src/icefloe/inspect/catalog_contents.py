@@ -15,6 +15,9 @@ from icefloe.inspect.words import count_text
 from icefloe.pointer.identifier import Identifier, dotted
 from icefloe.pointer.sql import SqlPointerStore
 
+# Characters; values longer than this make a grid of a catalog's rows hard to read.
+LONGEST_CELL = 40
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogContents(View):
@@ -28,7 +31,7 @@ class CatalogContents(View):
     def report(self, most: int | None = MOST_LINES) -> Report:
         """See `View.report`."""
         facts = Facts((("database", self.uri), ("warehouse", self.warehouse or "none")))
-        return Report(f"catalog {self.name}", (facts, *(_rows_grid(name, rows, most) for name, rows in self.tables.items())))
+        return Report(f"catalog {self.name}", (facts, *(part for name, rows in self.tables.items() for part in _rows(name, rows, most))))
 
 
 def catalog(source: Catalog) -> CatalogContents:
@@ -90,9 +93,18 @@ def _walk(source: Catalog, parent: Identifier, found: list[NamespaceContents]) -
         _walk(source, namespace, found)
 
 
-def _rows_grid(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> Grid:
-    columns = tuple(Column(column) for column in rows[0]) if rows else (Column("no rows"),)
-    return grid(f"{name} ({count_text(len(rows), 'row')})", columns, [_cells(row) for row in rows], most)
+def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> list[Facts | Grid]:
+    """The rows of one table: a grid, or one below the other where their values are too long to stand side by side."""
+    title = f"{name} ({count_text(len(rows), 'row')})"
+    cells = [_cells(row) for row in rows]
+    if all(len(cell) <= LONGEST_CELL for row in cells for cell in row):
+        columns = tuple(Column(column) for column in rows[0]) if rows else (Column("no rows"),)
+        return [grid(title, columns, cells, most)]
+    shown = cells if most is None else cells[:most]
+    found: list[Facts | Grid] = [
+        Facts(tuple(zip(rows[0], row, strict=True)), f"{title}, row {number}") for number, row in enumerate(shown, start=1)
+    ]
+    return found if len(shown) == len(rows) else [*found, Grid("", (), (), len(rows) - len(shown))]
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -55,8 +55,8 @@ def metadata(reader: TableReader) -> MetadataFile:
 
 # A list of objects longer than this is cut to its ends.
 _LONGEST_LIST = 2
-# An object with more keys than this inside a list is cut to its first few.
-_MOST_FIELDS = 4
+# A schema with more columns than this is cut to its first ones.
+_MOST_FIELDS = 12
 
 
 def _abbreviated(value: Any) -> Any:

@@ -28,10 +28,10 @@ def renderable_of(report: Report) -> RenderableType:
     return Group(*_pieces(report))
 
 
-def text_of(report: Report) -> str:
-    """The report as plain text."""
+def text_of(report: Report, width: int = PLAIN_WIDTH) -> str:
+    """The report as plain text, `width` characters wide at most."""
     target = io.StringIO()
-    Console(file=target, width=PLAIN_WIDTH, color_system=None).print(renderable_of(report))
+    Console(file=target, width=width, color_system=None).print(renderable_of(report))
     return "\n".join(line.rstrip() for line in target.getvalue().splitlines())
 
 
@@ -49,7 +49,8 @@ def _drawn(part: Part) -> Iterator[RenderableType]:
         case Facts():
             yield from _titled(part.title, _facts(part))
         case Grid():
-            yield from _titled(part.title, _grid(part))
+            if part.columns:
+                yield from _titled(part.title, _grid(part))
             if part.more:
                 yield Text(f"  … and {part.more:,} more", style="dim")
         case Outline():

@@ -1,0 +1,121 @@
+"""`icefloe demo`: files become Iceberg tables on Spark, and a walk through every layer of their metadata.
+
+The data is `demo_data.py`, the folder `demo_folder.py`, what is told `demo_story.py`. Floor: cli.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import icefloe.inspect as look
+from icefloe.catalog.sql import SqlCatalog
+from icefloe.cli.demo_data import EVENTS_SCHEMA, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv
+from icefloe.cli.demo_folder import CATALOG_NAME, NAMESPACE, DemoFolder, prepare
+from icefloe.cli.demo_story import TRACED, tell
+from icefloe.cli.input_files import FileFormat, InputFiles
+from icefloe.cli.load import read_rows, write_rows
+from icefloe.cli.options import AsJson
+from icefloe.cli.screen import HowFar, step, write_json
+from icefloe.cli.spark_room import spark_module, start_spark
+from icefloe.errors import EngineError
+from icefloe.inspect.as_json import json_ready
+from icefloe.table.result import WriteResult
+from icefloe.table.table import Table
+
+Folder = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder that becomes the warehouse.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Delete an earlier demonstration in the folder first.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """One table of the demonstration: what was done to it, and how many rows Spark finds in it afterwards."""
+
+    table: Table
+    results: tuple[WriteResult, ...]
+    rows_read_back: int
+
+
+def demo(folder: Folder = Path("demo-warehouse"), replace: Replace = False, as_json: AsJson = False) -> None:
+    """Load 336,776 flights and 90,000 events into Iceberg tables with Spark, and walk through their metadata."""
+    place = prepare(folder, replace=replace)
+    with step("Unpacking the flights"):
+        flights_file = flights_csv(place.input)
+    with step("Making 90,000 events"):
+        events = event_files(place.input)
+    with step("Starting Spark"):
+        spark = start_spark()
+    catalog = SqlCatalog(CATALOG_NAME, uri=place.uri, warehouse=str(place.path))
+    catalog.create_namespace(NAMESPACE)
+    how_far = spark_module("progress").running_tasks(spark)
+    flights = _load_flights(spark, catalog, flights_file, how_far)
+    device_events = _load_events(spark, catalog, events, how_far)
+    if as_json:
+        write_json(_as_json(place, flights, device_events))
+    else:
+        tell(place, catalog, flights.table, device_events.table, [str(result) for result in device_events.results])
+
+
+def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, how_far: HowFar) -> Loaded:
+    files = InputFiles(paths=(str(path),), format=FileFormat.CSV)
+    with step("Looking at the flights", how_far):
+        # In this file NA stands for null: flights that never left.
+        rows = read_rows(spark, files, declared=FLIGHTS_SCHEMA, table=None, options={"nullValue": "NA"})
+    table = catalog.create_table(f"{NAMESPACE}.flights", rows.schema, partition_spec=["month(time_hour)", "origin"])
+    with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", how_far):
+        result = write_rows(table, rows.frame, overwrite=False)
+    return _checked(table, (result,), how_far)
+
+
+def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], how_far: HowFar) -> Loaded:
+    results: list[WriteResult] = []
+    table: Table | None = None
+    for number, path in enumerate(paths, start=1):
+        files = InputFiles(paths=(str(path),), format=FileFormat.JSON)
+        rows = read_rows(spark, files, declared=EVENTS_SCHEMA, table=table, options={})
+        if table is None:
+            table = catalog.create_table(f"{NAMESPACE}.events", rows.schema, partition_spec=["month(time)", "type"])
+        if number == len(paths):
+            # The last file comes after the delete, so that the history has an append on both sides of it.
+            with step("Deleting the location updates", how_far):
+                results.append(table.delete("type = 'c8y_LocationUpdate'"))
+        with step(f"Appending {path.name} to {NAMESPACE}.events", how_far):
+            results.append(write_rows(table, rows.frame, overwrite=False))
+    if table is None:
+        raise EngineError("there are no event files")
+    return _checked(table, tuple(results), how_far)
+
+
+def _checked(table: Table, results: tuple[WriteResult, ...], how_far: HowFar) -> Loaded:
+    """Counts the table's rows through Spark. Raises `EngineError` where they are not those that were written."""
+    wanted = sum(result.added_records - result.deleted_records for result in results)
+    with step(f"Counting the rows of {table.full_name} with Spark", how_far):
+        found = int(table.scan().to_spark().count())
+    if found != wanted:
+        raise EngineError(
+            f"Spark reads {found:,} rows of {table.full_name}, and {wanted:,} were written",
+            table=table.full_name,
+            next_step="this is a fault of Icefloe: please report it with the versions that `icefloe --version` prints",
+        )
+    return Loaded(table=table, results=results, rows_read_back=found)
+
+
+def _as_json(place: DemoFolder, *loaded: Loaded) -> dict[str, Any]:
+    return {
+        "dir": str(place.path),
+        "catalog": CATALOG_NAME,
+        "uri": place.uri,
+        "tables": [
+            {
+                "table": item.table.full_name,
+                "metadata_location": item.table.metadata_location,
+                "rows_read_back": item.rows_read_back,
+                "writes": [json_ready(result) for result in item.results],
+                "snapshots": look.snapshots(item.table).to_dict()["snapshots"],
+                "overhead": look.overhead(item.table).to_dict(),
+            }
+            for item in loaded
+        ],
+        "trace": look.trace(loaded[-1].table, TRACED).to_dict(),
+    }

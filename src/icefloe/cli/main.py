@@ -1,0 +1,81 @@
+"""`icefloe`: the command line. Exit codes: 0 done, 1 refused (the reason and the next step on standard error), 2 wrong usage, 130 interrupted.
+
+The commands are in `show.py`, `load.py` and `demo.py`. Floor: cli.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from icefloe.cli.demo import demo
+from icefloe.cli.load import load
+from icefloe.cli.options import AsJson
+from icefloe.cli.screen import say, show
+from icefloe.cli.show import app as show_app
+from icefloe.cli.show import list_tables, show_trace, show_tree
+from icefloe.cli.versions import versions
+from icefloe.errors import IcefloeError
+
+REFUSED = 1
+INTERRUPTED = 130
+
+
+class _Commands(TyperGroup):
+    """Turns a refusal into its message and exit code; anything else that is raised is a fault of Icefloe and keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except IcefloeError as error:
+            say(f"icefloe: {error}")
+            raise typer.Exit(REFUSED) from error
+        except KeyboardInterrupt as error:
+            say("icefloe: interrupted")
+            raise typer.Exit(INTERRUPTED) from error
+
+
+app = typer.Typer(
+    cls=_Commands,
+    name="icefloe",
+    help="Apache Iceberg for PySpark: load files into tables, and look inside them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(show_app, name="show")
+app.command("list")(list_tables)
+app.command("tree")(show_tree)
+app.command("trace")(show_trace)
+app.command("load")(load)
+app.command("demo")(demo)
+
+
+@app.command("version")
+def show_version(as_json: AsJson = False) -> None:
+    """Show the versions of Icefloe, PySpark, PyArrow and the Java that was found."""
+    show(versions(), as_json=as_json)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        show(versions(), as_json=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _icefloe(
+    _version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show versions and stop.")] = False,
+) -> None:
+    """Apache Iceberg for PySpark: load files into tables, and look inside them."""
+
+
+def main() -> None:
+    """The entry point of the `icefloe` command."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a sign gets a question mark instead of a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    app()

@@ -1,0 +1,113 @@
+"""What a command writes and where: results to standard output, progress and errors to standard error, so that `--json` output is JSON and nothing else.
+
+Floor: cli.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from icefloe.inspect.report import Report
+from icefloe.inspect.terminal import PLAIN_WIDTH, renderable_of, text_of
+from icefloe.inspect.view import MOST_LINES, View
+
+# How often a running step is asked how far it is.
+POLL_S = 0.25
+
+# Done and all: pieces of work of a running step; (0, 0) where it cannot be told.
+HowFar = Callable[[], tuple[int, int]]
+
+
+def console(*, to_errors: bool = False) -> Console:
+    """A console as wide as the terminal; wide enough for paths where the output goes to a file or a pipe."""
+    stream = sys.stderr if to_errors else sys.stdout
+    width = None if stream.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
+    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+
+
+def show(view: View, *, as_json: bool, everything: bool = False) -> None:
+    """Prints a view: as JSON with everything in it, or for reading, where long lists are cut unless `everything` is asked for."""
+    if as_json:
+        write_json(view.to_dict())
+    else:
+        draw(view.report(None if everything else MOST_LINES))
+
+
+def draw(report: Report) -> None:
+    """Prints a report; to a file or a pipe as plain lines without blanks at their ends."""
+    target = console()
+    if target.is_terminal:
+        target.print(renderable_of(report))
+    else:
+        sys.stdout.write(text_of(report, target.width) + "\n")
+
+
+def write_json(value: Any) -> None:
+    """Prints JSON, never wrapped or coloured."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def say(text: RenderableType) -> None:
+    """A line to standard error, for people who watch. Text is not read as markup."""
+    console(to_errors=True).print(Text(text) if isinstance(text, str) else text)
+
+
+@contextmanager
+def step(text: str, how_far: HowFar | None = None) -> Iterator[None]:
+    """Says what is being done: a bar that fills in a terminal, one line with the time it took elsewhere."""
+    target = console(to_errors=True)
+    started = time.monotonic()
+    if not target.is_terminal:
+        target.print(Text(f"{text} …"), end=" ")
+        try:
+            yield
+        except BaseException:
+            target.print()
+            raise
+        target.print(Text(f"{time.monotonic() - started:.1f} s"))
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+    )
+    with (
+        Progress(*columns, console=target, transient=True) as progress,
+        _polled(progress, progress.add_task(text, total=None, count=""), how_far),
+    ):
+        yield
+    target.print(Text.assemble(("✓ ", "green"), text, (f"  {time.monotonic() - started:.1f} s", "dim")))
+
+
+@contextmanager
+def _polled(progress: Progress, task: TaskID, how_far: HowFar | None) -> Iterator[None]:
+    """Asks now and then how far the work is, from a thread of its own, until it is over."""
+    if how_far is None:
+        yield
+        return
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            done, everything = how_far()
+            if everything:
+                progress.update(task, completed=done, total=everything, count=f"{done}/{everything} tasks")
+
+    watcher = threading.Thread(target=watch, name="icefloe-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join(timeout=5)

@@ -1,0 +1,178 @@
+"""Files of JSON lines, CSV or Parquet as a DataFrame with a schema: the reading side of a load.
+
+Which files and of what format is the caller's business; writing them to a table is `write.py`. Floor: spark.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import DataType, StringType, StructField, StructType
+
+from icefloe.errors import EngineError, IcefloeError, InvalidInputError, InvalidSchemaError
+from icefloe.io.locations import local_path, scheme_of
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.jobs import as_icefloe_error
+from icefloe.spark.types import schema_to_struct, struct_to_schema
+
+JSON, CSV, PARQUET = "json", "csv", "parquet"
+
+CORRUPT = "_corrupt_record"
+# Only a whole ISO 8601 date and time is taken for a timestamp: Spark's own guess takes `2024` for one, and `12:30` for today's.
+TIMESTAMPS = "yyyy-MM-dd['T'][' ']HH:mm:ss[.SSSSSSSSS][.SSSSSS][.SSS][XXX]"
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    JSON: {"inferTimestamp": "true", "timestampFormat": TIMESTAMPS},
+    CSV: {"header": "true", "timestampFormat": TIMESTAMPS},
+    PARQUET: {},
+}
+# A row that does not fit the schema ends the load; Spark's default would make it a row of nulls.
+STRICT = {"mode": "FAILFAST"}
+
+# Signs that stand for something else where Hadoop reads a path as a pattern.
+_PATTERN_SIGNS = re.compile(r"([\\*?\[\]{}])")
+_MALFORMED = re.compile(r"\[MALFORMED_RECORD[^]]*\][^:]*: (?P<record>.*?)\.?\s*(?:Parse Mode|\n|$)")
+_IN_FILE = re.compile(r"reading file (?P<path>\S+?)\.\s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """The rows of files, not read yet, and the table schema they make, with ids given anew."""
+
+    frame: DataFrame
+    schema: Schema
+
+
+def read_files(
+    spark: SparkSession,
+    paths: Sequence[str],
+    file_format: str,
+    *,
+    declared: str | None = None,
+    table_schema: Schema | None = None,
+    options: Mapping[str, str] | None = None,
+) -> FileRows:
+    """The rows of files of one format (`json` lines, `csv` with a header line, `parquet`).
+
+    Args:
+        declared: the columns as SQL text, `id bigint, name string`; without it Spark looks at the files, all of them.
+        table_schema: the table the rows are for: a column of the same name is read with the table's type instead of the one Spark would guess.
+        options: more options of Spark's reader, such as `{"sep": ";"}`.
+
+    Raises:
+        InvalidInputError: no columns are found, or rows are malformed. InvalidSchemaError: `declared` cannot be understood or does not fit the files.
+        UnsupportedTypeError: a column has a type that tables cannot hold. EngineError: Spark cannot read the files.
+    """
+    reader = spark.read.format(file_format).options(**{**OPTIONS[file_format], **(options or {})})
+    locations = [_spark_path(path) for path in paths]
+    with reading():
+        wanted = _declared(declared) if declared else None
+        if file_format == PARQUET:
+            frame = reader.load(locations)
+            return _chosen(frame, wanted or frame.schema)
+        if wanted is None:
+            wanted = read_as = _with_table_types(_guessed(reader, locations, file_format), table_schema)
+        else:
+            read_as = wanted if file_format == JSON else _in_file_order(reader.load(locations).schema, wanted)
+        return _chosen(reader.options(**STRICT).schema(read_as).load(locations), wanted)
+
+
+def has_rows(frame: DataFrame) -> bool:
+    """Whether there is any row. Raises `InvalidInputError` for a malformed one."""
+    with reading():
+        return not frame.isEmpty()
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Turns what Spark says about unreadable files into an error that names the file and the row."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise _clearer(as_icefloe_error(error), str(error)) from error
+    except EngineError as error:
+        raise _clearer(error, str(error.__cause__ or error)) from error
+
+
+def _clearer(error: IcefloeError, text: str) -> IcefloeError:
+    record, path = _MALFORMED.search(text), _IN_FILE.search(text)
+    if record is None:
+        return error
+    return InvalidInputError(
+        f"a row does not fit its columns: {record['record']}",
+        path=path["path"] if path else None,
+        next_step="mend the row, or state the columns with --schema; nothing was loaded",
+    )
+
+
+def _guessed(reader: DataFrameReader, locations: list[str], file_format: str) -> StructType:
+    """The columns as Spark finds them in all rows."""
+    found = reader.options(inferSchema="true", columnNameOfCorruptRecord=CORRUPT).load(locations).schema
+    if CORRUPT in found.names and file_format == JSON:
+        raise InvalidInputError(
+            "a line is not a JSON object", next_step="put one whole object on each line, or mend the line; nothing was loaded"
+        )
+    if not found.fields:
+        raise InvalidInputError("the files hold no columns", next_step="give files with rows in them, or state the columns with --schema")
+    return found
+
+
+def _declared(text: str) -> StructType:
+    try:
+        found = StructType.fromDDL(text)
+    except (PySparkException, Py4JError) as error:
+        first = next((line for line in str(error).splitlines() if line.strip()), "")
+        raise InvalidSchemaError(
+            f"the schema {text!r} cannot be understood: {first}",
+            next_step="write it as SQL columns: id bigint, name string, time timestamp",
+        ) from error
+    if not isinstance(found, StructType):
+        raise InvalidSchemaError(f"the schema {text!r} names no columns", next_step="write it as SQL columns: id bigint, name string")
+    return found
+
+
+def _with_table_types(found: StructType, table_schema: Schema | None) -> StructType:
+    if table_schema is None:
+        return found
+    known: dict[str, DataType] = {field.name: field.dataType for field in schema_to_struct(table_schema, field_ids=False)}
+    return StructType([StructField(field.name, known.get(field.name, field.dataType)) for field in found])
+
+
+def _in_file_order(found: StructType, wanted: StructType) -> StructType:
+    """The columns of a CSV file in the order of its header, those that are wanted with the type wanted: Spark matches them by place."""
+    missing = [name for name in wanted.names if name not in found.names]
+    if missing:
+        raise InvalidSchemaError(
+            f"the files have no column {', '.join(map(repr, missing))}", next_step=f"their header names {', '.join(found.names)}"
+        )
+    kinds = {field.name: field.dataType for field in wanted}
+    return StructType([StructField(name, kinds.get(name, StringType())) for name in found.names])
+
+
+def _chosen(frame: DataFrame, wanted: StructType) -> FileRows:
+    """The wanted columns of the frame, with the wanted types, in the wanted order."""
+    missing = [name for name in wanted.names if name not in frame.columns]
+    if missing:
+        raise InvalidSchemaError(
+            f"the files have no column {', '.join(map(repr, missing))}", next_step=f"they have {', '.join(frame.columns)}"
+        )
+    kinds = {field.name: field.dataType for field in frame.schema}
+    columns = [_column(field, kinds[field.name]) for field in wanted]
+    is_same = frame.columns == wanted.names and all(kinds[field.name] == field.dataType for field in wanted)
+    return FileRows(frame=frame if is_same else frame.select(columns), schema=struct_to_schema(wanted))
+
+
+def _column(field: StructField, kind: DataType) -> Column:
+    column = fn.col(f"`{field.name.replace('`', '``')}`")
+    return column if kind == field.dataType else column.cast(field.dataType).alias(field.name)
+
+
+def _spark_path(path: str) -> str:
+    """A location as Spark's reader takes it: local ones with their scheme, and no sign read as a pattern."""
+    if scheme_of(path) != "file":
+        return path
+    return "file:" + _PATTERN_SIGNS.sub(r"\\\1", local_path(path))
