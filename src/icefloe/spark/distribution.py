@@ -175,8 +175,8 @@ def _bucket(column: Column, kind: PrimitiveType, transform: BucketTransform) -> 
         arrow = pa.array(values.tolist() if values.dtype == object else values.to_numpy(), _ARROW_FORMS.get(type(hashed_as)))
         return pd.Series(transform.apply_array(hashed_as, arrow).to_numpy(zero_copy_only=False))
 
-    udf: Any = pandas_udf(buckets, SparkInteger())
-    return F.when(column.isNotNull(), udf(F.coalesce(plain, stand_in)))
+    as_udf: Any = pandas_udf
+    return F.when(column.isNotNull(), as_udf(buckets, SparkInteger())(F.coalesce(plain, stand_in)))
 
 
 _ARROW_FORMS: Mapping[type[PrimitiveType], Any] = {LongType: pa.int64(), StringType: pa.string(), BinaryType: pa.binary()}

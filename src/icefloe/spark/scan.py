@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType as SparkStruct
 from icefloe.datafile.read import fields_to_read
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.columns import partition_column
+from icefloe.kernel.manifest.columns import ENTRY_FIELDS, partition_column
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
@@ -62,7 +62,7 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
         UnsupportedTypeError: a column's type is not one this Spark has.
         EngineError: the session is not a classic one.
     """
-    files = request.plan.files
+    files = _files_of(request)
     _check_formats(request.table_name, files)
     needed = Schema(*fields_to_read(request.schema, request.projection, request.row_filter))
     reason = _why_not_native(spark, needed, files)
@@ -71,8 +71,20 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
         reader = TaskReader(request.io, request.schema, request.projection, dict(request.specs))
         rows = portable_rows(spark, list(request.plan.tasks()), reader)
     else:
-        rows = _native(spark, request, needed)
+        rows = _native(spark, request, needed, files)
     return rows if request.limit is None else rows.limit(request.limit)
+
+
+def _files_of(request: ScanRequest) -> Any:
+    """The planned files; a plan without any still has the columns."""
+    files = request.plan.files
+    return files if files.num_columns else ENTRY_FIELDS.append(pa.field("spec_id", pa.int32())).empty_table()
+
+
+def _of_specs(files: Any, spec_ids: Sequence[int]) -> Any:
+    if set(pc.unique(files["spec_id"]).to_pylist()) <= set(spec_ids):
+        return files
+    return files.filter(pc.is_in(files["spec_id"], pa.array(list(spec_ids), files["spec_id"].type)))
 
 
 def _check_formats(table_name: str, files: Any) -> None:
@@ -89,7 +101,7 @@ def _why_not_native(spark: SparkSession, needed: Schema, files: Any) -> str:
     if names and files.num_rows:
         return f"it cannot read {', '.join(names)}"
     found = pc.extract_regex(files["file_path"], r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
-    schemes = {part["scheme"].lower() for part in pc.unique(found).to_pylist() if part is not None} - {"file"}
+    schemes = {text.lower() for text in pc.unique(pc.struct_field(found, "scheme")).to_pylist() if text is not None} - {"file"}
     missing = schemes_without_file_system(spark, sorted(schemes)) if schemes else []
     return f"it has no file system for {', '.join(missing)}" if missing else ""
 
@@ -103,21 +115,18 @@ class _Columns:
     called: Mapping[str, str]
 
 
-def _native(spark: SparkSession, request: ScanRequest, needed: Schema) -> DataFrame:
+def _native(spark: SparkSession, request: ScanRequest, needed: Schema, files: Any) -> DataFrame:
     """One scan per set of identity columns that files have; nearly always that is one."""
     called = _names_for_the_reader(needed, request.schemas)
     scans = []
-    for spec_ids, constant_ids in _identity_groups(request, needed):
+    for spec_ids, constant_ids in _identity_groups(request, needed, files):
         data = tuple(field for field in needed.fields if field.field_id not in constant_ids)
         constants = tuple(field for field in needed.fields if field.field_id in constant_ids)
-        scans.append(_scan(spark, request, spec_ids, _Columns(data, constants, called)))
+        scans.append(_scan(spark, request, _of_specs(files, spec_ids), spec_ids, _Columns(data, constants, called)))
     return reduce(DataFrame.unionAll, scans)
 
 
-def _scan(spark: SparkSession, request: ScanRequest, spec_ids: Sequence[int], columns: _Columns) -> DataFrame:
-    files = request.plan.files
-    if set(pc.unique(files["spec_id"]).to_pylist()) - set(spec_ids):
-        files = files.filter(pc.is_in(files["spec_id"], pa.array(list(spec_ids), files["spec_id"].type)))
+def _scan(spark: SparkSession, request: ScanRequest, files: Any, spec_ids: Sequence[int], columns: _Columns) -> DataFrame:
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
     for place, field in enumerate(columns.constants):
         arrays[f"constant {place}"] = _constant_values(files, field, spec_ids, request.specs)
@@ -176,10 +185,10 @@ def _names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str
     return called
 
 
-def _identity_groups(request: ScanRequest, needed: Schema) -> Iterator[tuple[list[int], frozenset[int]]]:
+def _identity_groups(request: ScanRequest, needed: Schema, files: Any) -> Iterator[tuple[list[int], frozenset[int]]]:
     """Spec ids, grouped by the columns that are the same in every row of a file. A column that only some files have as a constant is read from the others."""
     groups: dict[frozenset[int], list[int]] = {}
-    for spec_id in pc.unique(request.plan.files["spec_id"]).to_pylist():
+    for spec_id in pc.unique(files["spec_id"]).to_pylist():
         groups.setdefault(_constant_ids(request.specs[spec_id], needed), []).append(spec_id)
     if not groups:
         groups = {frozenset(): []}

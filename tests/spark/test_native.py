@@ -1,0 +1,169 @@
+"""Spark's own scan over planned files: constants of every type, filters on them, and paths as they stand."""
+
+import datetime as dt
+from decimal import Decimal
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from icefloe.errors import EngineError
+from icefloe.spark.jvm import compile as java_compile
+from icefloe.spark.native import hadoop_paths, native_rows
+
+pytestmark = pytest.mark.spark
+
+DATA = StructType([StructField("id", LongType())])
+CONSTANTS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
+    "bool": ("boolean", pa.bool_(), [True, False, None]),
+    "int": ("int", pa.int32(), [-1, 2**31 - 1, None]),
+    "long": ("bigint", pa.int64(), [-1, 2**63 - 1, None]),
+    "float": ("float", pa.float32(), [0.5, float("inf"), None]),
+    "double": ("double", pa.float64(), [0.1, -1e300, None]),
+    "short decimal": ("decimal(9,2)", pa.decimal128(9, 2), [Decimal("1.50"), Decimal("-9999999.99"), None]),
+    "long decimal": ("decimal(38,10)", pa.decimal128(38, 10), [Decimal("1.5000000000"), Decimal(10) ** 27, None]),
+    "date": ("date", pa.date32(), [dt.date(1, 1, 1), dt.date(2024, 2, 29), None]),
+    "ntz": ("timestamp_ntz", pa.timestamp("us"), [dt.datetime(1500, 1, 1, 0, 0, 0, 1), dt.datetime(2024, 3, 31, 2, 30), None]),
+    "text": ("string", pa.string(), ["", "a=b/%20 é\U0001f9ca", None]),
+    "bytes": ("binary", pa.binary(), [b"", b"\x00\xff", None]),
+}
+FIRST = {
+    "bool": "true",
+    "int": "-1",
+    "long": "-1L",
+    "float": "0.5F",
+    "double": "0.1D",
+    "short decimal": "1.50BD",
+    "long decimal": "1.5BD",
+    "date": "DATE'0001-01-01'",
+    "ntz": "TIMESTAMP_NTZ'1500-01-01 00:00:00.000001'",
+    "text": "''",
+    "bytes": "X''",
+}
+
+
+def files_of(folder: Path, count: int, rows: int = 10) -> list[str]:
+    paths = []
+    for number in range(count):
+        path = folder / f"{number}.parquet"
+        pq.write_table(pa.table({"id": range(number * rows, number * rows + rows)}), path)
+        paths.append(str(path))
+    return paths
+
+
+def scan(spark: SparkSession, paths: list[str], constants: dict[str, tuple[str, pa.DataType, list[Any]]]) -> DataFrame:
+    columns = {
+        "path": hadoop_paths(pa.array(paths, pa.string())),
+        "size": pa.array([Path(path).stat().st_size for path in paths], pa.int64()),
+    }
+    columns |= {name: pa.array(values, kind) for name, (_, kind, values) in constants.items()}
+    fields = ", ".join(f"`{name}` {kind}" for name, (kind, _, _) in constants.items())
+    struct = StructType.fromDDL(fields) if fields else StructType([])
+    return native_rows(spark, pa.table(columns), constants=struct, data=DATA, name="db.t")
+
+
+def test_a_constant_has_its_value_in_every_row_of_its_file(spark: SparkSession, tmp_path: Path) -> None:
+    frame = scan(spark, files_of(tmp_path, 3), CONSTANTS)
+    for number, row in enumerate(frame.orderBy("id").collect()):
+        found = [bytes(value) if isinstance(value, bytearray) else value for value in row[1:]]
+        assert found == [values[number // 10] for _, _, values in CONSTANTS.values()]
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_a_filter_on_a_constant_keeps_the_rows_of_its_files_alone(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    frame = scan(spark, files_of(tmp_path, 3), {name: CONSTANTS[name]})
+    filters = [
+        f"`{name}` = {FIRST[name]}",
+        f"`{name}` != {FIRST[name]}",
+        f"`{name}` IS NULL",
+        f"`{name}` = {FIRST[name]} OR `{name}` IS NULL",
+    ]
+    frames = [frame.where(text).select(F.lit(number).alias("filter"), "id") for number, text in enumerate(filters)]
+    assert all("PartitionFilters: []" not in plan_of(filtered) for filtered in frames)
+    found = reduce(DataFrame.unionAll, frames).groupBy("filter").agg(F.count("*"), F.min("id"), F.max("id")).orderBy("filter").collect()
+    assert [row[1:] for row in found] == [(10, 0, 9), (10, 10, 19), (10, 20, 29), (20, 0, 29)]
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def test_a_filter_of_constants_and_columns_is_applied_whole(spark: SparkSession, tmp_path: Path) -> None:
+    frame = scan(spark, files_of(tmp_path, 3), {"n": ("int", pa.int32(), [1, 2, 3]), "t": ("string", pa.string(), ["a", "b", None])})
+    assert [r["id"] for r in frame.where("(n = 2 AND id < 12) OR (t IS NULL AND id % 10 = 0)").orderBy("id").collect()] == [10, 11, 20]
+    assert frame.where("n > 1 AND upper(t) = 'B' AND id >= 15").count() == 5
+    assert frame.where("concat(t, cast(n as string)) = 'a1'").count() == 10
+
+
+def test_a_join_prunes_files_by_their_constants_at_run_time(spark: SparkSession, tmp_path: Path) -> None:
+    frame = scan(spark, files_of(tmp_path, 8, rows=5000), {"n": ("int", pa.int32(), list(range(8)))})
+    other = tmp_path / "other"
+    spark.createDataFrame([(number, f"name {number}") for number in range(8)], ["k", "name"]).write.parquet(str(other))
+    wanted = spark.read.parquet(str(other)).where("name = 'name 3'")
+    joined = frame.join(F.broadcast(wanted), F.col("n") == F.col("k")).select("id")
+    assert "dynamicpruning" in plan_of(joined)
+    assert joined.agg(F.count("*"), F.min("id"), F.max("id")).collect()[0][:] == (5000, 15000, 19999)
+
+
+@pytest.mark.parametrize("folder", ["plain", "with space", "a%20b", "100%", "k=v", "a#b", "a?b", "é\U0001f9ca", "a+b&c"])
+def test_paths_are_taken_as_they_stand(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir()
+    paths = files_of(tmp_path / folder, 2)
+    for spelled in (paths, [f"file:{path}" for path in paths], [f"file://{path}" for path in paths]):
+        columns = {"path": hadoop_paths(pa.array(spelled)), "size": pa.array([Path(path).stat().st_size for path in paths], pa.int64())}
+        frame = native_rows(spark, pa.table(columns), constants=StructType([]), data=DATA, name="db.t")
+        assert frame.count() == 20, spelled
+
+
+def test_a_hundred_thousand_files_cross_at_once(spark: SparkSession) -> None:
+    count = 100_000
+    paths = pa.array([f"/warehouse/db/t/data/day=2024-01-01/{number:05d}-1-6dbd0ab0-0001.parquet" for number in range(count)])
+    files = pa.table({"path": hadoop_paths(paths), "size": pa.array([7] * count, pa.int64()), "n": pa.array(range(count), pa.int64())})
+    frame = native_rows(spark, files, constants=StructType([StructField("n", LongType())]), data=DATA, name="db.t")
+    assert frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() == 7 * count
+    assert len(frame.inputFiles()) == count
+
+
+def test_two_scans_of_the_same_files_share_what_spark_has_cached(spark: SparkSession, tmp_path: Path) -> None:
+    paths = files_of(tmp_path, 2)
+    cached = scan(spark, paths, {"n": ("int", pa.int32(), [1, 2])}).cache()
+    assert "InMemoryTableScan" in plan_of(scan(spark, paths, {"n": ("int", pa.int32(), [1, 2])}))
+    assert "InMemoryTableScan" not in plan_of(scan(spark, paths, {"n": ("int", pa.int32(), [1, 3])}))
+    cached.unpersist()
+
+
+def test_classes_are_kept_for_the_next_session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = java_compile.compiled_folder(spark)
+    assert kept.parent == tmp_path / "icefloe"
+    assert kept.name.startswith(spark.version)
+    written = (kept / "icefloe" / "PlannedFiles.class").stat().st_mtime_ns
+    assert java_compile.compiled_folder(spark) == kept
+    assert (kept / "icefloe" / "PlannedFiles.class").stat().st_mtime_ns == written
+    assert [path.name for path in kept.parent.iterdir()] == [kept.name]
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    kept = java_compile.compiled_folder(spark)
+    assert (kept / "icefloe" / "PlannedFiles.class").is_file()
+    assert tmp_path not in kept.parents
+
+
+def test_sources_that_this_spark_cannot_compile_are_an_engine_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="does not compile on Spark"):
+        java_compile._compile(spark, {"Broken": "package icefloe; public class Broken { Missing m; }"}, tmp_path / "classes")
+
+
+def test_a_constant_may_have_the_only_column_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    frame = scan(spark, files_of(tmp_path, 2), {"t": ("string", pa.string(), ["a", None])})
+    assert frame.schema["t"].dataType == StringType()
+    assert sorted((row["t"] or "", row["count"]) for row in frame.groupBy("t").count().collect()) == [("", 10), ("a", 10)]
+    assert frame.count() == 20
