@@ -1,0 +1,123 @@
+"""Projections through every transform, and residuals: laws over each drawn value, and cases worth reading."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icefloe.errors import InvalidFilterError
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.evaluate import arrow_mask
+from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, EqualTo
+from icefloe.kernel.expressions.project import inclusive, strict
+from icefloe.kernel.expressions.residual import residual
+from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
+from icefloe.kernel.partitioning.transforms import parse_transform
+from icefloe.kernel.schema.schema import Schema
+from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns, truth
+from tests.kernel.made_up_files import specs, tables
+
+
+def spec_of(column, transform):
+    return PartitionSpec(PartitionField(SCHEMA.find_field(column).field_id, 1000, parse_transform(transform), "p"))
+
+
+@pytest.mark.parametrize(
+    ("column", "transform", "text", "expected_inclusive", "expected_strict"),
+    [
+        ("s", "identity", "s LIKE 'a%' AND i = 1", "p LIKE 'a%'", "FALSE"),
+        ("i", "bucket[16]", "i = 34", "p = 3", "FALSE"),
+        ("i", "bucket[16]", "i != 34", "TRUE", "p != 3"),
+        ("i", "bucket[16]", "i > 34", "TRUE", "FALSE"),
+        ("i", "bucket[16]", "i IS NULL", "p IS NULL", "p IS NULL"),
+        ("l", "truncate[8]", "l >= 15", "p >= 8", "p > 8"),
+        ("l", "truncate[8]", "l > 15", "p >= 16", "p > 8"),
+        ("l", "truncate[8]", "l = 15", "p = 8", "FALSE"),
+        ("l", "truncate[8]", "l NOT IN (15, 16)", "TRUE", "p NOT IN (8, 16)"),
+        ("l", "truncate[8]", "l < 16", "p <= 8", "p < 16"),
+        ("l", "truncate[8]", "l <= 15", "p <= 8", "p < 16"),
+        ("m", "truncate[50]", "m < 1", "p <= 0.50", "p < 1.00"),
+        ("s", "truncate[2]", "s < 'abc'", "p <= 'ab'", "p < 'ab'"),
+        ("s", "truncate[2]", "s LIKE 'a%'", "p LIKE 'a%'", "p LIKE 'a%'"),
+        ("s", "truncate[2]", "s LIKE 'ab%'", "p = 'ab'", "p = 'ab'"),
+        ("s", "truncate[2]", "s LIKE 'abc%'", "p = 'ab'", "FALSE"),
+        ("s", "truncate[2]", "s NOT LIKE 'abc%'", "TRUE", "p != 'ab'"),
+        ("s", "truncate[2]", "s NOT LIKE 'ab%'", "p != 'ab'", "p != 'ab'"),
+        ("t", "month", "t >= '2013-06-15'", "p >= 521", "p > 521"),
+        ("t", "month", "t < '2013-06-01'", "p <= 520", "p < 521"),
+        ("t", "day", "t = '1970-01-03 05:00:00'", "p = DATE '1970-01-03'", "FALSE"),
+        ("t", "hour", "t <= '1969-12-31 22:30:00'", "p <= -1", "p < -2"),
+        ("t", "year", "t != '1969-06-01'", "TRUE", "p NOT IN (-1, 0)"),
+        ("d", "year", "d > '1971-12-31'", "p >= 2", "p > 1"),
+        ("i", "void", "i = 1", "TRUE", "FALSE"),
+        ("i", "zorder(i)", "i = 1", "TRUE", "FALSE"),
+        ("i", "identity", "i = 1 OR s = 'a'", "TRUE", "p = 1"),
+    ],
+)
+def test_a_filter_is_projected(column, transform, text, expected_inclusive, expected_strict):
+    bound, spec = bind(parse_filter(text), SCHEMA), spec_of(column, transform)
+    assert str(inclusive(bound, spec, SCHEMA)) == expected_inclusive
+    assert str(strict(bound, spec, SCHEMA)) == expected_strict
+
+
+def test_the_least_longs_wrap_around_and_are_allowed_for():
+    below = bind(parse_filter("l < 5"), SCHEMA)
+    above = bind(parse_filter("l > 5"), SCHEMA)
+    wrapped = parse_transform("truncate[10]").apply(SCHEMA.find_type("l"), -(2**63))
+    assert wrapped > 0
+    assert str(inclusive(below, spec_of("l", "truncate[10]"), SCHEMA)) == f"p <= 0 OR p = {wrapped}"
+    assert str(strict(above, spec_of("l", "truncate[10]"), SCHEMA)) == f"p > 0 AND p != {wrapped}"
+
+
+def test_two_fields_of_one_column_both_count():
+    spec = PartitionSpec(*(PartitionField(7, 1000 + n, parse_transform(name), name) for n, name in enumerate(["day", "bucket[4]"])))
+    bound = bind(parse_filter("t = '1970-01-03'"), SCHEMA)
+    assert str(inclusive(bound, spec, SCHEMA)).startswith("day = DATE '1970-01-03' AND \"bucket[4]\" = ")
+
+
+def test_a_predicate_on_a_column_that_the_schema_has_not_says_nothing():
+    bound = bind(EqualTo("i", 1), SCHEMA)
+    other = Schema(SCHEMA.find_field("s"))
+    assert inclusive(bound, spec_of("i", "identity"), other) == AlwaysTrue()
+    assert strict(bound, spec_of("i", "identity"), other) == AlwaysFalse()
+
+
+def test_an_unbound_filter_is_refused():
+    with pytest.raises(InvalidFilterError, match="not bound"):
+        inclusive(EqualTo("i", 1), spec_of("i", "identity"), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("column", "transform", "value", "text", "left"),
+    [
+        ("s", "identity", "JFK", "s = 'JFK' AND i > 5", "i > 5"),
+        ("s", "identity", "JFK", "s = 'EWR' AND i > 5", "FALSE"),
+        ("s", "identity", None, "s != 'EWR' OR i > 5", "s != 'EWR' OR i > 5"),
+        ("s", "identity", None, "s IS NULL", "TRUE"),
+        ("t", "month", 521, "t >= '2013-06-01' AND t < '2013-07-01'", "TRUE"),
+        ("t", "month", 522, "t >= '2013-06-15'", "TRUE"),
+        ("t", "month", 521, "t >= '2013-06-15'", "t >= TIMESTAMP '2013-06-15 00:00:00'"),
+        ("i", "bucket[16]", 4, "i = 34", "FALSE"),
+        ("i", "bucket[16]", 3, "i = 34", "i = 34"),
+        ("i", "void", None, "i = 34", "i = 34"),
+    ],
+)
+def test_a_residual_leaves_what_the_partition_does_not_decide(column, transform, value, text, left):
+    assert str(residual(bind(parse_filter(text), SCHEMA), spec_of(column, transform), SCHEMA, (value,))) == left
+
+
+def test_a_tuple_that_does_not_fit_the_spec_is_refused():
+    with pytest.raises(InvalidFilterError, match="2 values"):
+        residual(bind(EqualTo("i", 1), SCHEMA), spec_of("i", "identity"), SCHEMA, (1, 2))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_residual_keeps_the_rows_of_its_partition_that_the_filter_keeps(data):
+    columns = data.draw(some_columns())
+    spec = data.draw(specs(columns))
+    expression = data.draw(filters(columns))
+    bound = bind(expression, SCHEMA)
+    for file in data.draw(tables(spec, columns)):
+        left = residual(bound, spec, SCHEMA, file.partition)
+        assert arrow_mask(left, arrow_table(file.rows)).to_pylist() == [truth(expression, row) is True for row in file.rows]
