@@ -19,7 +19,7 @@ from benchmarks.measure import Comparison, interleaved, median, say, seconds
 from icefloe.catalog.sql import SqlCatalog
 from icefloe.spark.session import session
 
-ROWS_READ, ROWS_WRITTEN, PARTITIONS = 20_000_000, 5_000_000, 8
+ROWS_READ, ROWS_WRITTEN, PARTITIONS = 20_000_000, 10_000_000, 8
 REPEATS_OF_READS, REPEATS_OF_WRITES = 7, 5
 CODEC = "zstd"
 TABLE = "bench.sales"
@@ -86,9 +86,9 @@ def reading(spark: SparkSession, folder: Path) -> Comparison:
 
 
 def writing(spark: SparkSession, folder: Path) -> Comparison:
-    """An append of 5 million rows, read from Parquet, with the same codec."""
-    source = str(folder / "source")
-    if not (folder / "source" / "_SUCCESS").exists():
+    """An append of 10 million rows, read from Parquet, with the same codec."""
+    source = str(folder / f"source-{ROWS_WRITTEN}")
+    if not Path(source, "_SUCCESS").exists():
         rows(spark, ROWS_WRITTEN).write.mode("overwrite").parquet(source)
     scratch = folder / "written"
     shutil.rmtree(scratch, ignore_errors=True)
