@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_icefloe_commands_and_their_options_exist(document: str) -> None:
     for line in commands(document):
         if line.startswith("icefloe "):
             # --help is answered after the subcommand and the options were understood, and before anything runs.
-            words = [*shlex.split(re.split(r" [|>] ?", line)[0])[1:], "--help"]
+            words = [*takewhile(lambda word: word not in ("|", ">"), shlex.split(line)[1:]), "--help"]
             result = subprocess.run([icefloe, *words], capture_output=True, text=True, check=False, timeout=60)
             if result.returncode:
                 pytest.fail(f"{line}\n{result.stdout}{result.stderr}", pytrace=False)
