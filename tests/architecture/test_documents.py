@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "ARCHITECTURE.md")
 PYTHON = re.compile(r"^<!-- test(?P<spark>: spark)? -->\n+```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+SEPARATORS = {"&&", "||", "|", ">", ">>", ";", "&"}
 SHELL = re.compile(r"^```(?:sh|bash|console)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -33,11 +33,18 @@ def marked_python(document: str, *, with_spark: bool) -> str:
     return "\n".join(match["code"] for match in blocks)
 
 
-def commands(document: str) -> list[str]:
-    """Shell lines without prompt and remarks, continued lines joined."""
+def commands(document: str) -> list[list[str]]:
+    """The words of every command in the shell blocks: prompts, remarks, pipes and redirections left out, continued lines joined."""
     text = "\n".join(match["code"] for match in SHELL.finditer(text_of(document))).replace("\\\n", " ")
-    lines = (line.removeprefix("$ ").split(" #")[0].strip() for line in text.splitlines())
-    return [part.strip() for line in lines for part in line.split(" && ")]
+    found = []
+    for line in text.splitlines():
+        lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars="|>;&")
+        lexer.whitespace_split = True
+        words = list(lexer)
+        ends = [place for place, word in enumerate(words) if word in SEPARATORS]
+        parts = [words[begin:end] for begin, end in zip([0, *(end + 1 for end in ends)], [*ends, len(words)], strict=True)]
+        found += [part for part in parts if part]
+    return found
 
 
 def run_python(code: str, folder: Path) -> None:
@@ -62,20 +69,19 @@ def test_marked_python_runs_with_spark(document: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_make_targets_exist(document: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {word for line in commands(document) if line.startswith("make ") for word in line.split()[1:] if "=" not in word}
+    named = {word for command in commands(document) if command[0] == "make" for word in command[1:] if "=" not in word}
     assert named - targets == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_icefloe_commands_and_their_options_exist(document: str) -> None:
     icefloe = Path(sys.executable).with_name("icefloe")
-    for line in commands(document):
-        if line.startswith("icefloe "):
+    for command in commands(document):
+        if command[0] == "icefloe":
             # --help is answered after the subcommand and the options were understood, and before anything runs.
-            words = [*takewhile(lambda word: word not in ("|", ">"), shlex.split(line)[1:]), "--help"]
-            result = subprocess.run([icefloe, *words], capture_output=True, text=True, check=False, timeout=60)
+            result = subprocess.run([icefloe, *command[1:], "--help"], capture_output=True, text=True, check=False, timeout=60)
             if result.returncode:
-                pytest.fail(f"{line}\n{result.stdout}{result.stderr}", pytrace=False)
+                pytest.fail(f"{shlex.join(command)}\n{result.stdout}{result.stderr}", pytrace=False)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
