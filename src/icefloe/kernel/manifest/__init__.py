@@ -1,0 +1,1 @@
+"""Manifests: entries and data files as values, as Arrow columns, and as bytes. Floor: kernel.manifest. Spec: Manifests."""

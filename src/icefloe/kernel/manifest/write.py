@@ -68,8 +68,7 @@ def write_manifest(
     """
     if format_version == 1 and content != ManifestContent.DATA:
         raise InvalidInputError("a table of format version 1 has no delete files")
-    schema_text, encode = manifest_codec(partition_type, format_version)
-    totals = _Totals()
+    schema_text, _ = manifest_codec(partition_type, format_version)
     metadata = {
         "schema": schema_json,
         "schema-id": str(schema.schema_id),
@@ -79,20 +78,31 @@ def write_manifest(
     }
     if format_version > 1:
         metadata["content"] = content.name.lower()
+    totals = _Totals()
+    records = _encoded(entries, totals, partition_type, snapshot_id, format_version, content)
+    data = write_container(schema_text, metadata, codec_name(codec), records)
+    return data, _manifest_file(path, len(data), spec_id, snapshot_id, content, totals, partition_type)
+
+
+def _encoded(
+    entries: Iterable[ManifestEntry],
+    totals: _Totals,
+    partition_type: StructType,
+    snapshot_id: int,
+    format_version: int,
+    content: ManifestContent,
+) -> Iterator[bytes]:
+    """Each entry's bytes; it is checked and counted on the way."""
+    _, encode = manifest_codec(partition_type, format_version)
     record = _record_v1 if format_version == 1 else _record_v2
     write_partition = tuple_writer(partition_type)
-
-    def records() -> Iterator[bytes]:
-        for entry in entries:
-            _check(entry, content, format_version)
-            totals.add(entry)
-            try:
-                yield encode(record(entry, snapshot_id, write_partition))
-            except (ValueError, TypeError, OverflowError, AttributeError) as error:
-                raise InvalidInputError(f"the entry of {entry.data_file.file_path} cannot be written: {error}") from error
-
-    data = write_container(schema_text, metadata, codec_name(codec), records())
-    return data, _manifest_file(path, len(data), spec_id, snapshot_id, content, totals, partition_type)
+    for entry in entries:
+        _check(entry, content, format_version)
+        totals.add(entry)
+        try:
+            yield encode(record(entry, snapshot_id, write_partition))
+        except (ValueError, TypeError, OverflowError, AttributeError) as error:
+            raise InvalidInputError(f"the entry of {entry.data_file.file_path} cannot be written: {error}") from error
 
 
 def _manifest_file(
