@@ -56,7 +56,7 @@ def distributed(rows: DataFrame, target: WriteTarget) -> DataFrame:
 
     Where the property is not set, a sorted table is range-distributed and a partitioned one hashed, as in Java.
     """
-    sources = _Sources(rows, target.schema)
+    sources = Sources(rows, target.schema)
     partition_keys = [
         sources.transformed(f.source_id, f.transform) for f in target.spec.fields if not isinstance(f.transform, VoidTransform)
     ]
@@ -86,7 +86,7 @@ def _sorted(key: Column, field: SortField) -> Column:
     return key.desc_nulls_first() if first else key.desc_nulls_last()
 
 
-class _Sources:
+class Sources:
     """The columns of the rows by field id, and transforms of them."""
 
     def __init__(self, rows: DataFrame, schema: Schema) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from icefloe.errors import EngineError, IcefloeError, InvalidInputError, InvalidSchemaError
+from icefloe.errors import DataFileFormatError, EngineError, IcefloeError, InvalidInputError, InvalidSchemaError, UnsupportedTypeError
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs import as_icefloe_error
@@ -99,14 +99,29 @@ def reading() -> Iterator[None]:
 
 
 def _clearer(error: IcefloeError, text: str) -> IcefloeError:
-    record, path = _MALFORMED.search(text), _IN_FILE.search(text)
-    if record is None:
-        return error
-    return InvalidInputError(
-        f"a row does not fit its columns: {record['record']}",
-        path=path["path"] if path else None,
-        next_step="mend the row, or state the columns with --schema; nothing was loaded",
-    )
+    record, found = _MALFORMED.search(text), _IN_FILE.search(text)
+    path = _plain(found["path"]) if found else None
+    if record is not None:
+        return InvalidInputError(
+            f"a row does not fit its columns; what could be read of it is {record['record']}",
+            path=path,
+            next_step="mend the row, or state other columns; nothing was loaded",
+        )
+    if "CANNOT_READ_FILE_FOOTER" in text:
+        return DataFileFormatError(
+            "the file is not a whole Parquet file", path=path, next_step="check that it is Parquet and not cut short"
+        )
+    if "PARQUET_TYPE_ILLEGAL" in text and "NANOS" in text:
+        return UnsupportedTypeError(
+            "Spark does not read Parquet timestamps in nanoseconds",
+            next_step="write the files with microseconds (pyarrow: coerce_timestamps='us')",
+        )
+    return error
+
+
+def _plain(location: str) -> str:
+    """A location of Spark's as the path that was given."""
+    return local_path(location) if scheme_of(location) == "file" else location
 
 
 def _guessed(reader: DataFrameReader, locations: list[str], file_format: str) -> StructType:

