@@ -64,7 +64,7 @@ def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, how_far: HowFar) 
         rows = read_rows(spark, files, declared=FLIGHTS_SCHEMA, table=None, options={"nullValue": "NA"})
     table = catalog.create_table(f"{NAMESPACE}.flights", rows.schema, partition_spec=["month(time_hour)", "origin"])
     with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", how_far):
-        result = write_rows(table, rows.frame, overwrite=False)
+        result = write_rows(table, rows.frame, files)
     return _checked(table, (result,), how_far)
 
 
@@ -81,7 +81,7 @@ def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], how_far: Ho
             with step("Deleting the location updates", how_far):
                 results.append(table.delete("type = 'c8y_LocationUpdate'"))
         with step(f"Appending {path.name} to {NAMESPACE}.events", how_far):
-            results.append(write_rows(table, rows.frame, overwrite=False))
+            results.append(write_rows(table, rows.frame, files))
     if table is None:
         raise EngineError("there are no event files")
     return _checked(table, tuple(results), how_far)

@@ -8,7 +8,7 @@ import csv
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchFileError, Problem, StoragePermissionError
+from icefloe.inspect.words import count_text
 from icefloe.io.locations import local_path, scheme_of
 
 
@@ -112,16 +113,35 @@ def check_headers(files: InputFiles, separator: str) -> None:
             )
 
 
-def first_wrong_line(files: InputFiles) -> Problem | None:
-    """The first line of JSON-lines files that is not an object; None where there is none, or the files cannot be looked at here."""
-    for path in files.paths:
-        if scheme_of(path) != "file" or Path(path).suffix.lower() in COMPRESSIONS[2:]:
-            continue
+def first_wrong_line(files: InputFiles, separator: str = ",") -> Problem | None:
+    """The first line of JSON-lines files that is not an object, or of CSV files with more or fewer values than the header.
+
+    None where there is none, or the files cannot be looked at here.
+    """
+    if files.format is FileFormat.PARQUET:
+        return None
+    for path in filter(_can_be_looked_at, files.paths):
         with _text(path) as lines:
-            for number, line in enumerate(lines, start=1):
-                problem = _json_problem(line)
-                if problem is not None:
-                    return Problem(where=f"{path} line {number}", what=problem)
+            found = _wrong_json(lines) if files.format is FileFormat.JSON else _wrong_csv(lines, separator)
+        if found is not None:
+            return Problem(where=f"{path} line {found[0]}", what=found[1])
+    return None
+
+
+def _wrong_json(lines: Iterable[str]) -> tuple[int, str] | None:
+    problems = ((number, _json_problem(line)) for number, line in enumerate(lines, start=1))
+    return next(((number, problem) for number, problem in problems if problem is not None), None)
+
+
+def _wrong_csv(lines: Iterable[str], separator: str) -> tuple[int, str] | None:
+    reader = csv.reader(lines, delimiter=separator)
+    try:
+        width = len(next(reader, []))
+        for row in reader:
+            if row and len(row) != width:
+                return reader.line_num, f"holds {count_text(len(row), 'value')}, the header {width}: {separator.join(row)[:80]}"
+    except csv.Error as error:
+        return reader.line_num, str(error)
     return None
 
 
@@ -138,13 +158,17 @@ def _json_problem(line: str) -> str | None:
 
 
 def _header(path: str, separator: str) -> list[str]:
-    if scheme_of(path) != "file" or Path(path).suffix.lower() in COMPRESSIONS[2:]:
+    if not _can_be_looked_at(path):
         return []
     with _text(path) as lines:
         try:
             return next(csv.reader(lines, delimiter=separator), [])
         except csv.Error as error:
             raise InvalidInputError(f"the header cannot be read: {error}", path=path, next_step="check that the file is CSV") from error
+
+
+def _can_be_looked_at(path: str) -> bool:
+    return scheme_of(path) == "file" and Path(path).suffix.lower() not in COMPRESSIONS[2:]
 
 
 @contextmanager

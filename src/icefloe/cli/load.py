@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.choose import CatalogChoice, open_catalog
 from icefloe.cli.input_files import FileFormat, InputFiles, check_headers, find_files, first_wrong_line
@@ -21,7 +22,9 @@ from icefloe.errors import (
     IcefloeError,
     InvalidInputError,
     InvalidPartitionSpecError,
+    InvalidSchemaError,
     NoSuchTableError,
+    SchemaMismatchError,
     StorageError,
 )
 from icefloe.inspect.as_json import json_ready
@@ -68,8 +71,9 @@ def load(
     name = to_table_identifier(into)
     options = _options(option or [])
     found = find_files(files, file_format)
+    separator = options.get("sep", options.get("delimiter", ","))
     if found.format is FileFormat.CSV:
-        check_headers(found, options.get("sep", options.get("delimiter", ",")))
+        check_headers(found, separator)
     opened = open_catalog(CatalogChoice(name=catalog, uri=uri, warehouse=warehouse), create=True)
     target = _Target(opened, name, partition or [])
     with _all_or_nothing(target):
@@ -80,7 +84,7 @@ def load(
             rows = read_rows(spark, found, declared=schema, table=target.table, options=options)
         table = target.opened(rows.schema)
         with step(f"Loading into {into}", how_far):
-            result = write_rows(table, rows.frame, overwrite=overwrite)
+            result = write_rows(table, rows.frame, found, overwrite=overwrite, separator=separator)
     if as_json:
         write_json({"table": into, "metadata_location": table.metadata_location, **json_ready(result)})
     else:
@@ -101,15 +105,22 @@ def read_rows(spark: Any, files: InputFiles, *, declared: str | None, table: Tab
         )
         if not reader.has_rows(rows.frame):
             raise InvalidInputError(f"{files.described}: there are no rows", next_step="name files with rows in them")
+    except InvalidSchemaError:
+        raise
     except InvalidInputError as error:
         raise _with_line(error, files) from error
     return rows
 
 
-def write_rows(table: Table, frame: Any, *, overwrite: bool) -> WriteResult:
+def write_rows(table: Table, frame: Any, files: InputFiles, *, overwrite: bool = False, separator: str = ",") -> WriteResult:
     """Writes the rows as one commit. Raises `InvalidInputError` for a row that cannot be read, and as `Table.append` does."""
-    with spark_module("files").reading():
-        return table.overwrite(frame) if overwrite else table.append(frame)
+    try:
+        with spark_module("files").reading():
+            return table.overwrite(frame) if overwrite else table.append(frame)
+    except SchemaMismatchError:
+        raise
+    except InvalidInputError as error:
+        raise _with_line(error, files, separator) from error
 
 
 def _options(texts: Sequence[str]) -> dict[str, str]:
@@ -130,23 +141,18 @@ def _existing(catalog: Catalog, name: Identifier) -> Table | None:
 def _check_same_partitioning(table: Table, texts: Sequence[str]) -> None:
     if not partition_spec_from_text(table.schema(), texts).is_equivalent(table.spec()):
         raise InvalidPartitionSpecError(
-            f"{table.full_name} exists and is partitioned by {table.spec()}, not by {', '.join(texts)}",
+            f"{table.full_name} exists and is partitioned by {look.table(table).partitioning}, not by {', '.join(texts)}",
             table=table.full_name,
             next_step="leave --partition out to load into it as it is, or choose another table",
         )
 
 
-def _with_line(error: InvalidInputError, files: InputFiles) -> IcefloeError:
+def _with_line(error: InvalidInputError, files: InputFiles, separator: str = ",") -> IcefloeError:
     """The error with the first wrong line, where there is one to be found."""
-    problem = first_wrong_line(files) if files.format is FileFormat.JSON else None
+    problem = first_wrong_line(files, separator)
     if problem is None:
         return error
-    return InvalidInputError(
-        error.message,
-        path=error.path,
-        problems=[problem],
-        next_step="mend the line; put one whole JSON object on each line; nothing was loaded",
-    )
+    return InvalidInputError(error.message, path=error.path, problems=[problem], next_step="mend the line; nothing was loaded")
 
 
 class _Target:

@@ -58,6 +58,11 @@ class TableOverview(View):
     sort_order: tuple[str, ...]
     properties: Mapping[str, str]
 
+    @property
+    def partitioning(self) -> str:
+        """The partition fields as they are written for a new table: `month(time), type`; `nothing` without any."""
+        return ", ".join(_call(field) for field in self.partition_fields) or "nothing"
+
     def report(self, most: int | None = MOST_LINES) -> Report:
         """See `View.report`."""
         facts = Facts(
@@ -71,7 +76,7 @@ class TableOverview(View):
                 ("snapshots", count_text(self.snapshots)),
                 ("rows", count_text(self.total_records)),
                 ("data files", f"{count_text(self.total_data_files)}, {size_text(self.total_files_size)}"),
-                ("partitioned by", ", ".join(_call(field) for field in self.partition_fields) or "nothing"),
+                ("partitioned by", self.partitioning),
                 ("sorted by", ", ".join(self.sort_order) or "nothing"),
             )
         )

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
-from pyspark.sql import functions as fn
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from icefloe.errors import DataFileFormatError, EngineError, IcefloeError, InvalidInputError, InvalidSchemaError, UnsupportedTypeError
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.filters import column_named
 from icefloe.spark.jobs import as_icefloe_error
 from icefloe.spark.types import schema_to_struct, struct_to_schema
 
@@ -182,7 +182,7 @@ def _chosen(frame: DataFrame, wanted: StructType) -> FileRows:
 
 
 def _column(field: StructField, kind: DataType) -> Column:
-    column = fn.col(f"`{field.name.replace('`', '``')}`")
+    column = column_named(field.name)
     return column if kind == field.dataType else column.cast(field.dataType).alias(field.name)
 
 
