@@ -94,7 +94,9 @@ def leaves(draw: st.DrawFn, columns: tuple[str, ...] = tuple(VALUES)) -> p.Boole
     """One predicate on one of the columns."""
     column = draw(st.sampled_from(columns))
     literals = st.sampled_from([*VALUES[column], *_ODD_LITERALS.get(column, [])])
-    forms = ["compare", "compare", "compare", "set", "null"] + (["nan"] if column in "fg" else []) + (["prefix"] * 3 if column == "s" else [])
+    forms = (
+        ["compare", "compare", "compare", "set", "null"] + (["nan"] if column in "fg" else []) + (["prefix"] * 3 if column == "s" else [])
+    )
     match draw(st.sampled_from(forms)):
         case "null":
             return draw(st.sampled_from([p.IsNull, p.NotNull]))(column)

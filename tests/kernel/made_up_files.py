@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
+from tests.kernel.brute_force import SCHEMA, rows
 
 from icefloe.kernel.bounds import truncate_lower_bound, truncate_upper_bound
 from icefloe.kernel.manifest.columns import ENTRY_FIELDS, ManifestColumns, partition_column, statistic_column
@@ -33,7 +34,6 @@ from icefloe.kernel.partitioning.transforms import (
 )
 from icefloe.kernel.types import BinaryType, DoubleType, FloatType, LongType, NestedField, PrimitiveType, StringType
 from icefloe.kernel.values import physical_array, to_bytes
-from tests.kernel.brute_force import SCHEMA, rows
 
 TRANSFORMS: list[Transform] = [
     IdentityTransform(),
@@ -78,7 +78,7 @@ def specs(draw: st.DrawFn, columns: tuple[str, ...]) -> PartitionSpec:
 def tables(draw: st.DrawFn, spec: PartitionSpec, columns: tuple[str, ...], *, sloppy: bool = True) -> list[MadeUpFile]:
     """Files of random rows under a spec; only `columns` are not all null, and only they have statistics."""
     # The faults are drawn by a generator of their own: there are many, and each is plain to see in the failing example.
-    chance = Random(draw(st.integers(0, 2**16)))  # noqa: S311
+    chance = Random(draw(st.integers(0, 2**16)))
     rounds_up = sloppy and chance.random() < 0.5
     by_partition: dict[str, MadeUpFile] = {}
     for row in draw(rows(columns, max_size=8)):
@@ -170,11 +170,12 @@ def manifest_of(files: list[MadeUpFile], spec: PartitionSpec, says_nan: bool | N
     for index, item in enumerate(partition_type(spec, SCHEMA).fields):
         assert isinstance(item.field_type, PrimitiveType)
         values = [file.partition[index] for file in files]
-        ordinary = [value for value in values if value is not None and value == value]
+        nans = [value for value in values if isinstance(value, float) and math.isnan(value)]
+        ordinary = [value for value in values if value is not None and not any(value is nan for nan in nans)]
         summaries.append(
             PartitionFieldSummary(
                 contains_null=None in values,
-                contains_nan=None if says_nan is None else any(value != value for value in values),
+                contains_nan=None if says_nan is None else bool(nans),
                 lower_bound=to_bytes(item.field_type, min(ordinary)) if ordinary else None,
                 upper_bound=to_bytes(item.field_type, max(ordinary)) if ordinary else None,
             )

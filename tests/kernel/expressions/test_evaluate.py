@@ -6,6 +6,7 @@ import pickle
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from tests.kernel.brute_force import SCHEMA, arrow_table, filters, rows, truth
 
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import bind
@@ -14,7 +15,6 @@ from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue, EqualTo, GreaterThan, IsNull, LessThan, NotEqualTo, NotNaN
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IntegerType, NestedField, StringType, StructType
-from tests.kernel.brute_force import SCHEMA, arrow_table, filters, rows, truth
 
 
 @settings(max_examples=400, deadline=None)
@@ -47,6 +47,12 @@ def test_nan_equals_nan_and_is_greater_than_infinity():
     assert keep(LessThan("f", math.nan)) == [False, True, False]
     assert keep(NotEqualTo("f", math.nan)) == [False, True, False]
     assert keep(NotNaN("f")) == [False, True, True]
+
+
+def test_both_zeros_are_one_value_in_a_list():
+    zeros = pa.table({"f": pa.array([-0.0, 0.0, 1.0, None], pa.float64())})
+    assert arrow_mask(bind(parse_filter("f IN (0.0, 5)"), SCHEMA), zeros).to_pylist() == [True, True, False, False]
+    assert arrow_mask(bind(parse_filter("f NOT IN (0.0, 5)"), SCHEMA), zeros).to_pylist() == [False, False, True, False]
 
 
 def test_a_member_of_a_null_struct_is_null():

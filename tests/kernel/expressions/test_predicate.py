@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
+from tests.kernel.brute_force import filters, rows, truth
 
 from icefloe.kernel.expressions.parse import FilterDialect, parse_filter
 from icefloe.kernel.expressions.predicate import (
@@ -25,7 +26,6 @@ from icefloe.kernel.expressions.predicate import (
     all_of,
     any_of,
 )
-from tests.kernel.brute_force import filters, rows, truth
 
 
 def test_operators_build_and_or_and_the_opposite_predicate():
@@ -59,7 +59,7 @@ def test_constants_are_folded():
     ("expression", "text"),
     [
         (EqualTo("type", "it's"), "type = 'it''s'"),
-        (EqualTo("a b", True), "\"a b\" = TRUE"),
+        (EqualTo("a b", True), '"a b" = TRUE'),
         (EqualTo("select", 1.5), '"select" = 1.5'),
         (EqualTo("d", date(2024, 1, 31)), "d = DATE '2024-01-31'"),
         (EqualTo("t", datetime(2024, 1, 31, 10)), "t = TIMESTAMP '2024-01-31 10:00:00'"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.kernel.brute_force import SCHEMA
 
 from icefloe.errors import InvalidFilterError, ManifestFormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.parse import to_expression
@@ -25,7 +26,6 @@ from icefloe.kernel.partitioning.transforms import IdentityTransform, MonthTrans
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.plan import ScanPlan, plan_scan
 from icefloe.kernel.schema.schema_json import schema_to_json
-from tests.kernel.brute_force import SCHEMA
 
 BY_MONTH = PartitionSpec(PartitionField(7, 1000, MonthTransform(), "t_month"), PartitionField(3, 1001, IdentityTransform(), "s"))
 UNPARTITIONED = PartitionSpec(spec_id=1)
@@ -64,7 +64,9 @@ class Warehouse:
         self.read_paths.append(path)
         return self.files[path]
 
-    def add_manifest(self, path: str, spec: PartitionSpec, entries: list[ManifestEntry], content: ManifestContent = ManifestContent.DATA) -> None:
+    def add_manifest(
+        self, path: str, spec: PartitionSpec, entries: list[ManifestEntry], content: ManifestContent = ManifestContent.DATA
+    ) -> None:
         data, manifest = write_manifest(
             entries,
             path=path,
@@ -86,8 +88,12 @@ class Warehouse:
             self.manifests, format_version=2, snapshot_id=1, parent_snapshot_id=None, sequence_number=5
         )
         empty = new_table_metadata(location="t", schema=SCHEMA, spec=BY_MONTH, table_uuid="6a1c", now_ms=0)
-        snapshot = Snapshot(snapshot_id=1, timestamp_ms=0, sequence_number=5, manifest_list="snap.avro", summary={"operation": "append"}, schema_id=0)
-        return replace(empty, partition_specs=[BY_MONTH, UNPARTITIONED], snapshots=[snapshot], current_snapshot_id=1, last_sequence_number=5)
+        snapshot = Snapshot(
+            snapshot_id=1, timestamp_ms=0, sequence_number=5, manifest_list="snap.avro", summary={"operation": "append"}, schema_id=0
+        )
+        return replace(
+            empty, partition_specs=[BY_MONTH, UNPARTITIONED], snapshots=[snapshot], current_snapshot_id=1, last_sequence_number=5
+        )
 
     def plan(self, text: str | None = None, **options: Any) -> ScanPlan:
         table = self.table()
@@ -96,7 +102,9 @@ class Warehouse:
 
 
 def added(file: DataFile) -> ManifestEntry:
-    return ManifestEntry(status=ManifestEntryStatus.ADDED, snapshot_id=None, sequence_number=None, file_sequence_number=None, data_file=file)
+    return ManifestEntry(
+        status=ManifestEntryStatus.ADDED, snapshot_id=None, sequence_number=None, file_sequence_number=None, data_file=file
+    )
 
 
 def older(file: DataFile, status: ManifestEntryStatus = ManifestEntryStatus.EXISTING) -> ManifestEntry:
@@ -107,7 +115,9 @@ def older(file: DataFile, status: ManifestEntryStatus = ManifestEntryStatus.EXIS
 def warehouse() -> Warehouse:
     """Three manifests: March (JFK and EWR), June with a file that was deleted, and files without partition."""
     made = Warehouse()
-    made.add_manifest("march.avro", BY_MONTH, [added(data_file("m1", (MARCH, "JFK"), 0, 9)), added(data_file("m2", (MARCH, "EWR"), 10, 19))])
+    made.add_manifest(
+        "march.avro", BY_MONTH, [added(data_file("m1", (MARCH, "JFK"), 0, 9)), added(data_file("m2", (MARCH, "EWR"), 10, 19))]
+    )
     made.add_manifest(
         "june.avro",
         BY_MONTH,

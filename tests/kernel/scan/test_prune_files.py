@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns, truth
+from tests.kernel.made_up_files import columns_of, specs, tables
 
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.evaluate import arrow_mask
@@ -17,8 +19,6 @@ from icefloe.kernel.partitioning.partition_spec import PartitionField, Partition
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, MonthTransform, TruncateTransform
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.prune_files import FileTest, explain, file_mask, statistics_ids, strict_mask
-from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns, truth
-from tests.kernel.made_up_files import columns_of, specs, tables
 
 UNPARTITIONED = PartitionSpec()
 
@@ -235,7 +235,14 @@ def test_pruning_a_hundred_thousand_files_takes_milliseconds_not_objects():
         pa.binary(), count, [None, pa.py_buffer(np.arange(0, 4 * count + 1, 4, dtype=np.int32)), pa.py_buffer(numbers.tobytes())]
     )
     columns = ManifestColumns(
-        pa.table({"record_count": np.full(count, 5), "lower_bound.1": bounds, "upper_bound.1": bounds, "null_value_count.1": np.zeros(count, "int64")})
+        pa.table(
+            {
+                "record_count": np.full(count, 5),
+                "lower_bound.1": bounds,
+                "upper_bound.1": bounds,
+                "null_value_count.1": np.zeros(count, "int64"),
+            }
+        )
     )
     mask = file_mask(columns, bind(parse_filter("i BETWEEN 10 AND 19"), SCHEMA), UNPARTITIONED, SCHEMA)
     assert np.flatnonzero(mask).tolist() == list(range(10, 20))

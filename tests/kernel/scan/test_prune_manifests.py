@@ -5,6 +5,8 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernel.brute_force import SCHEMA, filters, some_columns, truth
+from tests.kernel.made_up_files import manifest_of, specs, tables
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.expressions.bind import bind
@@ -13,8 +15,6 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFi
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, MonthTransform
 from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
-from tests.kernel.brute_force import SCHEMA, filters, some_columns, truth
-from tests.kernel.made_up_files import manifest_of, specs, tables
 
 
 @settings(max_examples=300, deadline=None)
@@ -35,11 +35,15 @@ def test_no_manifest_with_a_matching_row_is_skipped(data):
         assert "unknown" not in evidence
 
 
-MONTHLY = PartitionSpec(PartitionField(7, 1000, MonthTransform(), "time_hour_month"), PartitionField(3, 1001, IdentityTransform(), "origin"))
+MONTHLY = PartitionSpec(
+    PartitionField(7, 1000, MonthTransform(), "time_hour_month"), PartitionField(3, 1001, IdentityTransform(), "origin")
+)
 
 
 def manifest(*summaries, spec_id=0):
-    return ManifestFile(manifest_path="m.avro", manifest_length=1, partition_spec_id=spec_id, added_snapshot_id=1, partitions=tuple(summaries) or None)
+    return ManifestFile(
+        manifest_path="m.avro", manifest_length=1, partition_spec_id=spec_id, added_snapshot_id=1, partitions=tuple(summaries) or None
+    )
 
 
 def months(lower, upper, *, null=False):
@@ -83,6 +87,13 @@ def test_a_manifest_is_skipped_by_the_summary_that_decides(text, summaries, evid
 )
 def test_what_a_summary_does_not_rule_out_is_kept(text, summaries):
     assert manifest_mask([manifest(*summaries)], bind(parse_filter(text), SCHEMA), {0: MONTHLY}, SCHEMA).tolist() == [True]
+
+
+@pytest.mark.parametrize(("contains_nan", "kept"), [(None, True), (True, True), (False, False)])
+def test_nan_that_a_summary_does_not_rule_out_is_above_its_upper_bound(contains_nan, kept):
+    spec = PartitionSpec(PartitionField(4, 1000, IdentityTransform(), "f"))
+    summary = PartitionFieldSummary(False, contains_nan, struct.pack("<d", 1.0), struct.pack("<d", 2.0))
+    assert manifest_mask([manifest(summary)], bind(parse_filter("f > 5"), SCHEMA), {0: spec}, SCHEMA).tolist() == [kept]
 
 
 def test_each_manifest_is_tested_with_its_own_spec():
