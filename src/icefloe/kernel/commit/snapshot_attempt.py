@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
+from icefloe.kernel.manifest.read import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.manifest_list.write import append_to_manifest_list, write_manifest_list
 from icefloe.kernel.metadata import properties
@@ -45,11 +46,12 @@ def snapshot_attempt(
     parent_id = parent.snapshot_id if parent else None
     new_manifests = (*already_written, *(manifest for _, manifest in written))
     write: Callable[..., bytes] = write_manifest_list
-    listed = (*new_manifests, *(kept or ()))
-    if kept is None and parent is not None and parent.manifest_list is not None:
+    listed: Sequence[ManifestFile] = new_manifests
+    if kept is None and parent is not None and parent.manifest_list is not None and not _is_from_v1(base, parent):
         write = partial(append_to_manifest_list, read(parent.manifest_list), parent.manifest_list)
-    elif kept is None and parent is not None:
-        listed = (*new_manifests, *read_manifests(parent, read))
+    else:
+        old = kept if kept is not None else read_manifests(parent, read) if parent else ()
+        listed = (*new_manifests, *(_counted(manifest, base.format_version, read) for manifest in old))
     content = write(
         listed,
         format_version=base.format_version,
@@ -85,3 +87,21 @@ def snapshot_attempt(
         updates=(AddSnapshot(snapshot), SetSnapshotRef(context.branch, new_ref)),
         requirements=(AssertTableUUID(base.table_uuid), AssertRefSnapshotId(context.branch, ref.snapshot_id if ref else None)),
     )
+
+
+def _is_from_v1(base: TableMetadata, snapshot: Snapshot) -> bool:
+    """Whether a v2 table's snapshot was made before its upgrade, so that its list may lack what v2 requires."""
+    return base.format_version > 1 and snapshot.sequence_number == 0
+
+
+def _counted(manifest: ManifestFile, format_version: int, read: Read) -> ManifestFile:
+    """The manifest with the counts that v2 requires and a v1 list may lack."""
+    counts = (
+        manifest.added_files_count,
+        manifest.existing_files_count,
+        manifest.deleted_files_count,
+        manifest.added_rows_count,
+        manifest.existing_rows_count,
+        manifest.deleted_rows_count,
+    )
+    return fill_counts(read(manifest.manifest_path), manifest) if format_version > 1 and None in counts else manifest
