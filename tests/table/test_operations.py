@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from icefloe import SqlCatalog, StaticTable
 from icefloe.errors import (
     InvalidFilterError,
+    InvalidInputError,
     NoSuchSnapshotError,
     ReadOnlyTableError,
     SchemaMismatchError,
@@ -268,3 +269,10 @@ def test_any_sequence_of_operations_equals_the_same_on_a_list(
     assert ids(loaded) == sorted(expected)
     snapshot = loaded.current_snapshot()
     assert int(snapshot.summary["total-records"]) == len(expected) if snapshot else not expected
+
+
+def test_count_and_limit_agree_with_brute_force_over_a_column_only_in_the_filter(table: Table) -> None:
+    table.append(rows(0, 50))
+    assert table.scan("value > 5 and type = 'a'").count() == sum(1 for n in range(50) if n % 7 and n / 2 > 5 and n % 3 == 0)
+    with pytest.raises(InvalidInputError, match="limit"):
+        table.scan(limit=-1).to_arrow()

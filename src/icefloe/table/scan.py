@@ -103,6 +103,7 @@ class DataScan:
             parallel=_in_threads,
             explain=explain,
             include_statistics=include_statistics,
+            schema=self.schema(),
         )
 
     def plan_files(self, *, include_statistics: bool = False) -> Sequence[FileScanTask]:
