@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.datafile.tables import tables, target, write
 
+from icefloe.datafile import metrics as metrics_module
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.errors import InvalidPropertyError
 from icefloe.kernel.schema.schema import Schema
@@ -160,6 +161,13 @@ def test_values_too_long_for_a_footer_still_give_bounds(tmp_path, kind: Any) -> 
     assert _bounds(tmp_path, kind, values) == (b"b" * 16, b"z" * 15 + b"{")
     (file,) = (tmp_path / "data").iterdir()
     assert not pq.ParquetFile(file).metadata.row_group(0).column(0).statistics.has_min_max
+
+
+def test_values_of_which_no_extremes_are_known_leave_the_whole_file_without_bounds(tmp_path, monkeypatch) -> None:
+    # As if a footer left out more than expected: the other row groups' extremes must not pass for the file's.
+    monkeypatch.setattr(metrics_module, "LONGEST_FOOTER_STATISTIC", 10**9)
+    values = ["c" * 6000, "d", "b" * 6000]
+    assert _bounds(tmp_path, StringType(), values, write__parquet__row_group_size_bytes="1") == (None, None)
 
 
 def test_long_values_in_one_of_several_row_groups_are_counted_in(tmp_path) -> None:

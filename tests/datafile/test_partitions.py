@@ -84,8 +84,8 @@ def _partition_of(row: dict[str, Any], spec: PartitionSpec) -> tuple[Any, ...]:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_ROWS, st.lists(st.sampled_from(_TEXTS), min_size=1, max_size=3, unique=True))
 def test_every_row_lies_in_the_file_of_its_partition(rows: list[dict[str, Any]], texts: list[str]) -> None:
-    # Two transforms of one column under one name would be refused, and are not the point here.
-    spec = partition_spec_from_text(EVENTS, texts)
+    # A column is partitioned by time only once; which time it is does not matter here.
+    spec = partition_spec_from_text(EVENTS, [text for text in texts if text != "hour(at)" or "month(at)" not in texts])
     with tempfile.TemporaryDirectory() as folder:
         files = write(target(folder, EVENTS, spec), rows)
         found = 0

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.datafile.tables import IO, read, same, target, task_of, write
 
+from icefloe.datafile.projection import FIELD_ID_KEY, Projector
 from icefloe.datafile.read import read_task
 from icefloe.errors import DataFileFormatError, NoSuchFileError, UnsupportedFeatureError
 from icefloe.io.local import LocalFileIO
@@ -26,6 +27,7 @@ from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysFalse
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
+from icefloe.kernel.schema.arrow import type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,
@@ -347,6 +349,40 @@ def test_leaving_out_row_groups_never_loses_a_row(rows: list[dict[str, Any]], te
         whole = read([file], NUMBERS)
         wanted = whole.filter(arrow_mask(bind(parse_filter(where), NUMBERS), whole))
         assert same(read([file], NUMBERS, where=where).to_pylist(), wanted.to_pylist())
+
+
+@pytest.mark.parametrize("term", _TERMS)
+def test_every_test_alone_finds_its_rows_in_row_groups_of_one(tmp_path, term: str) -> None:
+    moment = dt.datetime(1969, 12, 31, tzinfo=dt.UTC)
+    rows = [
+        dict.fromkeys(NUMBERS.names),
+        {"n": 1, "d": float("nan"), "s": "ab", "p": Decimal("-1.00"), "b": b"", "t": moment, "in": {"k": 1}},
+        {"n": 2, "d": -0.0, "s": "b", "p": Decimal("0.50"), "b": b"", "t": moment.replace(year=2024), "in": {"k": None}},
+        {"n": 3, "d": 2.5, "s": "", "p": None, "b": b"", "t": None, "in": None},
+    ]
+    (file,) = write(target(tmp_path, NUMBERS, write__parquet__row_group_size_bytes="1"), rows)
+    assert pq.ParquetFile(file.file_path).num_row_groups == 4
+    whole = read([file], NUMBERS)
+    wanted = whole.filter(arrow_mask(bind(parse_filter(term), NUMBERS), whole))
+    assert wanted.num_rows in (1, 2, 3)
+    assert same(read([file], NUMBERS, where=term).to_pylist(), wanted.to_pylist())
+
+
+def test_slices_of_nested_columns_are_brought_to_the_type_as_they_stand() -> None:
+    fields = [pa.field("x", pa.int32(), metadata={FIELD_ID_KEY: "7"}), pa.field("y", pa.float32(), metadata={FIELD_ID_KEY: "8"})]
+    kind = ListType(element_id=6, element=StructType(NestedField(7, "ex", LongType())), element_required=False)
+    stored = pa.field("l", pa.list_(pa.field("element", pa.struct(fields), metadata={FIELD_ID_KEY: "6"})))
+    lists = pa.array([[{"x": 1, "y": 0.0}], None, [], [{"x": 2, "y": 0.0}, None], [{"x": 3, "y": 0.0}]], stored.type)
+    mapped = MapType(key_id=2, key_type=StringType(), value_id=3, value_type=LongType())
+    pairs = [[("a", 1)], None, [], [("b", 2), ("c", None)], [("d", 4)]]
+    maps = pa.array(pairs, pa.map_(pa.string(), pa.field("value", pa.int32(), metadata={FIELD_ID_KEY: "3"})))
+    for start in range(5):
+        found = Projector("f", {}).array(lists.slice(start, 2), stored, NestedField(5, "l", kind), type_to_arrow(kind))
+        found.validate(full=True)
+        assert found.to_pylist() == [[[{"ex": 1}], None, [], [{"ex": 2}, None], [{"ex": 3}]][i] for i in range(start, min(5, start + 2))]
+        found = Projector("f", {}).array(maps.slice(start, 2), pa.field("m", maps.type), NestedField(1, "m", mapped), type_to_arrow(mapped))
+        found.validate(full=True)
+        assert found.to_pylist() == pairs[start : start + 2]
 
 
 class _CountingIO(LocalFileIO):
