@@ -166,7 +166,7 @@ class TestLoadCatalog:
 
     def test_a_file_that_is_not_yaml_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "icefloe.yaml").write_text("catalog: [unclosed")
-        with pytest.raises(InvalidPropertyError, match="icefloe.yaml"):
+        with pytest.raises(InvalidPropertyError, match=r"icefloe\.yaml"):
             load_catalog("prod")
 
     def test_an_unknown_catalog_says_what_to_write(self) -> None:

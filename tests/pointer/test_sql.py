@@ -66,7 +66,9 @@ def test_the_tables_have_the_columns_that_java_and_pyiceberg_share(store: SqlPoi
 def test_a_swap_moves_the_pointer_and_keeps_the_previous_location(store: SqlPointerStore, database: Path) -> None:
     store.create(NAME, "m0")
     assert store.swap(NAME, expected="m0", new="m1") == Committed()
-    assert rows(database, "select metadata_location, previous_metadata_location, iceberg_type from iceberg_tables") == [("m1", "m0", "TABLE")]
+    assert rows(database, "select metadata_location, previous_metadata_location, iceberg_type from iceberg_tables") == [
+        ("m1", "m0", "TABLE")
+    ]
 
 
 def test_a_swap_from_a_stale_location_is_a_conflict_and_changes_nothing(store: SqlPointerStore) -> None:
