@@ -99,6 +99,8 @@ from icefloe.table.table import StaticTable, Table
 __version__ = version("icefloe")
 
 __all__ = [
+    "UNPARTITIONED_SPEC",
+    "UNSORTED_SORT_ORDER",
     "AlreadyExistsError",
     "AlwaysFalse",
     "AlwaysTrue",
@@ -177,8 +179,6 @@ __all__ = [
     "TimestampType",
     "TimestamptzType",
     "TruncateTransform",
-    "UNPARTITIONED_SPEC",
-    "UNSORTED_SORT_ORDER",
     "UUIDType",
     "UnsupportedError",
     "VoidTransform",
