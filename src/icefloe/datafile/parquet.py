@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,8 @@ from icefloe.kernel.types import IcebergType, ListType, MapType, StructType, UUI
 
 # The table schema in a Parquet file's key-value metadata, under the name Java uses.
 SCHEMA_KEY = "iceberg.schema"
+# Older releases of pyarrow limit pages by bytes alone; their pages are then wider, and nothing else differs.
+_LIMITS_PAGE_ROWS = "max_rows_per_page" in signature(pq.ParquetWriter.__init__).parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,6 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
         "compression": "none" if codec == "uncompressed" else codec,
         "compression_level": level if codec in ("zstd", "gzip", "brotli") else None,
         "data_page_size": table_properties.PARQUET_PAGE_SIZE_BYTES.read(properties),
-        "max_rows_per_page": table_properties.PARQUET_PAGE_ROW_LIMIT.read(properties),
         "dictionary_pagesize_limit": table_properties.PARQUET_DICT_SIZE_BYTES.read(properties),
         # Decimals of up to 18 digits are int32 and int64. Spec: Parquet (Appendix A).
         "store_decimal_as_integer": True,
@@ -84,6 +86,8 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
         "store_schema": False,
         "write_page_index": True,
     }
+    if _LIMITS_PAGE_ROWS:
+        options["max_rows_per_page"] = table_properties.PARQUET_PAGE_ROW_LIMIT.read(properties)
     if level is not None and options["compression_level"] is not None:
         _check_level(codec, level)
     return options

@@ -147,6 +147,8 @@ class _ParquetRows:
             chosen = row_groups_between(footer, self._task.start, self._task.start + self._task.length)
         with reading(self._path):
             chosen = row_groups_that_may_match(footer, chosen, row_filter, self._root)
+        if not chosen:
+            return
         leaves = sorted(wanted_leaves(self._root, fields))
         if not leaves:
             yield from (_batch([], pa.schema([]), footer.row_group(index).num_rows) for index in chosen)

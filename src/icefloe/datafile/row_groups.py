@@ -14,7 +14,7 @@ from icefloe.kernel.expressions.bind import BoundPredicate
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask, may_match, range_of_bounds, tree_mask
 from icefloe.kernel.types import DecimalType, PrimitiveType, StringType
-from icefloe.kernel.values import physical_array
+from icefloe.kernel.values import decimal_bytes, from_bytes, physical_array
 
 # Stored so, a footer's raw statistic is the physical value. Left out, hence never ruled out: other units of time, unsigned numbers, UUIDs and int96, whose
 # statistics do not order as the values do.
@@ -100,9 +100,10 @@ def _mask(predicate: BoundPredicate, kind: PrimitiveType, column: FileColumn, ro
 def _bounds(kind: PrimitiveType, statistic: Any) -> tuple[Any, Any]:
     if statistic is None or not statistic.has_min_max:
         return None, None
-    if isinstance(kind, DecimalType):
-        return statistic.min, statistic.max
     low, high = statistic.min_raw, statistic.max_raw
+    if isinstance(kind, DecimalType):
+        # Unscaled: a whole number, or its bytes in two's complement where it is longer than 64 bits.
+        low, high = (from_bytes(kind, raw if isinstance(raw, bytes) else decimal_bytes(raw)) for raw in (low, high))
     if isinstance(kind, StringType):
         # A statistic that was cut short may end within a character: less is known then, so nothing is said.
         try:

@@ -79,7 +79,14 @@ class ObjectStoreFileIO:
 
     def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
         """Writes the whole object, which stores show whole or not at all. Raises `FileAlreadyExistsError` unless `overwrite`."""
-        self._ask(location, lambda store: store.pipe_file(location, content, mode="overwrite" if overwrite else "create"))
+
+        def put(store: Any) -> None:
+            # Not every file system, nor every release of fsspec, knows the mode `create`; those that do also refuse a name taken since this look.
+            if not overwrite and store.exists(location):
+                raise FileExistsError(errno.EEXIST, "exists", location)
+            store.pipe_file(location, content, mode="overwrite" if overwrite else "create")
+
+        self._ask(location, put)
 
     def exists(self, location: str) -> bool:
         """Whether a file is there."""
