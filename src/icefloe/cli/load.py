@@ -4,6 +4,7 @@ Finding the files is `input_files.py`, reading and writing their rows is Spark's
 """
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from icefloe.cli.choose import CatalogChoice, open_catalog
 from icefloe.cli.input_files import FileFormat, InputFiles, check_headers, find_files, first_wrong_line
 from icefloe.cli.options import AsJson, CatalogName, CatalogUri, Warehouse
 from icefloe.cli.screen import say, step, write_json
-from icefloe.cli.spark_room import spark_module, start_spark
+from icefloe.cli.spark_room import spark_module, start_spark, stop_spark
 from icefloe.errors import (
     CommitUnknownError,
     IcefloeError,
@@ -79,7 +80,7 @@ def load(
     with _all_or_nothing(target):
         with step("Starting Spark"):
             spark = start_spark()
-        how_far = spark_module("progress").running_tasks(spark)
+        how_far = spark_module("running").running_tasks(spark)
         with step(f"Looking at {found.described}", how_far):
             rows = read_rows(spark, found, declared=schema, table=target.table, options=options)
         table = target.opened(rows.schema)
@@ -166,6 +167,7 @@ class _Target:
         self._is_new = self.table is None
         self._makes_namespace = self._is_new and not catalog.namespace_exists(name[:-1])
         self._before = self.table.metadata_location if self.table is not None else None
+        self._own_folder: str | None = None
         if self.table is not None and partition:
             _check_same_partitioning(self.table, partition)
 
@@ -175,6 +177,7 @@ class _Target:
             self._catalog.create_namespace_if_not_exists(self.name[:-1])
             self.table = self._catalog.create_table(self.name, schema, partition_spec=self._partition)
             self._before = self.table.metadata_location
+            self._own_folder = _folder_with_one_file(self.table)
         return self.table
 
     def has_changed(self) -> bool:
@@ -189,7 +192,11 @@ class _Target:
             self._catalog.drop_table(self.name)
             with suppress(StorageError):
                 self.table.io.delete(self.table.metadata_location)
-            _remove_empty_folders(self.table.location())
+            if self._own_folder is not None:
+                # Tasks that were cut short may have left files, which no table names.
+                shutil.rmtree(self._own_folder, ignore_errors=True)
+                with suppress(OSError):
+                    os.rmdir(os.path.dirname(self._own_folder))
         if self._makes_namespace and self._catalog.namespace_exists(self.name[:-1]):
             self._catalog.drop_namespace(self.name[:-1])
 
@@ -200,6 +207,7 @@ def _all_or_nothing(target: _Target) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
+        stop_spark()
         if target.has_changed():
             said = f"the commit may have been made already: see `icefloe show snapshots {dotted(target.name)}`"
         else:
@@ -214,11 +222,10 @@ def _all_or_nothing(target: _Target) -> Iterator[None]:
         raise
 
 
-def _remove_empty_folders(location: str) -> None:
-    """A local table's folders, as far as nothing is in them."""
-    if scheme_of(location) != "file":
-        return
-    folder = local_path(location)
-    for empty in (f"{folder}/metadata", f"{folder}/data", folder, os.path.dirname(folder)):
-        with suppress(OSError):
-            os.rmdir(empty)
+def _folder_with_one_file(table: Table) -> str | None:
+    """The folder of a local table just made, if its first metadata file is all that is in it; None where a folder of that name was there before."""
+    if scheme_of(table.location()) != "file":
+        return None
+    folder = local_path(table.location())
+    files = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    return folder if files == [local_path(table.metadata_location)] else None
