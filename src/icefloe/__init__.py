@@ -1,6 +1,6 @@
 """Icefloe: Apache Iceberg for PySpark, in Python.
 
-The front door: catalogs and tables, the values that describe a table, the filters, and the errors. `icefloe.spark` starts Spark; `icefloe.inspect` looks inside.
+The front door: catalogs and tables, the values that describe a table, filters and errors. `icefloe.spark` starts Spark, `icefloe.inspect` looks inside.
 
     from icefloe import load_catalog
     table = load_catalog("lake", uri="sqlite:////tmp/lake/catalog.db", warehouse="/tmp/lake").load_table("demo.events")
