@@ -13,6 +13,8 @@ from icefloe.table.table import TableReader
 
 # Manifests are small; a table's first few name most of what a person can mean.
 _SHOWN_CHOICES = 5
+# The digits of a UUID that are shown of a path: a decimal text of this length or more may be one, a shorter one is a file's number.
+UUID_BEGIN = 8
 
 
 def snapshot_of(table: TableReader, snapshot_id: int | None = None) -> TableSnapshot | None:
@@ -63,9 +65,10 @@ def position_of(paths: Sequence[str], which: str, noun: str, table_name: str) ->
     """Where the path that a number (from 1), a path or a part of one means is among `paths`. Raises `NoSuchFileError`, `InvalidInputError`."""
     if which in paths:
         return paths.index(which)
-    if which.isascii() and which.isdecimal() and 1 <= int(which) <= len(paths):
+    is_number = which.isascii() and which.isdecimal() and len(which) < UUID_BEGIN
+    if is_number and 1 <= int(which) <= len(paths):
         return int(which) - 1
-    found = [position for position, path in enumerate(paths) if which in path]
+    found = [position for position, path in enumerate(paths) if which in path] if not is_number else []
     if len(found) == 1:
         return found[0]
     if found:

@@ -1,0 +1,86 @@
+"""A trace tells the planner's decisions, and they are right."""
+
+import sqlite3
+
+import pyarrow.parquet as pq
+import pytest
+from tests.inspect.example import WHERE
+
+import icefloe.inspect as look
+from icefloe import SqlCatalog
+from icefloe.errors import InvalidFilterError, NoSuchSnapshotError
+from icefloe.table import Table
+
+
+def matching(path: str) -> int:
+    """Rows of a file that match `WHERE`, counted without Icefloe."""
+    rows = pq.read_table(path, partitioning=None).to_pylist()
+    return sum(row["type"] == "c8y_Event" and row["time"].isoformat() > "2024-01-01T00:00:00+00:00" for row in rows)
+
+
+def test_skipped_files_hold_no_matching_row_and_kept_ones_do(events: Table) -> None:
+    found = look.trace(events, WHERE)
+    assert len(found.files.kept) > 0
+    assert len(found.files.skipped) > 0
+    assert [matching(decision.path) for decision in found.files.skipped] == [0] * len(found.files.skipped)
+    assert all(matching(decision.path) > 0 for decision in found.files.kept)
+    assert sum(matching(decision.path) for decision in found.files.kept) == events.scan(WHERE).to_arrow().num_rows
+
+
+def test_every_skip_names_the_bound_that_decided(events: Table) -> None:
+    found = look.trace(events, WHERE)
+    assert [decision.evidence for decision in found.manifests.skipped] == ["partition time_month: upper 2023-11 < 2024-01"]
+    assert {decision.evidence for decision in found.files.skipped} >= {"partition type is 'c8y_Alarm', wanted = 'c8y_Event'"}
+    assert all(decision.evidence for decision in found.files.skipped)
+
+
+def test_a_column_s_bound_decides_where_no_partition_does(events: Table) -> None:
+    found = look.trace(events, "id >= 590")
+    assert any(decision.evidence.startswith("id: upper bound ") for decision in found.files.skipped)
+
+
+def test_totals_add_up(events: Table) -> None:
+    totals = look.trace(events, WHERE).totals
+    tree = look.tree(events)
+    assert (totals.data_files, totals.records, totals.data_size) == (tree.totals.data_files, tree.totals.records, tree.totals.data_size)
+    assert totals.records_read + totals.records_skipped == totals.records
+    assert totals.data_size_skipped == totals.data_size - totals.data_size_read
+    assert totals.manifests_read == 1
+    assert totals.data_files_in_skipped_manifests == 6
+
+
+def test_without_a_filter_everything_is_kept(events: Table) -> None:
+    found = look.trace(events)
+    assert found.where == "TRUE"
+    assert (len(found.files.kept), len(found.files.skipped), found.totals.data_size_skipped) == (12, 0, 0)
+
+
+def test_the_sql_of_the_look_up_finds_the_metadata_file(events: Table, catalog: SqlCatalog) -> None:
+    lookup = look.trace(events).catalog
+    assert lookup is not None
+    with sqlite3.connect(catalog.store.uri.removeprefix("sqlite:///")) as database:
+        row = database.execute(lookup.sql).fetchone()
+    database.close()
+    assert row[0] == events.metadata_location == lookup.metadata_location
+
+
+def test_an_earlier_snapshot_can_be_traced(events: Table) -> None:
+    first = events.history()[0].snapshot_id
+    found = look.trace(events, "type = 'c8y_Measurement'", first)
+    assert found.snapshot is not None
+    assert (found.snapshot.snapshot_id, found.snapshot.is_current) == (first, False)
+    assert len(found.files.kept) == 3
+    with pytest.raises(NoSuchSnapshotError):
+        look.trace(events, "id = 1", 99)
+
+
+def test_a_filter_that_does_not_fit_is_refused(events: Table) -> None:
+    with pytest.raises(InvalidFilterError, match="nowhere"):
+        look.trace(events, "nowhere = 1")
+
+
+def test_the_steps_are_numbered_in_the_text(events: Table) -> None:
+    text = str(look.trace(events, WHERE))
+    places = [text.index(step) for step in ("1. Catalog", "2. Metadata file", "3. Snapshot", "4. Manifests", "5. Data files", "6. In all")]
+    assert places == sorted(places)
+    assert "bytes that need not be read" in text
