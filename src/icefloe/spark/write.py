@@ -16,15 +16,20 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.schema.cast import cast_to_schema
+from icefloe.kernel.types import BinaryType as BytesType
+from icefloe.kernel.types import IcebergType, children
 from icefloe.spark.arrow_forms import differs, from_spark_form
 from icefloe.spark.distribution import distributed
 from icefloe.spark.fit import check_fits, widened_decimals
 from icefloe.spark.jobs import errors_carried, run_job
 
-# Rows that cross from Spark to Python at a time. Spark's default of 10,000 costs about a tenth more; far larger batches only cost memory.
-ROWS_PER_BATCH = 65_536
+# Rows that cross from Spark to Python at a time; larger batches were no faster, and take more memory where rows are wide.
+ROWS_PER_BATCH = 8192
 ROWS_PER_BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
+# Spark 4.1 and later compute the size of a batch anew for every row to keep it below this many bytes, which takes more time than making the batch.
+# Its largest value turns that off.
+BYTES_PER_BATCH_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
+NO_BYTES_LIMIT = 2**31 - 1
 FILES_COLUMN = "data_files"
 _RESULT = StructType([StructField(FILES_COLUMN, BinaryType(), False)])
 
@@ -45,14 +50,18 @@ class TaskWriter:
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(list(files))], pa.binary())], names=[FILES_COLUMN])
 
     def _fitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = self.target.schema
-        kinds = {field.name: field.field_type for field in schema.fields if differs(field.field_type)}
+        """The batches with what Spark has no type for in the table's form; the rest is cast when rows are gathered, many batches at once."""
+        kinds = {field.name: field.field_type for field in self.target.schema.fields if differs(field.field_type)}
         for batch in batches:
-            table = pa.Table.from_batches([batch])
-            for place, name in enumerate(table.column_names):
-                if name in kinds:
-                    table = table.set_column(place, name, from_spark_form(batch.column(place), kinds[name], name))
-            yield from cast_to_schema(table, schema).to_batches()
+            if not kinds:
+                yield batch
+                continue
+            names = batch.schema.names
+            arrays = [
+                from_spark_form(array, kinds[name], name) if name in kinds else array
+                for name, array in zip(names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
@@ -70,18 +79,29 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
         target = replace(target, sort_order_id=0)
     ready = distributed(widened_decimals(rows, target.schema), target)
     written = ready.mapInArrow(TaskWriter(target), _RESULT)
-    with _rows_per_batch(spark):
+    with _small_batches(spark, has_bytes=any(_holds_bytes(field.field_type) for field in target.schema.fields)):
         results = run_job(spark, f"write {target.table_name}", written.collect)
     return [file for (packed,) in results for file in pickle.loads(packed)]  # noqa: S301 packed by TaskWriter in this job
 
 
 @contextmanager
-def _rows_per_batch(spark: SparkSession) -> Iterator[None]:
-    before = spark.conf.get(ROWS_PER_BATCH_CONF)
-    if before is not None and int(before) in range(1, ROWS_PER_BATCH):
-        spark.conf.set(ROWS_PER_BATCH_CONF, str(ROWS_PER_BATCH))
+def _small_batches(spark: SparkSession, *, has_bytes: bool) -> Iterator[None]:
+    """Batches limited by rows alone; where rows may hold large values, by Spark's limit in bytes as well."""
+    wanted = {ROWS_PER_BATCH_CONF: str(ROWS_PER_BATCH)}
+    if not has_bytes:
+        wanted[BYTES_PER_BATCH_CONF] = str(NO_BYTES_LIMIT)
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        if before is not None:
-            spark.conf.set(ROWS_PER_BATCH_CONF, before)
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def _holds_bytes(kind: IcebergType) -> bool:
+    return isinstance(kind, BytesType) or any(_holds_bytes(field.field_type) for field in children(kind))
