@@ -3,6 +3,7 @@
 A commit is one conditional UPDATE on `metadata_location`. The tables are in `sql_tables.py`. Floor: pointer. Spec: Metastore Tables.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -41,7 +42,8 @@ class SqlPointerStore:
             self.engine = _connect(uri, echo=echo)
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise InvalidPropertyError(
-                f"catalog {name!r}: uri {uri!r} names no database: {error}", next_step="write it as sqlite:////folder/catalog.db"
+                f"catalog {name!r}: uri {without_password(uri)!r} names no database: {error}",
+                next_step="write it as sqlite:////folder/catalog.db",
             ) from error
         with self._connection() as connection:
             existing = set(inspect(connection).get_table_names())
@@ -62,7 +64,7 @@ class SqlPointerStore:
 
     def _storage_error(self, error: DBAPIError) -> Exception:
         text = str(error.orig)
-        message = f"catalog {self.name!r} at {self.uri}: {text}"
+        message = f"catalog {self.name!r} at {without_password(self.uri)}: {text}"
         if "readonly" in text or "read-only" in text or "permission" in text.lower():
             return StoragePermissionError(message, next_step="make the database file and its folder writable")
         if "disk is full" in text or "No space left" in text:
@@ -270,6 +272,11 @@ class SqlPointerStore:
                 columns = [c for c in table.columns if self.has_types or c.name != "iceberg_type"]
                 shown[table.name] = [dict(row) for row in connection.execute(select(*columns).order_by(*table.primary_key)).mappings()]
         return shown
+
+
+def without_password(uri: str) -> str:
+    """The URI as it may be shown; also one that is no proper URI, which is when it is shown most."""
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
 
 
 def _taken(identifier: Identifier, catalog: str) -> TableAlreadyExistsError:

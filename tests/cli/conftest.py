@@ -1,0 +1,66 @@
+"""A warehouse with one table, and `icefloe` as a function: in this process, or as the command it is."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.inspect.example import make_lake
+from typer.testing import CliRunner, Result
+
+from icefloe.cli.main import app
+
+Command = Callable[..., Result]
+Process = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("warehouse")
+    make_lake(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No catalog of the machine's own is found."""
+    for variable in ("ICEFLOE_HOME", "PYICEBERG_HOME", "ICEFLOE_CATALOG", "PYICEBERG_DEFAULT_CATALOG", "COLUMNS"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def icefloe() -> Command:
+    """Runs a command in this process."""
+
+    def run(*words: object) -> Result:
+        return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+    return run
+
+
+@pytest.fixture
+def process() -> Process:
+    """Runs the command as a user does."""
+
+    def run(*words: object, **options: Any) -> "subprocess.CompletedProcess[str]":
+        command = [str(Path(sys.executable).with_name("icefloe")), *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+
+    return run
+
+
+@pytest.fixture
+def as_json(icefloe: Command) -> Callable[..., Any]:
+    """Runs a command with `--json` and returns what it printed; nothing else may be printed."""
+
+    def run(*words: object) -> Any:
+        result = icefloe(*words, "--json")
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
+
+    return run
