@@ -9,7 +9,7 @@ setup: ## make .venv from the pinned requirements; instant when nothing changed
 	@python3 scripts/setup
 
 demo: setup ## files become Iceberg tables on Spark, and a walk through every layer of their metadata
-	@.venv/bin/icefloe demo --dir demo-warehouse
+	@.venv/bin/icefloe demo --dir demo-warehouse --replace
 
 test: setup ## the tests, without the slow ones and those that need another engine
 	$(PYTHON) -m pytest -m "not oracle and not slow" $(ARGS)

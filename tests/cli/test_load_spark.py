@@ -3,6 +3,10 @@
 import datetime as dt
 import gzip
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,3 +166,22 @@ def test_rows_that_do_not_fit_the_table_name_the_column(load: Command) -> None:
     assert "id" in result.stderr
     assert "extra" in result.stderr
     assert table("n.t").scan().to_arrow().num_rows == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", ["Starting Spark", "Looking at", "Loading into"])
+def test_ctrl_c_ends_a_load_with_130_and_leaves_nothing(tmp_path: Path, after: str) -> None:
+    with open(tmp_path / "big.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(f'{{"id": {number}, "kind": "k{number % 7}", "value": {number / 7}}}\n' for number in range(1_500_000))
+    command = [Path(sys.executable).with_name("icefloe"), "load", "big.jsonl", "--into", "n.t", "--warehouse", "lake"]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    assert running.stderr is not None
+    said = b""
+    while after.encode() not in said:
+        said += running.stderr.read(1)
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    out, rest = running.communicate(timeout=120)
+    assert (running.returncode, out) == (130, b"")
+    assert "no snapshot was made, n.t is as it was before" in rest.decode()
+    assert "Traceback" not in rest.decode()
+    assert [path.name for path in (tmp_path / "lake").rglob("*") if path.is_file()] == ["catalog.db"]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,23 @@ def test_a_terminal_without_unicode_gets_question_marks(process: Process, wareho
     result = process("tree", "demo.events", "--warehouse", warehouse, env=environment)
     assert result.returncode == 0
     assert "?" in result.stdout
+
+
+def test_a_terminal_gets_colours(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    command = [Path(sys.executable).with_name("icefloe"), "trace", "demo.events", "--where", "id > 590", "--warehouse", warehouse]
+    terminal, end = os.openpty()
+    seen = b""
+    with subprocess.Popen(command, stdout=end, stderr=end, stdin=end) as running:
+        os.close(end)
+        # Linux ends a pseudo-terminal with an error.
+        with suppress(OSError):
+            while piece := os.read(terminal, 65536):
+                seen += piece
+        assert running.wait(60) == 0
+    os.close(terminal)
+    assert b"\x1b[" in seen
+    assert b"6. In all" in seen
 
 
 def test_looking_does_not_load_spark(warehouse: Path) -> None:
