@@ -8,12 +8,14 @@ import pickle
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.util import inheritable_thread_target
 
 from icefloe.errors import EngineError, IcefloeError
 from icefloe.spark.jvm.gateway import java_words
@@ -23,7 +25,6 @@ T = TypeVar("T")
 _CARRIED = re.compile(r"icefloe-error\[([A-Za-z0-9+/=]+)\]")
 # Lines of a foreign failure that are shown; the whole is the exception's cause.
 _SHOWN_LINES = 8
-_GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 class TaskError(Exception):
@@ -41,27 +42,30 @@ def errors_carried() -> Iterator[None]:
 
 
 def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T:
-    """Runs an action in a job group of its own.
+    """Runs an action in a job group of its own, and in a thread of its own: the caller's way to the JVM stays free, so that Ctrl-C can use it.
 
     Raises:
         IcefloeError: the one that a task raised.
         EngineError: Spark failed for a reason of its own; the first lines of its message are in it.
-        KeyboardInterrupt: after Ctrl-C, once the job is told to end.
+        KeyboardInterrupt: after Ctrl-C, once the job has ended.
     """
     context = spark.sparkContext
-    before = {name: context.getLocalProperty(name) for name in _GROUP_PROPERTIES}
     group = f"icefloe-{uuid.uuid4()}"
-    context.setJobGroup(group, description, interruptOnCancel=True)
-    try:
+
+    def in_group() -> T:
+        context.setJobGroup(group, description, interruptOnCancel=True)
         return action()
-    except KeyboardInterrupt:
-        context.cancelJobGroup(group)
-        raise
-    except (PySparkException, Py4JError) as error:
-        raise as_icefloe_error(error) from error
-    finally:
-        for name, value in before.items():
-            context.setLocalProperty(name, value)  # type: ignore[arg-type]  # None takes the property away
+
+    with ThreadPoolExecutor(1, thread_name_prefix="icefloe-job") as pool:
+        # The thread inherits the caller's scheduler pool and other local properties.
+        running = pool.submit(inheritable_thread_target(spark)(in_group))
+        try:
+            return cast(T, running.result())
+        except KeyboardInterrupt:
+            context.cancelJobGroup(group)
+            raise
+        except (PySparkException, Py4JError) as error:
+            raise as_icefloe_error(error) from error
 
 
 def as_icefloe_error(error: Exception) -> IcefloeError:

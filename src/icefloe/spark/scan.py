@@ -153,6 +153,7 @@ def _called(struct: SparkStruct, called: Mapping[str, str]) -> SparkStruct:
 def _output(wanted: NestedField, read_as: NestedField, called: Mapping[str, str]) -> Column:
     """The column as the table names it, cut to the asked part of a struct, without the metadata that steered the reader."""
     column = _cut(column_named(called[read_as.name]), read_as.field_type, wanted.field_type)
+    # Spark 4.0 takes empty metadata for none given and keeps the field id, which is then only seen, not used.
     return column.alias(wanted.name, metadata={COMMENT_KEY: wanted.doc} if wanted.doc is not None else {})
 
 
