@@ -7,11 +7,11 @@ from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns,
 from tests.kernel.made_up_files import specs, tables
 
 from icefloe.errors import InvalidFilterError
-from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.bind import bind, predicates
 from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, EqualTo
-from icefloe.kernel.expressions.project import inclusive, strict
+from icefloe.kernel.expressions.project import inclusive, is_decided, strict
 from icefloe.kernel.expressions.residual import residual
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import parse_transform
@@ -125,3 +125,39 @@ def test_a_residual_keeps_the_rows_of_its_partition_that_the_filter_keeps(data):
     for file in data.draw(tables(spec, columns)):
         left = residual(bound, spec, SCHEMA, file.partition)
         assert arrow_mask(left, arrow_table(file.rows)).to_pylist() == [truth(expression, row) is True for row in file.rows]
+
+
+@pytest.mark.parametrize(
+    ("column", "transform", "text", "decided"),
+    [
+        ("i", "identity", "i < 3", True),
+        ("i", "bucket[16]", "i IS NULL", True),
+        ("i", "bucket[16]", "i = 3", False),
+        ("s", "truncate[2]", "s LIKE 'ab%'", True),
+        ("s", "truncate[2]", "s LIKE 'abc%'", False),
+        ("t", "day", "t >= '2024-03-01'", True),
+        ("t", "day", "t > '2024-03-01'", False),
+        ("t", "day", "t < '2024-03-01'", True),
+        ("t", "day", "t <= '2024-03-01'", False),
+        ("t", "month", "t >= '2024-03-02'", False),
+        ("t", "day", "t >= '1969-03-01'", False),
+        ("d", "day", "d <= '2024-03-01'", True),
+        ("i", "void", "i IS NULL", False),
+    ],
+)
+def test_a_predicate_is_decided_where_each_partition_matches_whole_or_not_at_all(column, transform, text, decided):
+    assert is_decided(bind(parse_filter(text), SCHEMA), spec_of(column, transform), SCHEMA) is decided
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_the_rows_of_a_partition_that_decides_all_match_or_none_does(data):
+    columns = data.draw(some_columns())
+    spec = data.draw(specs(columns))
+    files = data.draw(tables(spec, columns))
+    predicate = bind(data.draw(filters(columns)), SCHEMA)
+    for leaf in predicates(predicate):
+        if is_decided(leaf, spec, SCHEMA):
+            for file in files:
+                mask = arrow_mask(leaf, arrow_table(file.rows)).to_pylist() if file.rows else [True]
+                assert len(set(mask)) == 1

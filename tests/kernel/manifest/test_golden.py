@@ -8,7 +8,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from icefloe.kernel.manifest.columns import STATISTICS, statistic_column
+from icefloe.kernel.manifest.columns import STATISTICS, every_statistic, statistic_column
 from icefloe.kernel.manifest.read import read_columns, read_entries, read_manifest_header
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.manifest_list.read import read_manifest_list
@@ -68,7 +68,7 @@ def test_manifests_say_what_another_library_reads_in_them(manifest: ManifestFile
     assert len(content) == manifest.manifest_length
     kind = partition_type(read_manifest_header(content, str(path)))
     entries = read_entries(content, manifest, kind)
-    rows = read_columns(content, manifest, kind, statistics=range(1, 16)).entries.to_pylist()
+    rows = read_columns(content, manifest, kind, statistics=every_statistic(range(1, 16))).entries.to_pylist()
     for entry, row, other in zip(entries, rows, records(path), strict=True):
         file, theirs = entry.data_file, other["data_file"]
         assert (entry.status, entry.snapshot_id) == (other["status"], other["snapshot_id"] or manifest.added_snapshot_id)

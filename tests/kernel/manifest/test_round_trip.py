@@ -20,7 +20,7 @@ from tests.kernel.manifest.made_up_entries import (
     written,
 )
 
-from icefloe.kernel.manifest.columns import ENTRY_FIELDS, STATISTICS, partition_column, statistic_column
+from icefloe.kernel.manifest.columns import ENTRY_FIELDS, STATISTICS, every_statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.partition_values import avro_name
 from icefloe.kernel.manifest.read import read_columns, read_entries
@@ -54,7 +54,7 @@ def test_columns_and_entries_say_the_same(rows: list[ManifestEntry], asked: set[
     asked |= {field_id for entry in rows for field_id in list(entry.data_file.lower_bounds or {})[:1]}
     content, manifest = written(rows, EVERY_PARTITION, format_version=version)
     manifest = committed(manifest, 5 if version == 2 else 0)
-    columns = read_columns(content, manifest, EVERY_PARTITION, statistics=asked)
+    columns = read_columns(content, manifest, EVERY_PARTITION, statistics=every_statistic(asked))
     assert len(columns) == len(rows)
     statistics = [statistic_column(name, field_id) for field_id in sorted(asked) for name in STATISTICS.values()]
     partitions = [partition_column(field.field_id) for field in EVERY_PARTITION.fields]
@@ -107,7 +107,7 @@ def test_another_library_reads_every_kind_of_partition_value() -> None:
 
 def test_a_manifest_without_entries_has_columns_of_no_rows() -> None:
     content, manifest = written([], EVERY_PARTITION)
-    columns = read_columns(content, manifest, EVERY_PARTITION, statistics=[1])
+    columns = read_columns(content, manifest, EVERY_PARTITION, statistics=every_statistic([1]))
     assert len(columns) == 0
     assert "lower_bound.1" in columns.entries.column_names
     assert read_entries(content, manifest, EVERY_PARTITION) == []
@@ -116,6 +116,6 @@ def test_a_manifest_without_entries_has_columns_of_no_rows() -> None:
 def test_a_manifest_of_many_blocks_and_batches_keeps_its_order() -> None:
     rows = [added(data_file(f"s3://b/t/data/{n:05d}.parquet", lower_bounds={2: str(n).encode()})) for n in range(20_000)]
     content, manifest = written(rows)
-    columns = read_columns(content, manifest, NO_PARTITION, statistics=[2]).entries
+    columns = read_columns(content, manifest, NO_PARTITION, statistics=every_statistic([2])).entries
     assert columns["file_path"].to_pylist() == [entry.data_file.file_path for entry in rows]
     assert columns["lower_bound.2"].to_pylist() == [str(n).encode() for n in range(20_000)]

@@ -2,6 +2,7 @@
 
 import math
 import struct
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,11 @@ from tests.kernel.made_up_files import columns_of, specs, tables
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.parse import parse_filter
-from icefloe.kernel.manifest.columns import ManifestColumns
+from icefloe.kernel.manifest.columns import ManifestColumns, every_statistic, statistic_column
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
-from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, MonthTransform, TruncateTransform
+from icefloe.kernel.partitioning.transforms import BucketTransform, DayTransform, IdentityTransform, MonthTransform, TruncateTransform
 from icefloe.kernel.scan.decision import Reason
-from icefloe.kernel.scan.prune_files import FileTest, explain, file_mask, statistics_ids, strict_mask
+from icefloe.kernel.scan.prune_files import FileTest, explain, file_mask, strict_mask, wanted_statistics
 
 UNPARTITIONED = PartitionSpec()
 
@@ -47,9 +48,10 @@ def test_a_residual_keeps_the_same_rows_as_the_filter(data):
     files = data.draw(tables(spec, columns))
     expression = data.draw(filters(columns))
     test = FileTest(columns_of(files, spec), bind(expression, SCHEMA), spec, SCHEMA)
-    residuals, index = test.residuals()
-    assert len(index) == len(files)
-    for file, position in zip(files, index, strict=True):
+    chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(files), max_size=len(files))), dtype=bool)
+    residuals, index = test.residuals(chosen)
+    assert len(index) == chosen.sum()
+    for file, position in zip(compress(files, chosen), index, strict=True):
         kept = arrow_mask(residuals[position], arrow_table(file.rows)).to_pylist()
         assert kept == [truth(expression, row) is True for row in file.rows]
 
@@ -222,10 +224,41 @@ def test_a_partition_value_decides_before_statistics():
     assert told("t >= '2013-03-15'") == (Reason.MAY_MATCH, "")
 
 
-def test_statistics_are_wanted_only_of_columns_that_no_identity_partition_decides():
-    spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "s"), PartitionField(1, 1001, BucketTransform(4), "b"))
-    assert statistics_ids(bind(parse_filter("s = 'a' AND i = 1 AND (f > 1 OR f IS NAN)"), SCHEMA), spec) == {1, 4}
-    assert statistics_ids(bind(parse_filter("TRUE"), SCHEMA), spec) == set()
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_statistics_that_are_not_wanted_change_nothing(data):
+    columns = data.draw(some_columns())
+    spec = data.draw(specs(columns))
+    full = columns_of(data.draw(tables(spec, columns)), spec)
+    bound = bind(data.draw(filters(columns)), SCHEMA)
+    every = {statistic_column(*statistic) for statistic in every_statistic(SCHEMA.field_ids)}
+
+    def thin(*, strict):
+        wanted = {statistic_column(*statistic) for statistic in wanted_statistics(bound, spec, SCHEMA, strict=strict)}
+        return ManifestColumns(full.entries.drop_columns(sorted(every & set(full.entries.column_names) - wanted)))
+
+    for strict in (False, True):
+        assert file_mask(thin(strict=strict), bound, spec, SCHEMA).tolist() == file_mask(full, bound, spec, SCHEMA).tolist()
+    assert strict_mask(thin(strict=True), bound, spec, SCHEMA).tolist() == strict_mask(full, bound, spec, SCHEMA).tolist()
+
+
+def test_statistics_are_wanted_only_of_columns_that_no_partition_decides_and_only_those_that_decide():
+    spec = PartitionSpec(
+        PartitionField(3, 1000, IdentityTransform(), "s"),
+        PartitionField(1, 1001, BucketTransform(4), "b"),
+        PartitionField(7, 1002, DayTransform(), "d"),
+    )
+    counts, bounds = ("value_count", "null_value_count"), ("lower_bound", "upper_bound")
+
+    def wanted(text, *, strict=False):
+        return wanted_statistics(bind(parse_filter(text), SCHEMA), spec, SCHEMA, strict=strict)
+
+    assert wanted("TRUE") == wanted("s = 'a'") == wanted("i IS NULL") == wanted("t >= '2024-03-01' AND t < '2024-03-02'") == set()
+    assert wanted("t < '2024-03-01 12:00:00'") == {(name, 7) for name in counts + bounds}
+    assert wanted("s = 'a' AND i = 1") == {(name, 1) for name in counts + bounds}
+    assert wanted("l IS NULL") == {(name, 2) for name in counts}
+    assert wanted("l IS NULL", strict=True) == {(name, 2) for name in counts + bounds}
+    assert wanted("f > 1 OR f IS NAN") == {(name, 4) for name in (*counts, "nan_value_count", *bounds)}
 
 
 def test_pruning_a_hundred_thousand_files_takes_milliseconds_not_objects():

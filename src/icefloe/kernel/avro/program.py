@@ -12,20 +12,20 @@ first of them at or after position `g`.
 import struct
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from icefloe.kernel.avro.failure import TornDataError
+from icefloe.kernel.avro.layouts import tells_its_size
 from icefloe.kernel.avro.schema import AvroType, kind_of, parse_schema
-from icefloe.kernel.avro.skip import emit_items, emit_skip, varint_count
+from icefloe.kernel.avro.skip import NUMBERS, emit_items, emit_known_layout, emit_skip, pair_value
 from icefloe.kernel.avro.source import Source
 from icefloe.kernel.avro.varint import decode_raw, decode_rest, decode_rest_of_length, encode_long
 from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of
 
-_NUMBERS = frozenset({"int", "long", "enum"})
 _BYTES = frozenset({"bytes", "string"})
 
 
@@ -56,7 +56,7 @@ def compile_program(schema_text: bytes, wanted: Struct) -> Program:
     _emit_frame(source, body, columns, variables)
     text = "\n".join(source.lines)
     names: dict[str, Any] = {"rest": decode_rest, "length": decode_rest_of_length, "seek": _seek, "Torn": TornDataError}
-    names |= {"bisect": bisect_left, "varint_ends": _varint_ends, "raw": decode_raw}
+    names |= {"tells_its_size": tells_its_size, "bisect": bisect_left, "varint_ends": _varint_ends, "raw": decode_raw}
     names |= {
         "StructError": struct.error,
         "unpack_float": struct.Struct("<f").unpack_from,
@@ -126,7 +126,7 @@ def _emit_none(source: Source, shape: Shape, variables: dict[str, str]) -> None:
 
 
 def _emit_shape(source: Source, kind: AvroType, shape: Shape, variables: dict[str, str]) -> None:
-    if isinstance(shape, Value) and shape.repeats:
+    if isinstance(shape, Value | Numbers) and shape.repeats:
         _emit_remembered(source, kind, shape, variables)
     elif kind_of(kind) == "union":
         _emit_union(source, kind, shape, variables)
@@ -150,7 +150,7 @@ def _emit_shape(source: Source, kind: AvroType, shape: Shape, variables: dict[st
         _emit_slots(source, kind, shape, variables)
 
 
-def _emit_remembered(source: Source, kind: AvroType, shape: Value, variables: dict[str, str]) -> None:
+def _emit_remembered(source: Source, kind: AvroType, shape: Value | Numbers, variables: dict[str, str]) -> None:
     """Compares the bytes with those of the record before: an encoded value is never the beginning of another one's."""
     name = variables[shape.column]
     last, size = source.state("m", "b'\\xff' * 11"), source.state("l", "0")
@@ -159,7 +159,7 @@ def _emit_remembered(source: Source, kind: AvroType, shape: Value, variables: di
         source.line(f"p += {size}; {name} = {kept}")
     with source.block("else:"):
         source.line(f"{start} = p")
-        _emit_shape(source, kind, Value(shape.column), variables)
+        _emit_shape(source, kind, replace(shape, repeats=False), variables)
         # Bytes past the end come out short here, which would be remembered wrongly; the block's end check then refuses all of it.
         source.line(f"{last} = buf[{start}:p]; {size} = p - {start}; {kept} = {name}")
 
@@ -182,7 +182,7 @@ def _emit_union(source: Source, kind: AvroType, shape: Shape, variables: dict[st
 
 def _emit_value(source: Source, kind: AvroType, name: str) -> None:
     form = kind_of(kind)
-    if form in _NUMBERS:
+    if form in NUMBERS:
         source.read_raw("v")
         source.line(f"{name} = (v >> 1) ^ -(v & 1)")
     elif form in _BYTES:
@@ -203,7 +203,7 @@ def _emit_value(source: Source, kind: AvroType, name: str) -> None:
 
 
 def _emit_numbers(source: Source, kind: AvroType, name: str) -> None:
-    if kind_of(kind["items"]) not in _NUMBERS:
+    if kind_of(kind["items"]) not in NUMBERS:
         raise ValueError(f"an array of numbers is wanted, the writer has one of {kind_of(kind['items'])}")
     found = source.fresh("f")
     source.line(f"{found} = []")
@@ -229,13 +229,10 @@ def _emit_rows(source: Source, kind: AvroType, shape: Rows, name: str) -> None:
 
 
 def _pair_value(kind: AvroType) -> str:
-    """`number` or `bytes`: what an array of key-value records maps its ids to."""
-    items = kind["items"]
-    if kind_of(items) == "record" and len(items["fields"]) == 2 and kind_of(items["fields"][0]["type"]) in _NUMBERS:
-        form = kind_of(items["fields"][1]["type"])
-        if form in _NUMBERS or form in _BYTES:
-            return "number" if form in _NUMBERS else "bytes"
-    raise ValueError("a map from field id to number or bytes is wanted, the writer has an array of something else")
+    value = pair_value(kind)
+    if value is None:
+        raise ValueError("a map from field id to number or bytes is wanted, the writer has an array of something else")
+    return value
 
 
 def _emit_id_map(source: Source, kind: AvroType, name: str) -> None:
@@ -258,11 +255,14 @@ def _emit_slots(source: Source, kind: AvroType, shape: Slots, variables: dict[st
     if not shape.columns:
         emit_skip(source, kind)
         return
-    _emit_none(source, shape, variables)
-    with emit_items(source) as count:
-        if value == "number" and varint_count(kind["items"]) == 2:
+    if value == "number":
+        _emit_none(source, shape, variables)
+        with emit_items(source) as count:
             _emit_number_slots(source, shape, variables, count)
-        else:
+        return
+    with emit_known_layout(source, tuple((field_id, variables[column]) for field_id, column in shape.columns)):
+        _emit_none(source, shape, variables)
+        with emit_items(source) as count:
             _emit_bytes_slots(source, shape, variables, count)
 
 

@@ -6,11 +6,14 @@ Floor: kernel.avro. Spec: Apache Avro, Binary Encoding.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from icefloe.kernel.avro.layouts import Layouts
 from icefloe.kernel.avro.schema import AvroType, kind_of
 from icefloe.kernel.avro.source import Source
 
+NUMBERS = frozenset({"int", "long", "enum"})
 # One varint each: a boolean's byte is 0 or 1, which is a varint too.
-_ONE_VARINT = frozenset({"int", "long", "enum", "boolean"})
+_ONE_VARINT = NUMBERS | {"boolean"}
+_BYTES = frozenset({"bytes", "string"})
 _FIXED_WIDTHS = {"float": 4, "double": 8, "null": 0}
 
 
@@ -59,7 +62,7 @@ def emit_skip(source: Source, kind: AvroType) -> None:
         with source.block("while buf[p] > 127:"):
             source.line("p += 1")
         source.line("p += 1")
-    elif form in ("bytes", "string"):
+    elif form in _BYTES:
         source.read_length("v")
         source.line("p += v >> 1")
     elif form in _FIXED_WIDTHS or form == "fixed":
@@ -71,6 +74,9 @@ def emit_skip(source: Source, kind: AvroType) -> None:
             emit_skip(source, field["type"])
     elif form == "union":
         _emit_skip_union(source, kind)
+    elif form == "array" and pair_value(kind) == "bytes":
+        with emit_known_layout(source):
+            _emit_skip_items(source, (kind["items"],))
     elif form == "array":
         _emit_skip_items(source, (kind["items"],))
     elif form == "map":
@@ -89,14 +95,37 @@ def _emit_skip_union(source: Source, kind: AvroType) -> None:
         source.line("raise Torn(p, 'a union has no such branch')")
 
 
+def pair_value(kind: AvroType) -> str | None:
+    """`number` or `bytes`: what an array of key-value records maps its ids to; None where it is not such a map."""
+    items = kind["items"]
+    if kind_of(items) != "record" or len(items["fields"]) != 2 or kind_of(items["fields"][0]["type"]) not in NUMBERS:
+        return None
+    form = kind_of(items["fields"][1]["type"])
+    return "number" if form in NUMBERS else "bytes" if form in _BYTES else None
+
+
+@contextmanager
+def emit_known_layout(source: Source, columns: tuple[tuple[int, str], ...] = ()) -> Iterator[None]:
+    """Passes a map from id to bytes that looks like an earlier one, its values into variables by id; what is emitted inside walks any other."""
+    layouts = Layouts(tuple(field_id for field_id, _ in columns))
+    find, learn = source.constant(layouts.matches.get), source.constant(layouts.learn)
+    source.line(f"c = buf[p]; match = {find}(c); m = match and match(buf, p)")
+    with source.block("if m and (not c & 1 or tells_its_size(m)):"):
+        source.line("p = m.end()")
+        for index, (_, variable) in enumerate(columns):
+            source.line(f"v = m['w{index}']; {variable} = v and v[1:]")
+    with source.block("else:"):
+        source.line(f"{learn}(buf, p)")
+        yield
+
+
 def _emit_skip_items(source: Source, parts: tuple[AvroType, ...]) -> None:
     counts = [varint_count(part) for part in parts]
     varints = 0 if None in counts else sum(count for count in counts if count is not None)
+    if varints:
+        _emit_skip_varints(source, varints)
+        return
     with emit_items(source, jump_sized=True) as count:
-        if varints:
-            source.locate()
-            source.hop(f"{varints} * {count}")
-            return
         head = len(source.lines)
         with source.block(f"for _ in range({count}):"):
             for part in parts:
@@ -105,3 +134,17 @@ def _emit_skip_items(source: Source, parts: tuple[AvroType, ...]) -> None:
             # Items without bytes need no loop, which a damaged count would make endless.
             source.lines.pop()
             source.line("pass")
+
+
+def _emit_skip_varints(source: Source, varints: int) -> None:
+    """Items of so many varints each: one step over the count, if it takes a byte, and all items; then nearly always the closing zero."""
+    source.line("n = buf[p]")
+    with source.block("if n and not n & 129:"):
+        source.locate()
+        source.hop(f"{varints} * (n >> 1) + 1" if varints != 2 else "n + 1")
+        source.line("n = buf[p]")
+    with source.block("if n:"), emit_items(source, jump_sized=True) as count:
+        source.locate()
+        source.hop(f"{varints} * {count}")
+    with source.block("else:"):
+        source.line("p += 1")

@@ -73,11 +73,17 @@ class Source:
             self.line(f"{name}, p = length(buf, p, {name})")
 
     def locate(self) -> None:
-        """Makes `h` the index in `ends` of the first varint end at or after `p`; there are no more than `p - g` of them in between."""
+        """Makes `h` the index in `ends` of the first varint end at or after `p`, where two more varints must follow that end.
+
+        The nearest guess is that only a closing zero and a union's branch lie in between; and there are no more ends than the `p - g` bytes.
+        """
         with self.block("if ends is None:"):
             self.line("ends = varint_ends(buf); total = len(ends)")
-        self.line("t = h + p - g; g = p")
-        self.line("h = bisect(ends, p, h, t if t < total else total)")
+        with self.block("if ends[h + 2] == p:"):
+            self.line("h += 2")
+        with self.block("else:"):
+            self.line("t = h + p - g; h = bisect(ends, p, h, t if t < total else total)")
+        self.line("g = p")
 
     def hop(self, varints: str) -> None:
         """Passes that many varints, at least one, after `locate`."""

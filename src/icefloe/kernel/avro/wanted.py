@@ -17,9 +17,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """An array of numbers, as a tuple."""
+    """An array of numbers, as a tuple; `repeats` as of `Value`."""
 
     column: str
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)

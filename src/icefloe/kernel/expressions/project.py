@@ -6,7 +6,7 @@ Floor: kernel.expressions. Spec: Scan Planning; Partition Transforms.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from icefloe.errors import InvalidFilterError
@@ -16,7 +16,7 @@ from icefloe.kernel.literals import INTEGER_RANGES
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, is_time_transform
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import BinaryType, DecimalType, IntegerType, LongType, NestedField, StringType
+from icefloe.kernel.types import BinaryType, DateType, DecimalType, IntegerType, LongType, NestedField, StringType
 from icefloe.kernel.values import decimal_of, unscaled
 
 _NULL_TESTS = (Operation.IS_NULL, Operation.NOT_NULL)
@@ -43,6 +43,27 @@ def strict(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Boo
     Spec: Scan Planning, strict projection.
     """
     return _map(bound, lambda predicate: any_of(projected.strict() for projected in _projections(predicate, spec, schema)))
+
+
+def is_decided(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema) -> bool:
+    """Whether each value of some partition field but null says alone that none or all of its rows match: `ts >= '2024-03-01'` by the day, not by the month
+    of a later moment. Then no statistics of files can say more."""
+    return any(_is_exact(projected.inclusive(), projected.strict()) for projected in _projections(predicate, spec, schema))
+
+
+def _is_exact(inclusive_test: BooleanExpression, strict_test: BooleanExpression) -> bool:
+    if not isinstance(inclusive_test, BoundPredicate) or not isinstance(strict_test, BoundPredicate):
+        return False
+    return _closed(inclusive_test) == _closed(strict_test)
+
+
+def _closed(test: BoundPredicate) -> BoundPredicate:
+    """The same test of whole numbers without `<` and `>`."""
+    step = {Operation.LT: -1, Operation.GT: 1}.get(test.operation)
+    if step is None or not isinstance(test.kind, IntegerType | LongType | DateType):
+        return test
+    operation = Operation.LT_EQ if step < 0 else Operation.GT_EQ
+    return replace(test, operation=operation, values=(test.value + step,))
 
 
 def _map(bound: BooleanExpression, replace: Callable[[BoundPredicate], BooleanExpression]) -> BooleanExpression:

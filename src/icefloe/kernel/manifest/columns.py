@@ -3,6 +3,7 @@
 Filling them from bytes is `read.py`; testing them against a filter is kernel.scan. Floor: kernel.manifest. Spec: Manifests.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,14 @@ STATISTICS = {
     "upper_bounds": "upper_bound",
 }
 
+# One statistic of one table column: a value of `STATISTICS`, and the column's field id.
+Statistic = tuple[str, int]
+
+
+def every_statistic(field_ids: Iterable[int]) -> frozenset[Statistic]:
+    """All statistics of some table columns."""
+    return frozenset((statistic, field_id) for field_id in field_ids for statistic in STATISTICS.values())
+
 
 def partition_column(field_id: int) -> str:
     """The column that holds the values of a partition field."""
@@ -50,8 +59,8 @@ class ManifestColumns:
     """Entries as columns, one row an entry, in file order; numbers are inherited already.
 
     `entries` (a `pyarrow.Table`) has the columns of `ENTRY_FIELDS`, then `partition.<field id>` typed by
-    `values.physical_arrow_type`, then for every asked table column `value_count.<id>`, `null_value_count.<id>`,
-    `nan_value_count.<id>` (int64) and `lower_bound.<id>`, `upper_bound.<id>` (binary): null where the manifest says nothing.
+    `values.physical_arrow_type`, then those that were asked for of `value_count.<id>`, `null_value_count.<id>`, `nan_value_count.<id>` (int64) and
+    `lower_bound.<id>`, `upper_bound.<id>` (binary) by table column: null where the manifest says nothing.
     """
 
     entries: Any

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
 from icefloe.kernel.avro.columns import read_batches
 from icefloe.kernel.avro.container import Container, open_container
-from icefloe.kernel.manifest.columns import ENTRY_FIELDS, ManifestColumns, partition_column
+from icefloe.kernel.manifest.columns import ENTRY_FIELDS, STATISTICS, ManifestColumns, Statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.inheritance import inherit_sequence_numbers, inherit_snapshot_ids, inherited_sequence_number
@@ -24,15 +24,16 @@ from icefloe.kernel.types import StructType
 from icefloe.kernel.values import physical_arrow_type
 
 _REQUIRED = tuple(field.name for field in ENTRY_FIELDS if not field.nullable and field.name != "content")
+_BOUNDS = ("lower_bound", "upper_bound")
 _STATUSES = {int(status): status for status in ManifestEntryStatus}
 _CONTENTS: dict[int | None, FileContent] = {None: FileContent.DATA, **{int(content): content for content in FileContent}}
 _FORMATS = {file_format.value: file_format for file_format in FileFormat}
 
 
 def read_columns(
-    content: bytes, manifest: ManifestFile, partition_type: StructType, *, statistics: Collection[int] = ()
+    content: bytes, manifest: ManifestFile, partition_type: StructType, *, statistics: Collection[Statistic] = ()
 ) -> ManifestColumns:
-    """The entries of a manifest as columns, in file order, numbers inherited; `statistics` are the field ids whose slot columns are wanted.
+    """The entries of a manifest as columns, in file order, numbers inherited; `statistics` are the slot columns that are wanted: ("lower_bound", 3).
 
     Raises:
         AvroFormatError: the file is damaged; the error names it and the byte.
@@ -62,12 +63,12 @@ def _open(content: bytes, manifest: ManifestFile) -> Container:
     return open_container(content, manifest.manifest_path)
 
 
-def _arrow_schema(partition_type: StructType, statistics: Collection[int]) -> Any:
+def _arrow_schema(partition_type: StructType, statistics: Collection[Statistic]) -> Any:
     fields = list(ENTRY_FIELDS)
     fields += [pa.field(partition_column(part.field_id), physical_arrow_type(primitive(part.field_type))) for part in partition_type.fields]
-    for field_id in sorted(set(statistics)):
-        fields += [pa.field(f"{name}.{field_id}", pa.int64()) for name in ("value_count", "null_value_count", "nan_value_count")]
-        fields += [pa.field(f"{name}.{field_id}", pa.binary()) for name in ("lower_bound", "upper_bound")]
+    for field_id in sorted({field_id for _, field_id in statistics}):
+        for statistic in (name for name in STATISTICS.values() if (name, field_id) in statistics):
+            fields.append(pa.field(statistic_column(statistic, field_id), pa.binary() if statistic in _BOUNDS else pa.int64()))
     return pa.schema(fields)
 
 

@@ -12,7 +12,7 @@ from icefloe.errors import UnsupportedFormatVersionError
 from icefloe.kernel.avro.encode import Encoder, encoder
 from icefloe.kernel.avro.schema import AvroType, array, field, id_map, parse_schema, record
 from icefloe.kernel.avro.wanted import IdMap, Numbers, Shape, Slots, Struct, Value, WantedField
-from icefloe.kernel.manifest.columns import STATISTICS, partition_column, statistic_column
+from icefloe.kernel.manifest.columns import STATISTICS, Statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.partition_values import avro_name, partition_record
 from icefloe.kernel.types import StructType
 
@@ -93,19 +93,19 @@ def _file_fields(partition_type: StructType) -> tuple[WantedField, ...]:
         _wanted(102, "partition", Struct(partition)),
         _wanted(103, "record_count", required=True),
         _wanted(104, "file_size_in_bytes", required=True),
-        _wanted(132, "split_offsets", Numbers("split_offsets")),
+        _wanted(132, "split_offsets", Numbers("split_offsets", repeats=True)),
         _wanted(140, "sort_order_id", repeats=True),
     )
 
 
-def wanted_columns(partition_type: StructType, statistics: Collection[int]) -> Struct:
-    """What `read_columns` wants: the entry, and of each map of statistics the values of the given table columns."""
-    slots = tuple(
-        _wanted(i, name, Slots(tuple((column, statistic_column(STATISTICS[name], column)) for column in sorted(set(statistics)))))
-        for i, name, *_ in _MAPS
-        if name in STATISTICS and statistics
-    )
-    return _entry_fields(_file_fields(partition_type) + slots)
+def wanted_columns(partition_type: StructType, statistics: Collection[Statistic]) -> Struct:
+    """What `read_columns` wants: the entry, and of each map of statistics the values of the table columns that are given with it."""
+    slots = []
+    for i, name, *_ in _MAPS:
+        asked = sorted({field_id for statistic, field_id in statistics if statistic == STATISTICS.get(name)})
+        if asked:
+            slots.append(_wanted(i, name, Slots(tuple((field_id, statistic_column(STATISTICS[name], field_id)) for field_id in asked))))
+    return _entry_fields(_file_fields(partition_type) + tuple(slots))
 
 
 def wanted_entries(partition_type: StructType) -> Struct:

@@ -6,7 +6,7 @@
 Bytes come through the `read` that is handed in, one call a file. Floor: kernel.scan. Spec: Scan Planning.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from icefloe.errors import ManifestFormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.bind import bind, predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask
-from icefloe.kernel.manifest.columns import ManifestColumns
+from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, every_statistic, statistic_column
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.read import read_columns
@@ -30,7 +30,7 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec, partition_
 from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.planned_files import PlannedFiles, partition_tuples
-from icefloe.kernel.scan.prune_files import FileTest, statistics_ids
+from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
 from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import StructType
@@ -235,7 +235,7 @@ class _Planner:
         """The live entries of a manifest that may match."""
         spec = self.specs[manifest.partition_spec_id]
         kind = spec_partition_type(self._metadata, spec.spec_id)
-        wanted = sorted(_all_statistics(self.schema) if self._include_statistics else statistics_ids(self.bound, spec))
+        wanted = self._statistics(spec)
         found = read_columns(self._read(manifest.manifest_path), manifest, kind, statistics=wanted).entries
         live = found.filter(pc.not_equal(found["status"], int(ManifestEntryStatus.DELETED))).combine_chunks()
         _check_content(live, manifest)
@@ -244,18 +244,18 @@ class _Planner:
         unfiltered = isinstance(self.bound, AlwaysTrue)
         may = every if unfiltered else test.may_match
         by_partition = ~every if unfiltered else ~may & ~test.partition_may_match
-        residuals, residual_index = test.residuals()
+        residuals, residual_index = test.residuals(may)
         entries = live if unfiltered else live.filter(pa.array(may))
         if not self._include_statistics:
-            entries = entries.select([name for name in entries.column_names if not _is_statistic(name, wanted)])
+            entries = entries.drop_columns([statistic_column(*statistic) for statistic in wanted])
         files = PlannedFiles(
             entries=entries.append_column("spec_id", pa.repeat(pa.scalar(spec.spec_id, pa.int32()), entries.num_rows)),
             spec_id=spec.spec_id,
             partition_type=kind,
             residuals=residuals,
-            residual_index=residual_index[may],
+            residual_index=residual_index,
             covered=test.must_match[may] if self._find_covered else None,
-            statistics=wanted if self._include_statistics else (),
+            statistics=_primitive_ids(self.schema) if self._include_statistics else (),
         )
         return _ManifestResult(
             files=files,
@@ -264,6 +264,11 @@ class _Planner:
             skipped_by_metrics=_count(live, ~may & ~by_partition),
             decisions=self._file_decisions(live, test, may, spec, kind) if self._explain else [],
         )
+
+    def _statistics(self, spec: PartitionSpec) -> Collection[Statistic]:
+        if self._include_statistics:
+            return every_statistic(_primitive_ids(self.schema))
+        return wanted_statistics(self.bound, spec, self.schema, strict=self._find_covered or self._explain)
 
     def _file_decisions(self, live: Any, test: FileTest, may: Mask, spec: PartitionSpec, kind: StructType) -> list[Decision]:
         unfiltered = isinstance(self.bound, AlwaysTrue)
@@ -324,13 +329,8 @@ def _check_content(live: Any, manifest: ManifestFile) -> None:
         )
 
 
-def _all_statistics(schema: Schema) -> set[int]:
-    return {field_id for field_id in schema.field_ids if schema.find_type(field_id).is_primitive}
-
-
-def _is_statistic(name: str, field_ids: Sequence[int]) -> bool:
-    statistic, _, field_id = name.partition(".")
-    return statistic != "partition" and field_id.isdigit() and int(field_id) in field_ids
+def _primitive_ids(schema: Schema) -> list[int]:
+    return sorted(field_id for field_id in schema.field_ids if schema.find_type(field_id).is_primitive)
 
 
 def _count(live: Any, mask: Mask) -> FileCounts:

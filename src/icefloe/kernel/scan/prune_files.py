@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.kernel.expressions.bind import BoundPredicate, predicates
+from icefloe.kernel.expressions.bind import BoundPredicate, Operation, predicates
 from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.expressions.project import inclusive, strict
+from icefloe.kernel.expressions.project import inclusive, is_decided, strict
 from icefloe.kernel.expressions.ranges import (
     ColumnRange,
     Mask,
@@ -27,9 +27,8 @@ from icefloe.kernel.expressions.ranges import (
     tree_mask,
 )
 from icefloe.kernel.expressions.residual import simplify
-from icefloe.kernel.manifest.columns import ManifestColumns, partition_column, statistic_column
+from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, partition_column, statistic_column
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.evidence import PredicateOutcome, tell
 from icefloe.kernel.schema.schema import Schema
@@ -39,7 +38,7 @@ from icefloe.kernel.values import bounds_to_array, to_human
 def file_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
     """Whether each file may hold a matching row: False only where its partition value, bounds and counts rule that out.
 
-    `spec` is that of the manifest; `columns` has the slot columns of `statistics_ids`. Missing ones count as unknown.
+    `spec` is that of the manifest; `columns` has the slot columns of `wanted_statistics`. Missing ones count as unknown.
 
     Raises:
         InvalidFilterError: the filter is not bound.
@@ -59,14 +58,22 @@ def explain(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionS
     return [test.explain(index) for index in range(len(columns))]
 
 
-def statistics_ids(bound: BooleanExpression, spec: PartitionSpec) -> set[int]:
-    """The ids of the columns whose statistics a test of files needs: those of the filter whose exact value the partition does not say."""
-    exact = {item.source_id for item in spec.fields if isinstance(item.transform, IdentityTransform)}
-    return {
-        predicate.field.field_id
-        for predicate in predicates(bound)
-        if predicate.field.field_type.is_primitive and predicate.field.field_id not in exact
-    }
+def wanted_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, *, strict: bool = False) -> set[Statistic]:
+    """The statistics that change what `file_mask` says, and with `strict` what `strict_mask` says: none for predicates that partition values decide.
+
+    Comparisons need counts too: a file with nothing but nulls in a column has no bounds for it.
+    """
+    wanted: set[Statistic] = set()
+    for predicate in predicates(bound):
+        if not predicate.field.field_type.is_primitive or is_decided(predicate, spec, schema):
+            continue
+        names = ["value_count", "null_value_count"]
+        if is_float(predicate.kind):
+            names.append("nan_value_count")
+        if strict or predicate.operation is not Operation.IS_NULL:
+            names += ["lower_bound", "upper_bound"]
+        wanted |= {(name, predicate.field.field_id) for name in names}
+    return wanted
 
 
 @dataclass(frozen=True)
@@ -96,15 +103,15 @@ class FileTest:
         """Where the partition value alone lets a row match."""
         return self._tree(self.bound, lambda leaf: self._partition_masks[leaf][0])
 
-    def residuals(self) -> tuple[list[BooleanExpression], NDArray[np.int64]]:
-        """What the partition value leaves of the filter: the distinct residuals, and for each file the index of its own."""
+    def residuals(self, chosen: Mask) -> tuple[list[BooleanExpression], NDArray[np.int64]]:
+        """What the partition value leaves of the filter for the chosen files: the distinct residuals, and for each of these files the index of its own."""
         leaves = list(dict.fromkeys(predicates(self.bound)))
-        outcomes = np.zeros((len(self.columns), len(leaves)), dtype=np.int8)
+        outcomes = np.zeros((int(chosen.sum()), len(leaves)), dtype=np.int8)
         for position, leaf in enumerate(leaves):
             may, must = self._partition_masks[leaf]
-            outcomes[:, position] = np.where(must, 1, np.where(may, 0, -1))
+            outcomes[:, position] = np.where(must[chosen], 1, np.where(may[chosen], 0, -1))
         if not outcomes.any():
-            return [self.bound], np.zeros(len(self.columns), dtype=np.int64)
+            return [self.bound], np.zeros(len(outcomes), dtype=np.int64)
         distinct, index = np.unique(outcomes, axis=0, return_inverse=True)
         decided = {0: None, 1: True, -1: False}
         found = [simplify(self.bound, {leaf: decided[int(code)] for leaf, code in zip(leaves, row, strict=True)}.get) for row in distinct]
