@@ -3,6 +3,7 @@
 Floor: cli.
 """
 
+import atexit
 import logging
 import signal
 import sys
@@ -29,7 +30,7 @@ def start_spark() -> Any:
     """
     logging.getLogger().addHandler(_WARNINGS)
     if threading.current_thread() is not threading.main_thread():
-        return spark_module("session").session()
+        return _started()
     before, came = signal.getsignal(signal.SIGINT), threading.Event()
 
     def put_off(_number: int, _frame: object) -> None:
@@ -40,11 +41,18 @@ def start_spark() -> Any:
 
     signal.signal(signal.SIGINT, put_off)
     try:
-        session = spark_module("session").session()
+        session = _started()
     finally:
         signal.signal(signal.SIGINT, before)
     if came.is_set():
         raise KeyboardInterrupt
+    return session
+
+
+def _started() -> Any:
+    session = spark_module("session").session()
+    # Registered last, so run first at the end: Spark stopped before its JVM ends has no lost connection to complain about.
+    atexit.register(stop_spark)
     return session
 
 
