@@ -106,6 +106,14 @@ def test_parquet_in_a_file_with_signs_of_a_pattern_in_its_name(load: Command) ->
     assert table("n.t").scan().to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
 
 
+def test_columns_with_odd_names_keep_them(load: Command) -> None:
+    Path("a.csv").write_text("a,b c,a.b,`d`\n1,2,3,4\n")
+    result = load("a.csv", "--into", "n.t", "--partition", "a.b")
+    assert result.exit_code == 0, result.stderr
+    assert table("n.t").scan().to_arrow().to_pylist() == [{"a": 1, "b c": 2, "a.b": 3, "`d`": 4}]
+    assert table("n.t").scan().to_spark().collect()[0].asDict() == {"a": 1, "b c": 2, "a.b": 3, "`d`": 4}
+
+
 def test_a_folder_of_compressed_files(load: Command) -> None:
     Path("in").mkdir()
     for number in range(3):

@@ -39,6 +39,7 @@ class TaskWriter:
     """Runs in Spark's tasks: rows in, one row with the pickled data files out."""
 
     target: WriteTarget
+    names: tuple[str, ...] = ()  # of the columns, where they come under stand-ins
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -52,7 +53,8 @@ class TaskWriter:
     def _fitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches with what Spark has no type for in the table's form; the rest is cast when rows are gathered, many batches at once."""
         kinds = {field.name: field.field_type for field in self.target.schema.fields if differs(field.field_type)}
-        for batch in batches:
+        for found in batches:
+            batch = found.rename_columns(list(self.names)) if self.names else found
             if not kinds:
                 yield batch
                 continue
@@ -78,7 +80,12 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
         # No file may say that it is sorted when nothing sorted it.
         target = replace(target, sort_order_id=0)
     ready = distributed(widened_decimals(rows, target.schema), target)
-    written = ready.mapInArrow(TaskWriter(target), _RESULT)
+    names: tuple[str, ...] = ()
+    if any("." in name or "`" in name for name in ready.columns):
+        # mapInArrow looks each column up by its name as if it were a path through structs.
+        names = tuple(ready.columns)
+        ready = ready.toDF(*(f"column_{place}" for place in range(len(names))))
+    written = ready.mapInArrow(TaskWriter(target, names), _RESULT)
     with _small_batches(spark, has_bytes=any(_holds_bytes(field.field_type) for field in target.schema.fields)):
         results = run_job(spark, f"write {target.table_name}", written.collect)
     return [file for (packed,) in results for file in pickle.loads(packed)]  # noqa: S301 packed by TaskWriter in this job
