@@ -23,10 +23,14 @@ class WriteResult:
     def __str__(self) -> str:
         if self.snapshot_id is None:
             return f"{self.operation}: nothing to do"
-        parts = [f"added {self.added_records:,} rows in {self.added_files:,} files"] if self.added_files else []
+        parts = [f"added {_counted(self.added_records, 'row')} in {_counted(self.added_files, 'file')}"] if self.added_files else []
         if self.removed_files:
+            whole = self.removed_files - self.rewritten_files
             parts.append(
-                f"deleted {self.deleted_records:,} rows, "
-                f"{self.removed_files - self.rewritten_files:,} files dropped whole, {self.rewritten_files:,} rewritten"
+                f"deleted {_counted(self.deleted_records, 'row')}, {_counted(whole, 'file')} dropped whole, {self.rewritten_files:,} rewritten"
             )
         return f"{self.operation} by {self.engine}: {'; '.join(parts) or 'no rows'} (snapshot {self.snapshot_id})"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
