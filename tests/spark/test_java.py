@@ -40,6 +40,12 @@ def test_a_java_too_old_for_spark_is_passed_over(nothing_set: pytest.MonkeyPatch
     assert find_java() == JavaRuntime(tmp_path / "other", 21, "PATH")
 
 
+def test_a_java_too_new_for_this_spark_is_passed_over(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", "25.0.3")))
+    nothing_set.setenv("PATH", str(installed(tmp_path / "other", NEW) / "bin"))
+    assert (find_java("4.0.5").version, find_java("4.1.4").version, find_java("4.3.0").version) == (21, 21, 25)
+
+
 def test_a_java_without_a_release_file_is_asked_for_its_version(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (installed(tmp_path / "home", NEW) / "release").unlink()
     nothing_set.setenv("JAVA_HOME", str(tmp_path / "home"))

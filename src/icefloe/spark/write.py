@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -21,7 +22,7 @@ from icefloe.kernel.types import IcebergType, children
 from icefloe.spark.arrow_forms import differs, from_spark_form
 from icefloe.spark.distribution import distributed
 from icefloe.spark.fit import check_fits, widened_decimals
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import deleted_on_failure, errors_carried, run_job
 
 # Rows that cross from Spark to Python at a time; larger batches were no faster, and take more memory where rows are wide.
 ROWS_PER_BATCH = 8192
@@ -39,6 +40,7 @@ class TaskWriter:
     """Runs in Spark's tasks: rows in, one row with the pickled data files out."""
 
     target: WriteTarget
+    finished: Accumulator[list[str]]  # where the locations of finished files go
     names: tuple[str, ...] = ()  # of the columns, where they come under stand-ins
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -48,6 +50,7 @@ class TaskWriter:
         with errors_carried():
             files = write_batches(self.target, self._fitted(batches), partition_id=partition_id, task_id=task_id)
         if files:
+            self.finished.add([file.file_path for file in files])
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(list(files))], pa.binary())], names=[FILES_COLUMN])
 
     def _fitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -85,8 +88,9 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
         # mapInArrow looks each column up by its name as if it were a path through structs.
         names = tuple(ready.columns)
         ready = ready.toDF(*(f"column_{place}" for place in range(len(names))))
-    written = ready.mapInArrow(TaskWriter(target, names), _RESULT)
-    with _small_batches(spark, has_bytes=any(_holds_bytes(field.field_type) for field in target.schema.fields)):
+    has_bytes = any(_holds_bytes(field.field_type) for field in target.schema.fields)
+    with _small_batches(spark, has_bytes=has_bytes), deleted_on_failure(spark, target.io) as finished:
+        written = ready.mapInArrow(TaskWriter(target, finished, names), _RESULT)
         results = run_job(spark, f"write {target.table_name}", written.collect)
     return [file for (packed,) in results for file in pickle.loads(packed)]  # noqa: S301 packed by TaskWriter in this job
 

@@ -4,6 +4,7 @@ Class files are kept in the user's cache folder, so only the first session of a 
 Floor: spark.
 """
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -54,7 +55,7 @@ def compiled_folder(spark: SparkSession) -> Path:
     sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in SOURCES}
     text_hash = sha256("\0".join(sources.values()).encode()).hexdigest()[:16]
     wanted = cache_folder() / f"{spark.version}-{text_hash}"
-    if wanted.is_dir():
+    if all((wanted / "icefloe" / f"{name}.class").is_file() for name in sources):
         return wanted
     try:
         wanted.parent.mkdir(parents=True, exist_ok=True)
@@ -62,8 +63,13 @@ def compiled_folder(spark: SparkSession) -> Path:
     except OSError:
         # A home that cannot be written to costs one compilation per session, no more.
         making = Path(tempfile.mkdtemp(prefix="icefloe-classes-"))
+        atexit.register(shutil.rmtree, making, ignore_errors=True)
         wanted = making / "kept"
-    _compile(spark, sources, making / "classes")
+    try:
+        _compile(spark, sources, making / "classes")
+    except EngineError:
+        shutil.rmtree(making, ignore_errors=True)
+        raise
     return _put_in_place(making, wanted)
 
 
@@ -77,7 +83,7 @@ def _put_in_place(making: Path, wanted: Path) -> Path:
     try:
         (making / "classes").rename(wanted)
     except OSError:
-        if not wanted.is_dir():  # another process was not first, so the rename itself does not work here
+        if not wanted.is_dir():  # no other process was first, so it is the rename that does not work here
             return making / "classes"
     if wanted.parent != making:
         shutil.rmtree(making, ignore_errors=True)
