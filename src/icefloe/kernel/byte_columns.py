@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.kernel.arrow_values import numpy_of
+
 # A decimal of 38 digits takes 16 bytes, also in Arrow's decimal128.
 DECIMAL_WIDTH = 16
 
@@ -28,7 +30,7 @@ def spans_of(column: Any) -> ByteSpans:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = numpy_of(array.is_valid())
     _, offsets_buffer, data_buffer = array.buffers()
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     if offsets_buffer is None or not len(array):
@@ -73,8 +75,3 @@ def decimal_words(spans: ByteSpans) -> tuple[NDArray[np.uint8], NDArray[np.bool_
         words[chosen] = np.hstack([rows[:, ::-1], np.repeat(sign, DECIMAL_WIDTH - width, axis=1)])
         known |= chosen
     return words, known
-
-
-def validity_buffer(known: NDArray[np.bool_]) -> Any:
-    """Arrow's validity bitmap of a mask."""
-    return pa.py_buffer(np.packbits(known, bitorder="little").tobytes())

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from icefloe.errors import FormatError, InvalidInputError
 from icefloe.kernel import dates_and_times as iso
-from icefloe.kernel.byte_columns import decimal_words, fixed_width_numbers, spans_of, validity_buffer
+from icefloe.kernel.arrow_values import array_of, mask_array, numbers_array, scalar_of, validity_buffer
+from icefloe.kernel.byte_columns import decimal_words, fixed_width_numbers, spans_of
 from icefloe.kernel.literals import physical_of_native
 from icefloe.kernel.types import (
     BinaryType,
@@ -270,7 +271,7 @@ def physical_array(kind: PrimitiveType, values: Sequence[Any]) -> Any:
     """Physical values, None for null, as an Arrow array of `physical_arrow_type(kind)`."""
     if isinstance(kind, UUIDType):
         values = [None if value is None else value.bytes for value in values]
-    return pa.array(values, type=physical_arrow_type(kind))
+    return array_of(values, physical_arrow_type(kind))
 
 
 def physical_list(kind: PrimitiveType, array: Any) -> list[Any]:
@@ -297,7 +298,7 @@ def bounds_to_array(kind: PrimitiveType, bounds: Any) -> Any:
         return column.cast(arrow_type)
     spans = spans_of(column)
     if isinstance(kind, UUIDType):
-        return pc.if_else(pa.array(spans.lengths == 16), column.cast(arrow_type), pa.scalar(None, arrow_type))
+        return pc.if_else(mask_array(spans.lengths == 16), column.cast(arrow_type), scalar_of(None, arrow_type))
     if isinstance(kind, DecimalType):
         words, known = decimal_words(spans)
         return pa.Array.from_buffers(arrow_type, len(known), [validity_buffer(known), pa.py_buffer(words.tobytes())])
@@ -306,14 +307,14 @@ def bounds_to_array(kind: PrimitiveType, bounds: Any) -> Any:
         known &= ~np.isnan(numbers)
     if isinstance(kind, BooleanType):
         numbers = numbers != 0
-    return pa.array(numbers, type=arrow_type, mask=~known)
+    return numbers_array(numbers, arrow_type, known)
 
 
 def _strings(column: Any) -> Any:
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([_text_or_none(value) for value in column.to_pylist()], type=pa.string())
+        return array_of([_text_or_none(value) for value in column.to_pylist()], pa.string())
 
 
 def _text_or_none(value: bytes | None) -> str | None:

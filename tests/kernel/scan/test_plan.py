@@ -2,6 +2,8 @@
 
 import json
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,6 +23,7 @@ from icefloe.kernel.manifest_list.write import write_manifest_list
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, fields_to_json, partition_type
 from icefloe.kernel.partitioning.transforms import IdentityTransform, MonthTransform
 from icefloe.kernel.scan.decision import Reason
@@ -125,6 +128,31 @@ def warehouse() -> Warehouse:
     )
     made.add_manifest("flat.avro", UNPARTITIONED, [added(data_file("u1", (), 0, 4)), added(data_file("u2", (), 5, 9))])
     return made
+
+
+PLANS_WITHOUT_PANDAS = """
+import sys
+from pathlib import Path
+from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.metadata.read import read_table_metadata
+from icefloe.kernel.scan.plan import plan_scan
+
+folder = Path(sys.argv[1])
+table = read_table_metadata((folder / "table.json").read_bytes(), "table.json")
+for text in (None, "i = 3", "t >= '2013-06-01' AND s = 'JFK'", "s LIKE 'J%' OR i IS NULL", "s IN ('EWR', 'LGA') AND i != 3"):
+    plan = plan_scan(table, table.current_snapshot(), to_expression(text), lambda path: (folder / path).read_bytes(), find_covered=True)
+    print(len(list(plan.tasks())))
+assert "pandas" not in sys.modules
+"""
+
+
+def test_planning_does_not_wait_for_pandas_to_be_imported(warehouse, tmp_path):
+    (tmp_path / "table.json").write_bytes(write_table_metadata(warehouse.table()))
+    for path, content in warehouse.files.items():
+        (tmp_path / path).write_bytes(content)
+    done = subprocess.run([sys.executable, "-c", PLANS_WITHOUT_PANDAS, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == "5"
 
 
 def test_without_a_filter_every_live_file_is_planned_and_no_statistics_are_decoded(warehouse):

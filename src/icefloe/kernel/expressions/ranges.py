@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidFilterError
+from icefloe.kernel.arrow_values import filled, numpy_of, scalar_of
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType
@@ -67,11 +68,11 @@ def sound_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]
     NaN is no bound. A lower above its upper comes of a writer that sorts otherwise (Java compares the halves of a UUID as signed numbers): unsure means keep.
     """
     low, high = comparison_array(kind, lower), comparison_array(kind, upper)
-    unknown = pa.scalar(None, low.type)
+    unknown = scalar_of(None, low.type)
     if is_float(kind):
         low = pc.if_else(pc.is_nan(low), unknown, low)
         high = pc.if_else(pc.is_nan(high), unknown, high)
-    crossed = pc.fill_null(pc.greater(low, high), False)
+    crossed = filled(pc.greater(low, high), False)
     if pc.any(crossed).as_py():
         low, high = pc.if_else(crossed, unknown, low), pc.if_else(crossed, unknown, high)
     return low, high
@@ -93,8 +94,8 @@ def range_of_values(kind: PrimitiveType, values: Any) -> ColumnRange:
     null = _mask(pc.is_null(plain))
     nan = np.zeros(len(null), dtype=bool)
     if is_float(kind):
-        nan = _mask(pc.fill_null(pc.is_nan(plain), False))
-        plain = pc.if_else(pc.is_nan(plain), pa.scalar(None, plain.type), plain)
+        nan = _mask(pc.is_nan(plain))
+        plain = pc.if_else(pc.is_nan(plain), scalar_of(None, plain.type), plain)
     return ColumnRange(lower=plain, upper=plain, may_have_null=null, may_have_nan=nan, may_have_value=~(null | nan))
 
 
@@ -242,20 +243,19 @@ class _Comparer:
         """Every ordinary value starts with the literal."""
         within = self.lower_above(or_equal=True)
         end = after_prefix(self._values[0])
-        return within if end is None else within & _mask(pc.less(self._upper, end))
+        return within if end is None else within & _mask(pc.less(self._upper, scalar_of(end, self._upper.type)))
 
     def beside_prefix(self) -> Mask:
         """No value starts with the literal."""
         beside = self.upper_below()
         end = after_prefix(self._values[0])
-        return beside if end is None else beside | _mask(pc.greater_equal(self._lower, end))
+        return beside if end is None else beside | _mask(pc.greater_equal(self._lower, scalar_of(end, self._lower.type)))
 
 
 def _without_negative_zero(array: Any) -> Any:
-    return pc.add(array, 0.0) if pa.types.is_floating(array.type) else array
+    return pc.add(array, scalar_of(0.0, array.type)) if pa.types.is_floating(array.type) else array
 
 
 def _mask(array: Any) -> Mask:
     """A Boolean Arrow array as numpy, null as False."""
-    filled: Mask = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
-    return filled
+    return numpy_of(filled(array, False))

@@ -7,13 +7,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from icefloe.kernel.arrow_values import filled, scalar_of
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 
 
 def inherit_snapshot_ids(snapshot_ids: Any, manifest: ManifestFile) -> Any:
     """Where an entry (Arrow int64) names no snapshot, it is the one that added the manifest."""
-    return pc.fill_null(snapshot_ids, manifest.added_snapshot_id)
+    return filled(snapshot_ids, manifest.added_snapshot_id)
 
 
 def inherit_sequence_numbers(statuses: Any, numbers: Any, manifest: ManifestFile) -> Any:
@@ -23,9 +24,9 @@ def inherit_sequence_numbers(statuses: Any, numbers: Any, manifest: ManifestFile
     without a number in a later manifest breaks the spec; nothing is guessed for it, and it stays null.
     """
     if manifest.sequence_number == 0:
-        return pc.fill_null(numbers, 0)
-    inherits = pc.and_(pc.is_null(numbers), pc.equal(statuses, int(ManifestEntryStatus.ADDED)))
-    return pc.if_else(inherits, manifest.sequence_number, numbers)
+        return filled(numbers, 0)
+    inherits = pc.and_(pc.is_null(numbers), pc.equal(statuses, scalar_of(int(ManifestEntryStatus.ADDED), statuses.type)))
+    return pc.if_else(inherits, scalar_of(manifest.sequence_number, numbers.type), numbers)
 
 
 def inherited_sequence_number(status: int, number: int | None, manifest: ManifestFile) -> int | None:

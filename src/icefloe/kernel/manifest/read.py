@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
+from icefloe.kernel.arrow_values import array_of, filled
 from icefloe.kernel.avro.columns import read_batches
 from icefloe.kernel.avro.container import Container, open_container
 from icefloe.kernel.manifest.columns import ENTRY_FIELDS, STATISTICS, ManifestColumns, Statistic, partition_column, statistic_column
@@ -74,11 +75,11 @@ def _arrow_schema(partition_type: StructType, statistics: Collection[Statistic])
 
 def _array(values: list[Any], field: Any, manifest: ManifestFile) -> Any:
     try:
-        array = pa.array(values, type=field.type)
+        array = array_of(values, field.type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise _refuse(manifest, field.name, f"a value does not fit {field.type}: {error}") from error
     if field.name == "content":
-        return pc.fill_null(array, int(FileContent.DATA))
+        return filled(array, int(FileContent.DATA))
     if field.name == "file_format":
         return pc.utf8_upper(array)
     return array

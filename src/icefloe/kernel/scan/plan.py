@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import ManifestFormatError, UnsupportedFeatureError
+from icefloe.kernel.arrow_values import mask_array, numpy_of, scalar_of
 from icefloe.kernel.expressions.bind import bind, predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask
@@ -237,7 +238,7 @@ class _Planner:
         kind = spec_partition_type(self._metadata, spec.spec_id)
         wanted = self._statistics(spec)
         found = read_columns(self._read(manifest.manifest_path), manifest, kind, statistics=wanted).entries
-        live = found.filter(pc.not_equal(found["status"], int(ManifestEntryStatus.DELETED))).combine_chunks()
+        live = found.filter(pc.not_equal(found["status"], scalar_of(int(ManifestEntryStatus.DELETED), pa.int32()))).combine_chunks()
         _check_content(live, manifest)
         test = FileTest(ManifestColumns(live), self.bound, spec, self.schema)
         every = np.ones(live.num_rows, dtype=bool)
@@ -245,11 +246,11 @@ class _Planner:
         may = every if unfiltered else test.may_match
         by_partition = ~every if unfiltered else ~may & ~test.partition_may_match
         residuals, residual_index = test.residuals(may)
-        entries = live if unfiltered else live.filter(pa.array(may))
+        entries = live if unfiltered else live.filter(mask_array(may))
         if not self._include_statistics:
             entries = entries.drop_columns([statistic_column(*statistic) for statistic in wanted])
         files = PlannedFiles(
-            entries=entries.append_column("spec_id", pa.repeat(pa.scalar(spec.spec_id, pa.int32()), entries.num_rows)),
+            entries=entries.append_column("spec_id", pa.repeat(scalar_of(spec.spec_id, pa.int32()), entries.num_rows)),
             spec_id=spec.spec_id,
             partition_type=kind,
             residuals=residuals,
@@ -322,7 +323,7 @@ def _decisions(planner: _Planner, manifests: Sequence[ManifestFile], kept: Mask,
 
 
 def _check_content(live: Any, manifest: ManifestFile) -> None:
-    if pc.any(pc.not_equal(live["content"], int(FileContent.DATA))).as_py():
+    if pc.any(pc.not_equal(live["content"], scalar_of(int(FileContent.DATA), pa.int32()))).as_py():
         raise ManifestFormatError(
             f"manifest {manifest.manifest_path} holds delete files, but its manifest list says that it holds data files",
             path=manifest.manifest_path,
@@ -334,7 +335,7 @@ def _primitive_ids(schema: Schema) -> list[int]:
 
 
 def _count(live: Any, mask: Mask) -> FileCounts:
-    sizes, records = live["file_size_in_bytes"].to_numpy(), live["record_count"].to_numpy()
+    sizes, records = numpy_of(live["file_size_in_bytes"]), numpy_of(live["record_count"])
     return FileCounts(files=int(mask.sum()), bytes=int(sizes[mask].sum()), records=int(records[mask].sum()))
 
 

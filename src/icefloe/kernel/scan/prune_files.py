@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.kernel.arrow_values import filled, numpy_of
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation, predicates
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.project import inclusive, is_decided, strict
@@ -246,5 +247,5 @@ def _numbers(columns: ManifestColumns, name: str) -> tuple[NDArray[np.int64], Ma
     """A column of counts, -1 where unknown, and where it is known."""
     if name not in columns.entries.column_names:
         return np.full(len(columns), -1, dtype=np.int64), np.zeros(len(columns), dtype=bool)
-    numbers: NDArray[np.int64] = columns.entries.column(name).fill_null(-1).to_numpy()
+    numbers: NDArray[np.int64] = numpy_of(filled(columns.entries.column(name), -1))
     return numbers, numbers >= 0

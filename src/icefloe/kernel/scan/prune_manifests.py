@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.errors import ManifestFormatError
+from icefloe.kernel.arrow_values import array_of
 from icefloe.kernel.expressions.bind import BoundPredicate
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.project import inclusive
@@ -120,8 +121,8 @@ def _summaries(manifest: ManifestFile, spec: PartitionSpec) -> tuple[PartitionFi
 
 
 def _summary_range(predicate: BoundPredicate, summaries: Sequence[PartitionFieldSummary]) -> ColumnRange:
-    lower = pa.array([summary.lower_bound for summary in summaries], pa.binary())
-    upper = pa.array([summary.upper_bound for summary in summaries], pa.binary())
+    lower = array_of([summary.lower_bound for summary in summaries], pa.binary())
+    upper = array_of([summary.upper_bound for summary in summaries], pa.binary())
     null = np.array([summary.contains_null for summary in summaries], dtype=bool)
     # Bounds are left out only where there are nothing but nulls and NaN; the flags have to say so too. Spec: Manifest Lists, field summary.
     empty = [

@@ -1,0 +1,93 @@
+"""Python values and numpy arrays as Arrow, and back, without pandas: `pyarrow.array`, `pyarrow.scalar` and `to_numpy` import it first, which takes as long
+as planning a scan of 30,000 files.
+
+What the values mean is decided in `values.py`. Floor: kernel, beside types. Spec: none, this is memory layout.
+"""
+
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+# Arrow's fixed-width types by the code of `array.array`, which refuses values of other types or beyond the width.
+_CODES = {pa.int32(): "i", pa.int64(): "q", pa.float32(): "f", pa.float64(): "d"}
+
+
+def array_of(values: Sequence[Any], kind: Any) -> Any:
+    """An array of an Arrow type of Python values, None for null; text may be given as UTF-8 too.
+
+    Raises:
+        TypeError, ValueError, OverflowError, pyarrow.ArrowException: a value does not fit the type.
+    """
+    if None not in values:
+        return _array(values, kind, None)
+    known = [value is not None for value in values]
+    if not any(known):
+        return pa.nulls(len(values), kind)
+    stand_in = next(value for value in values if value is not None)
+    return _array([stand_in if value is None else value for value in values], kind, np.array(known, dtype=bool))
+
+
+def scalar_of(value: Any, kind: Any) -> Any:
+    """One value as a scalar of an Arrow type. Raises as `array_of` does."""
+    return array_of((value,), kind)[0]
+
+
+def filled(values: Any, value: Any) -> Any:
+    """An Arrow array with a value in place of nulls."""
+    return pc.fill_null(values, scalar_of(value, values.type))
+
+
+def numbers_array(numbers: NDArray[Any], kind: Any, known: NDArray[np.bool_] | None = None) -> Any:
+    """An array of a fixed-width Arrow type of numpy numbers of that width, or of a mask; null where not `known`."""
+    data = np.packbits(numbers, bitorder="little") if pa.types.is_boolean(kind) else np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(kind, len(numbers), [validity_buffer(known), pa.py_buffer(data)])
+
+
+def numpy_of(values: Any) -> NDArray[Any]:
+    """The values of a fixed-width Arrow array without nulls, chunked or not, as numpy has them; a view where Arrow's bytes will do."""
+    plain = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    start, end = plain.offset, plain.offset + len(plain)
+    data = plain.buffers()[1] or b""
+    if pa.types.is_boolean(plain.type):
+        return np.unpackbits(np.frombuffer(data, np.uint8), count=end if len(plain) else 0, bitorder="little")[start:].view(bool)
+    return np.frombuffer(data, _CODES[plain.type])[start:end]
+
+
+def validity_buffer(known: NDArray[np.bool_] | None) -> Any:
+    """Arrow's validity bitmap of a mask; None, which stands for all known, is that for Arrow too."""
+    return None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))
+
+
+def mask_array(mask: NDArray[np.bool_]) -> Any:
+    """A mask as an Arrow array."""
+    return numbers_array(mask, pa.bool_())
+
+
+def _array(values: Sequence[Any], kind: Any, known: NDArray[np.bool_] | None) -> Any:
+    """Values without None; `known` is false where one only stands in for null."""
+    if kind in _CODES:
+        return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), pa.py_buffer(array(_CODES[kind], values))])
+    if pa.types.is_boolean(kind):
+        if set(map(type, values)) - {bool}:
+            raise TypeError("a truth value is neither True nor False")
+        return numbers_array(np.array(values, dtype=bool), kind, known)
+    if kind == pa.binary():
+        return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), _offsets(values), pa.py_buffer(b"".join(values))])
+    if kind == pa.string():
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
+        return _array(encoded, pa.binary(), known).cast(kind)
+    if pa.types.is_list(kind):
+        items = array_of(list(chain.from_iterable(values)), kind.value_type)
+        return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), _offsets(values)], children=[items])
+    nullable = values if known is None else [value if there else None for value, there in zip(values, known.tolist(), strict=True)]
+    return pa.array(nullable, kind)
+
+
+def _offsets(values: Sequence[Any]) -> Any:
+    return pa.py_buffer(array("i", accumulate(map(len, values), initial=0)))
