@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from icefloe import SqlCatalog, StaticTable
+from icefloe import LongType, NestedField, Schema, SortField, SortOrder, SqlCatalog, StaticTable
 from icefloe.errors import (
     InvalidFilterError,
     InvalidInputError,
@@ -276,3 +276,10 @@ def test_count_and_limit_agree_with_brute_force_over_a_column_only_in_the_filter
     assert table.scan("value > 5 and type = 'a'").count() == sum(1 for n in range(50) if n % 7 and n / 2 > 5 and n % 3 == 0)
     with pytest.raises(InvalidInputError, match="limit"):
         table.scan(limit=-1).to_arrow()
+
+
+def test_files_that_nothing_sorted_do_not_say_that_they_are(tmp_path: Path) -> None:
+    schema = Schema(NestedField(1, "n", LongType()))
+    sorted_table = lake(tmp_path).create_table("db.s", schema, sort_order=SortOrder(SortField(source_id=1)))
+    sorted_table.append(pa.table({"n": pa.array([3, 1, 2], pa.int64())}))
+    assert [task.file.sort_order_id for task in sorted_table.scan().plan_files()] == [0]

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -17,6 +18,7 @@ from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.cast import cast_to_schema
@@ -39,7 +41,9 @@ class InProcessEngine:
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
         """Writes Arrow or pandas rows, matched to the table's columns by name. Raises `SchemaMismatchError`."""
-        return write_batches(target, self._batches(rows, target), partition_id=0, task_id=0)
+        # No file may say that it is sorted when nothing sorted it.
+        unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
+        return write_batches(unsorted, self._batches(rows, target), partition_id=0, task_id=0)
 
     def _batches(self, rows: Any, target: WriteTarget) -> Iterator[pa.RecordBatch]:
         if isinstance(rows, pa.RecordBatchReader):
