@@ -99,6 +99,12 @@ def test_runs_are_encoded_as_such_whatever_form_the_bitmap_had() -> None:
     assert len(unpacked.bitmap.serialize()) > 10_000
 
 
+@pytest.mark.parametrize("count", [4_095, 4_096, 4_097])
+def test_containers_at_the_border_of_arrays_and_bitsets_are_decoded(count: int) -> None:
+    positions = [*range(0, 3 * count, 3), 70_000]
+    assert listed(encode_deletion_vector(deletion_vector_of(positions)), count + 1) == positions
+
+
 def test_positions_are_an_ascending_array_of_64_bits() -> None:
     for given_positions in ([5, 2, 2, 2**40], []):
         positions = deletion_vector_of(given_positions).positions()

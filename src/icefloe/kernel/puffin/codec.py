@@ -63,7 +63,7 @@ def decompress(codec: str | None, data: bytes, *, path: str, offset: int, most_b
         # The output never grows: a frame that unpacks to more than it claims is refused by the library.
         plain = np.empty(outline.content_size, np.uint8)
         unpacked = (cramjam.lz4 if codec == LZ4 else cramjam.zstd).decompress_into(data, plain)
-        if unpacked != outline.content_size:
+        if unpacked != outline.content_size:  # the library refuses such frames too; but what it left unwritten must never get out
             raise _TornFrameError(f"it claims {outline.content_size} bytes of content and holds {unpacked}")
     except IndexError as error:
         raise broken_puffin(path, offset, f"a {codec} frame is cut short") from error

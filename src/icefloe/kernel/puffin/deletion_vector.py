@@ -114,7 +114,7 @@ def encode_deletion_vector(vector: DeletionVector) -> bytes:
     Raises:
         InvalidInputError: the bytes would be over 2 GiB.
     """
-    bitmap = BitMap64(vector.bitmap)
+    bitmap = BitMap64(vector.bitmap, optimize=False)
     bitmap.run_optimize()
     body = _MAGIC + bitmap.serialize()
     if len(body) + _LENGTH_BYTES + _CRC_BYTES > _MOST_BLOB_BYTES:
