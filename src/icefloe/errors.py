@@ -24,7 +24,8 @@
     │   ├── MetadataFormatError
     │   ├── AvroFormatError
     │   ├── ManifestFormatError
-    │   └── DataFileFormatError
+    │   ├── DataFileFormatError
+    │   └── PuffinFormatError
     ├── UnsupportedError             allowed by the format, not by this version of Icefloe
     │   ├── UnsupportedFormatVersionError
     │   ├── UnsupportedTypeError
@@ -203,6 +204,10 @@ class ManifestFormatError(FormatError):
 
 class DataFileFormatError(FormatError):
     code = "bad-data-file"
+
+
+class PuffinFormatError(FormatError):
+    code = "bad-puffin"
 
 
 class UnsupportedError(IcefloeError):

@@ -1,0 +1,229 @@
+"""Deletion vectors: the set of deleted row positions of one data file, as a value, as the bytes of a blob, and as a whole Puffin file.
+
+Framed bytes are: the length of what is between it and the checksum (4 bytes, big endian), the magic bytes, a 64-bit Roaring bitmap (little endian), and the
+CRC-32 of magic bytes and bitmap (4 bytes, big endian). Early writers left the frame out; such bare bitmaps are told apart, see `framing_of`.
+Which vector belongs to which data file is not decided here. Floor: kernel.puffin. Spec: Puffin file format, deletion-vector-v1; Deletion Vectors.
+"""
+
+import array
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap64, FrozenBitMap64
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.puffin.container import Blob, write_puffin
+from icefloe.kernel.puffin.failure import broken_puffin
+from icefloe.kernel.puffin.file_metadata import BlobMetadata
+from icefloe.kernel.puffin.roaring import TornBitmapError, check_extent
+
+DELETION_VECTOR_BLOB = "deletion-vector-v1"
+REFERENCED_DATA_FILE = "referenced-data-file"
+CARDINALITY = "cardinality"
+_MAGIC = bytes.fromhex("d1d33964")
+_LENGTH_BYTES = 4
+_CRC_BYTES = 4
+_BITMAP_START = _LENGTH_BYTES + len(_MAGIC)
+_EMPTY_BITMAP_BYTES = 8
+_MOST_BLOB_BYTES = 2**31 - 1  # other readers hold a blob in one array of Java
+# The metadata column _pos: what other writers name as the field that a deletion vector was computed for.
+_ROW_POSITION_FIELD_ID = 2147483645
+# The snapshot is not known when the file is written, so the spec sets both numbers to this.
+_NOT_KNOWN_YET = -1
+_POSITIONS = 1 << 63
+
+
+class VectorFraming(Enum):
+    """How the bytes of a deletion vector are framed."""
+
+    FRAMED = "framed"
+    BARE = "bare"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVector:
+    """The positions of the deleted rows of one data file, counted from 0, held compressed. It pickles."""
+
+    bitmap: FrozenBitMap64
+
+    @property
+    def cardinality(self) -> int:
+        """How many rows are deleted."""
+        return len(self.bitmap)
+
+    def positions(self) -> npt.NDArray[np.uint64]:
+        """The deleted positions, ascending: 8 bytes each, which for runs is far more than the vector itself takes."""
+        return np.frombuffer(self.bitmap.to_array(), np.uint64)
+
+    def deleted_rows(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+        """For each of the `count` rows from position `first` on, whether it is deleted. Takes memory for `count` rows, however many are deleted."""
+        deleted = np.zeros(count, np.bool_)
+        asked = BitMap64()
+        asked.add_range(first, first + count)
+        # Read as signed, which the top bit of 0 allows: numpy indexes with these as they are, and would convert unsigned ones.
+        found = np.frombuffer((self.bitmap & asked).to_array(), np.int64)
+        deleted[found - first] = True
+        return deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorLocation:
+    """Where a vector lies and what it is for: the values that its manifest entry must repeat (offset and size in bytes; `record_count` is the cardinality)."""
+
+    referenced_data_file: str
+    content_offset: int
+    content_size_in_bytes: int
+    record_count: int
+
+
+def deletion_vector_of(positions: npt.NDArray[Any] | Iterable[int]) -> DeletionVector:
+    """The vector of these positions, in any order, repeated ones counted once.
+
+    Raises:
+        InvalidInputError: a position is not a whole number from 0 to 2**63 - 1.
+    """
+    try:
+        numbers = positions if isinstance(positions, np.ndarray) else np.array([*positions] or np.empty(0, np.int64))
+    except OverflowError as error:
+        raise InvalidInputError(f"a deleted position is out of range: {error}") from error
+    if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
+        raise InvalidInputError(
+            f"deleted positions are a list of whole numbers from 0 to 2**63 - 1, not {numbers.ndim}-dimensional {numbers.dtype}"
+        )
+    if numbers.size and (numbers.min() < 0 or int(numbers.max()) >= _POSITIONS):
+        raise InvalidInputError(f"a deleted position is below 0 or above 2**63 - 1: they go from {numbers.min()} to {numbers.max()}")
+    # The library takes an array.array without making a Python number of each position, and finds its place faster among sorted ones.
+    plain = array.array("Q")
+    plain.frombytes(np.sort(numbers.astype(np.uint64)).tobytes())
+    return DeletionVector(FrozenBitMap64(plain))
+
+
+def merge_deletion_vectors(vectors: Iterable[DeletionVector]) -> DeletionVector:
+    """Every row that any of the vectors deletes: what a new vector of a data file must hold of its old one and of old position deletes."""
+    return DeletionVector(FrozenBitMap64().union(*(vector.bitmap for vector in vectors)))
+
+
+def encode_deletion_vector(vector: DeletionVector) -> bytes:
+    """The framed bytes, the bitmap's runs encoded as such wherever that is smaller.
+
+    Raises:
+        InvalidInputError: the bytes would be over 2 GiB.
+    """
+    bitmap = BitMap64(vector.bitmap, optimize=False)
+    bitmap.run_optimize()
+    body = _MAGIC + bitmap.serialize()
+    if len(body) + _LENGTH_BYTES + _CRC_BYTES > _MOST_BLOB_BYTES:
+        raise InvalidInputError(f"a deletion vector of {vector.cardinality} rows takes {len(body)} bytes, and 2 GiB are the most")
+    return b"".join((len(body).to_bytes(_LENGTH_BYTES, "big"), body, zlib.crc32(body).to_bytes(_CRC_BYTES, "big")))
+
+
+def framing_of(data: bytes) -> VectorFraming | None:
+    """Whether the bytes are framed as the spec says or a bare bitmap; None where they are neither.
+
+    The two cannot be confused: where a framed vector has its magic bytes, a bare one has the upper half of its number of bitmaps, which is 0.
+    """
+    if data[_LENGTH_BYTES:_BITMAP_START] == _MAGIC:
+        return VectorFraming.FRAMED
+    if len(data) >= _EMPTY_BITMAP_BYTES and not any(data[4:8]):
+        return VectorFraming.BARE
+    return None
+
+
+def decode_deletion_vector(data: bytes, *, cardinality: int, path: str, offset: int = 0, accept_bare: bool = True) -> DeletionVector:
+    """The vector in the bytes of a blob, which starts at byte `offset` of the file; `cardinality` is the entry's `record_count`.
+
+    Bare bitmaps, which have no checksum, are refused unless `accept_bare`.
+
+    Raises:
+        PuffinFormatError: wrong length, magic bytes or checksum; a damaged bitmap; or another number of positions than `cardinality`.
+    """
+    framing = framing_of(data)
+    if framing is VectorFraming.FRAMED:
+        start = _BITMAP_START
+        bitmap_bytes = _unframed(data, path, offset)
+    elif framing is VectorFraming.BARE and accept_bare:
+        start = 0
+        bitmap_bytes = data
+    else:
+        what = "it is a bare bitmap without length, magic bytes and checksum" if framing else "its magic bytes are not D1D33964"
+        raise broken_puffin(path, offset, f"a deletion vector of {len(data)} bytes is not framed: {what}")
+    try:
+        check_extent(bitmap_bytes)
+        bitmap = FrozenBitMap64.deserialize(bitmap_bytes)
+    except TornBitmapError as error:
+        raise broken_puffin(path, offset + start + error.position, f"the bitmap of a deletion vector is damaged: {error.what}") from error
+    except ValueError as error:
+        raise broken_puffin(path, offset + start, f"the bitmap of a deletion vector is damaged: {error}") from error
+    if len(bitmap) != cardinality:
+        raise broken_puffin(path, offset, f"a deletion vector holds {len(bitmap)} positions where {cardinality} are recorded")
+    return DeletionVector(bitmap)
+
+
+def _unframed(data: bytes, path: str, offset: int) -> bytes:
+    length = int.from_bytes(data[:_LENGTH_BYTES], "big")
+    if length + _LENGTH_BYTES + _CRC_BYTES != len(data) or length < len(_MAGIC) + _EMPTY_BITMAP_BYTES:
+        raise broken_puffin(path, offset, f"a deletion vector of {len(data)} bytes says that it holds {length} between length and checksum")
+    body = data[_LENGTH_BYTES:-_CRC_BYTES]
+    recorded = int.from_bytes(data[-_CRC_BYTES:], "big")
+    if (computed := zlib.crc32(body)) != recorded:
+        what = f"the checksum of a deletion vector is {recorded:08x}, and its bytes give {computed:08x}"
+        raise broken_puffin(path, offset + len(data) - _CRC_BYTES, what)
+    return body[len(_MAGIC) :]
+
+
+def deletion_vector_blob(vector: DeletionVector, referenced_data_file: str) -> Blob:
+    """The vector as a blob to write, for the data file at that location, spelled as in the table's metadata."""
+    return Blob(
+        type=DELETION_VECTOR_BLOB,
+        fields=(_ROW_POSITION_FIELD_ID,),
+        snapshot_id=_NOT_KNOWN_YET,
+        sequence_number=_NOT_KNOWN_YET,
+        data=encode_deletion_vector(vector),
+        properties={REFERENCED_DATA_FILE: referenced_data_file, CARDINALITY: str(vector.cardinality)},
+    )
+
+
+def write_deletion_vectors(
+    vectors: Mapping[str, DeletionVector], *, properties: Mapping[str, str]
+) -> tuple[bytes, tuple[VectorLocation, ...]]:
+    """A whole Puffin file with one vector for each data file, and where each vector lies, in the same order. `properties` should hold "created-by".
+
+    Raises:
+        InvalidInputError: a vector over 2 GiB, or a location that UTF-8 cannot hold.
+    """
+    content, metadata = write_puffin(
+        (deletion_vector_blob(vector, location) for location, vector in vectors.items()), properties=properties
+    )
+    # The file does not exist yet, so a broken rule here would be ours; the name is only for such an error.
+    return content, tuple(vector_location(blob, path="the new file") for blob in metadata.blobs)
+
+
+def vector_location(blob: BlobMetadata, *, path: str) -> VectorLocation:
+    """What the footer of the Puffin file `path` says of a deletion vector, to be held against its manifest entry.
+
+    Raises:
+        PuffinFormatError: another type of blob, a compressed one, or one whose required properties are missing or wrong.
+    """
+    if blob.type != DELETION_VECTOR_BLOB:
+        raise broken_puffin(path, blob.offset, f"a blob is of type {blob.type!r}, not {DELETION_VECTOR_BLOB!r}")
+    if blob.compression_codec is not None:
+        raise broken_puffin(
+            path, blob.offset, f"a deletion vector is compressed with {blob.compression_codec!r}, and must not be compressed"
+        )
+    missing = [name for name in (REFERENCED_DATA_FILE, CARDINALITY) if name not in blob.properties]
+    if missing:
+        raise broken_puffin(path, blob.offset, f"a deletion vector's blob lacks the properties {', '.join(missing)}")
+    digits = blob.properties[CARDINALITY]
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+        raise broken_puffin(path, blob.offset, f"a deletion vector's cardinality is {digits!r}, not a number")
+    return VectorLocation(
+        referenced_data_file=blob.properties[REFERENCED_DATA_FILE],
+        content_offset=blob.offset,
+        content_size_in_bytes=blob.length,
+        record_count=int(digits),
+    )
