@@ -9,6 +9,7 @@ from typing import Any
 
 from icefloe.errors import ReadOnlyTableError
 from icefloe.io.choose import load_file_io
+from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.history import SnapshotLogEntry
@@ -19,10 +20,12 @@ from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.schema import Schema
 from icefloe.pointer.identifier import Identifier
+from icefloe.table.commit_loop import commit
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, read_metadata_at
 from icefloe.table.levels import TableSnapshot, table_snapshot
 from icefloe.table.result import WriteResult
 from icefloe.table.scan import DataScan
+from icefloe.table.update_schema import UpdateSchema
 from icefloe.table.writes import append, replace_rows
 
 
@@ -196,6 +199,18 @@ class Table(TableReader):
         """Deletes the rows for which the filter is true (all, by default) and adds `df`, in one snapshot. Raises as `append` and `delete` do."""
         return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive)
 
+    def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> UpdateSchema:
+        """Changes of the columns, committed together: `with table.update_schema() as update: update.add_column("note", StringType())`."""
+        return UpdateSchema(
+            self.metadata,
+            self._commit,
+            allow_incompatible_changes=allow_incompatible_changes,
+            case_sensitive=case_sensitive,
+        )
+
+    def _commit(self, action: Action) -> None:
+        self._loaded = commit(self._handle, action, self._loaded).loaded
+
     def _replace(
         self, rows: Any, row_filter: str | BooleanExpression, snapshot_properties: Mapping[str, str] | None, case_sensitive: bool
     ) -> WriteResult:
@@ -235,6 +250,10 @@ class StaticTable(TableReader):
     def overwrite(self, *_rows: Any, **_options: Any) -> WriteResult:
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("written")
+
+    def update_schema(self, *_options: Any, **_more: Any) -> UpdateSchema:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
 
     def _read_only(self, verb: str) -> ReadOnlyTableError:
         return ReadOnlyTableError(

@@ -90,6 +90,7 @@ class ReplaceRows:
         self._case_sensitive = case_sensitive
         self._numbers = ManifestNumbers(context)
         self._copies: dict[str, RewrittenFile] = {}
+        self._copied_under: int | None = None  # the schema id that the copies were made with
         self.engine_name = METADATA_ONLY
         self.removed_files = 0
         self.rewritten_files = 0
@@ -119,8 +120,12 @@ class ReplaceRows:
         return chosen.attempt(base, number=number, now_ms=now_ms, read=read)
 
     def _copy(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> None:
-        """Makes the copies that are missing, and drops those whose source another writer has removed."""
-        wanted = {task.file.file_path for task in tasks}
+        """Makes the copies that are missing, and drops those whose source another writer has removed.
+
+        Under another schema the filter may mean other columns, so that no copy holds any longer.
+        """
+        wanted = {task.file.file_path for task in tasks} if self._copied_under in (None, base.current_schema_id) else set()
+        self._copied_under = base.current_schema_id
         stale = [self._copies.pop(path) for path in list(self._copies) if path not in wanted]
         delete_quietly(self._handle, [file.file_path for copy in stale for file in copy.added])
         missing = [task for task in tasks if task.file.file_path not in self._copies]
