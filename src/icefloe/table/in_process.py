@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -38,8 +39,11 @@ class InProcessEngine:
         return True
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
-        """Writes Arrow or pandas rows, matched to the table's columns by name. Raises `SchemaMismatchError`."""
-        return write_batches(target, self._batches(rows, target), partition_id=0, task_id=0)
+        """Writes Arrow or pandas rows, matched to the table's columns by name. Raises `SchemaMismatchError`.
+
+        Rows keep the order they come in, so the files do not say that they have the table's.
+        """
+        return write_batches(replace(target, sort_order_id=0), self._batches(rows, target), partition_id=0, task_id=0)
 
     def _batches(self, rows: Any, target: WriteTarget) -> Iterator[pa.RecordBatch]:
         if isinstance(rows, pa.RecordBatchReader):
