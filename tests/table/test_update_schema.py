@@ -14,7 +14,6 @@ from icefloe import (
     DoubleType,
     IntegerType,
     InvalidInputError,
-    InvalidPartitionSpecError,
     InvalidSchemaError,
     LongType,
     NestedField,
@@ -211,8 +210,12 @@ def test_what_a_partition_field_needs_is_kept(catalog: SqlCatalog, spec: list[st
 
 def test_a_column_may_not_take_the_name_of_a_partition_field(catalog: SqlCatalog) -> None:
     table = catalog.create_table("db.p", ROWS.schema, partition_spec=["bucket(4, id)"])
-    with pytest.raises(InvalidPartitionSpecError, match="id_bucket"):
+    with pytest.raises(InvalidSchemaError, match="column id_bucket cannot have this name"):
         table.update_schema().add_column("id_bucket", LongType()).commit()
+    with table.update_spec() as update:
+        update.remove_field("id_bucket")
+    with pytest.raises(InvalidSchemaError, match="column id_bucket cannot have this name"):
+        table.update_schema().rename_column("name", "id_bucket").commit()
 
 
 @pytest.mark.parametrize(

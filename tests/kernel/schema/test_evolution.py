@@ -310,10 +310,10 @@ def test_union_adds_widens_and_loosens() -> None:
     schema, last = evolved(SCHEMA, [UnionByName(schema=other)], LAST)
     assert last == 23
     assert schema.find_type("id") == LongType()
-    assert schema.find_field("fresh") == NestedField(21, "fresh", IntegerType(), required=False, doc="new")
+    assert schema.find_field("fresh") == NestedField(23, "fresh", IntegerType(), required=False, doc="new")
     assert schema.find_field("place.lon") == NestedField(7, "lon", DoubleType(), required=False)
-    assert schema.find_id("place.height") == 22
-    assert schema.find_id("stops.element.gate") == 23
+    assert schema.find_id("place.height") == 21
+    assert schema.find_id("stops.element.gate") == 22
     assert schema.find_field("name").doc == "whose"
     assert schema.find_field("prices") == SCHEMA.find_field("prices")
 

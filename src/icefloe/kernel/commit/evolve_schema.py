@@ -65,8 +65,8 @@ def check_partitions_and_order(base: TableMetadata, new: Schema) -> None:
     """Looks at a new schema from the side of what is computed from its columns.
 
     Raises:
-        InvalidSchemaError: the default spec or sort order needs a column that is gone, or a new type would change values of a partition field.
-        InvalidPartitionSpecError: a column takes the name of a partition field that is not its own identity.
+        InvalidSchemaError: the default spec or sort order needs a column that is gone, a new type would change values of a partition field, or a column
+            takes the name of one.
     """
     old = base.schema()
     for field in base.spec().fields:
@@ -84,6 +84,7 @@ def check_partitions_and_order(base: TableMetadata, new: Schema) -> None:
     for spec in base.partition_specs:
         for field in spec.fields:
             _check_promotion(field, old, new)
+            _check_name(field, old, new)
     check_spec(base.spec(), new)
 
 
@@ -100,6 +101,20 @@ def _check_promotion(field: PartitionField, old: Schema, new: Schema) -> None:
             f"column {new.find_column_name(field.source_id)} cannot change from {before} to {after}: partition field {field.name} is "
             f"{field.transform} of it, whose value would change for the least values of {before}, which wrap around",
             next_step=f"add a new column of type {after} and write the values there",
+        )
+
+
+def _check_name(field: PartitionField, old: Schema, new: Schema) -> None:
+    """Refuses a column with the name of a partition field of another column, whichever spec it stands in.
+
+    JAVA: TableMetadataParser binds every spec to the current schema, and does not load a table where this is so.
+    """
+    found = new.find_id(field.name)
+    if found is not None and found != field.source_id and found != old.find_id(field.name):
+        raise InvalidSchemaError(
+            f"column {field.name} cannot have this name: a partition field of the table, {field.transform} of another column, has it, "
+            "and other engines would not load the table",
+            next_step="choose another column name",
         )
 
 

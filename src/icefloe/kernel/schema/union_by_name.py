@@ -43,12 +43,14 @@ class _Union:
 
     def fields(self, prefix: Path, known: Sequence[NestedField], wanted: Sequence[NestedField]) -> Iterator[SchemaChange]:
         by_name = {self._key(field.name): field for field in known}
+        # New columns come after those inside the known ones, so that they get the ids that Java gives them.
         for field in wanted:
             found = by_name.get(self._key(field.name))
-            if found is None:
-                yield AddColumn(path=(*prefix, field.name), field_type=field.field_type, doc=field.doc)
-            else:
+            if found is not None:
                 yield from self._column((*prefix, found.name), found, field)
+        for field in wanted:
+            if self._key(field.name) not in by_name:
+                yield AddColumn(path=(*prefix, field.name), field_type=field.field_type, doc=field.doc)
 
     def _key(self, name: str) -> str:
         return name if self._case_sensitive else name.lower()
