@@ -30,3 +30,5 @@ class WriteTarget:
     # The order an engine brings rows into before it hands them over; writing itself keeps the order it is given.
     sort_order: SortOrder = UNSORTED_SORT_ORDER
     properties: Mapping[str, str] = field(default_factory=dict)
+    # Schemas that still have the columns of older specs, where the table's has dropped them: files are copied within their own spec.
+    older_schemas: tuple[Schema, ...] = ()

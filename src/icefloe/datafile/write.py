@@ -169,7 +169,7 @@ class FanOutWriter:
             self._close(min(self._open, key=lambda held: held.last_write))
         target = self._target
         name = f"{self._prefix}-{next(self._file_numbers):05d}.parquet"
-        folder = "" if target.spec.is_unpartitioned else partition_path(target.spec, target.schema, shelf.values) + "/"
+        folder = "" if target.spec.is_unpartitioned else self._partition_folder(shelf.values)
         location = f"{target.data_location.rstrip('/')}/{folder}{name}"
         # Noted before it is opened, so that a file that comes to be half-way is deleted too; but one that was there before is someone else's.
         self._locations.append(location)
@@ -180,6 +180,9 @@ class FanOutWriter:
             raise
         self._open.add(shelf)
         return shelf.file
+
+    def _partition_folder(self, values: tuple[Any, ...]) -> str:
+        return partition_path(self._target.spec, self._target.schema, values, self._target.older_schemas) + "/"
 
     def _close(self, shelf: _Shelf) -> None:
         if shelf.file is not None:

@@ -24,7 +24,7 @@ from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, wri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReport:
-    """A finished commit: the metadata now current for the writer, the snapshot it added, and how many attempts it took."""
+    """A finished commit: the metadata now current for the writer, the last attempt, and how many attempts it took."""
 
     loaded: LoadedMetadata
     attempt: Attempt | None  # None where the action had nothing to commit
@@ -62,8 +62,9 @@ class _Commit:
         for file in self.made.manifest_files:
             self.manifests.append(file.location)
             handle.io.write(file.location, file.content)
-        self.manifest_lists.append(self.made.manifest_list.location)
-        handle.io.write(self.made.manifest_list.location, self.made.manifest_list.content)
+        if self.made.manifest_list is not None:
+            self.manifest_lists.append(self.made.manifest_list.location)
+            handle.io.write(self.made.manifest_list.location, self.made.manifest_list.content)
         metadata = _apply(base, self.made, max(now_ms, base.metadata.last_updated_ms))
         location = write_new_metadata(handle.io, handle.ids, metadata, previous_location=base.location)
         self.metadata_locations.append(location)
@@ -82,7 +83,8 @@ class _Commit:
             return False
         found = self.base.metadata
         logged = {entry.metadata_file for entry in found.metadata_log}
-        return found.snapshots.position(self.made.snapshot_id) is not None or bool(logged.intersection(self.metadata_locations))
+        is_in_history = self.made.snapshot_id is not None and found.snapshots.position(self.made.snapshot_id) is not None
+        return is_in_history or bool(logged.intersection(self.metadata_locations))
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
         """Whether the winner of the last race built on our commit, whose reply was lost."""
@@ -109,7 +111,8 @@ class _Commit:
         current = self.base.metadata
         named = {self.base.location, *(entry.metadata_file for entry in current.metadata_log)}
         if self.made:
-            named |= {self.made.manifest_list.location, *(manifest.manifest_path for manifest in self.made.manifests)}
+            named |= {manifest.manifest_path for manifest in self.made.manifests}
+            named |= {self.made.manifest_list.location} if self.made.manifest_list is not None else set()
         delete_quietly(self.handle, [location for location in self._written() if location not in named])
         if properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
             delete_quietly(self.handle, dropped_metadata_files(self.before.metadata, current))
@@ -122,7 +125,7 @@ def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitR
     """Commits the action, retrying lost races by the table's `commit.retry.*` properties.
 
     Raises:
-        CommitConflictError: every attempt lost its race; nothing of this commit is left.
+        CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; nothing of it is left.
         CommitInvalidatedError: another commit made this one wrong.
         CommitUnknownError: it is not known whether the commit happened; all its files are kept.
     """
@@ -142,6 +145,9 @@ def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitR
     )
     try:
         outcome: Outcome = retrying(work.try_once)
+    except CommitConflictError as error:
+        work.abandon()
+        raise CommitConflictError(error.message, table=handle.table_name, next_step=error.next_step) from error
     except BaseException:
         work.abandon()
         raise

@@ -40,8 +40,10 @@ class InProcessEngine:
         return True
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
-        """Writes Arrow or pandas rows, matched to the table's columns by name. Raises `SchemaMismatchError`."""
-        # No file may say that it is sorted when nothing sorted it.
+        """Writes Arrow or pandas rows, matched to the table's columns by name. Raises `SchemaMismatchError`.
+
+        Rows keep the order they come in, so the files do not say that they have the table's.
+        """
         unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
         return write_batches(unsorted, self._batches(rows, target), partition_id=0, task_id=0)
 

@@ -9,6 +9,9 @@ from typing import Any
 
 from icefloe.errors import ReadOnlyTableError
 from icefloe.io.choose import load_file_io
+from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.commit.change_properties import property_requirements, remove_property_updates, set_property_updates
+from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.history import SnapshotLogEntry
@@ -19,10 +22,13 @@ from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.schema import Schema
 from icefloe.pointer.identifier import Identifier
+from icefloe.table.commit_loop import commit
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, read_metadata_at
 from icefloe.table.levels import TableSnapshot, table_snapshot
 from icefloe.table.result import WriteResult
 from icefloe.table.scan import DataScan
+from icefloe.table.update_layout import UpdateSortOrder, UpdateSpec
+from icefloe.table.update_schema import UpdateSchema
 from icefloe.table.writes import append, replace_rows
 
 
@@ -196,6 +202,43 @@ class Table(TableReader):
         """Deletes the rows for which the filter is true (all, by default) and adds `df`, in one snapshot. Raises as `append` and `delete` do."""
         return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive)
 
+    def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> UpdateSchema:
+        """Changes of the columns, committed together: `with table.update_schema() as update: update.add_column("note", StringType())`."""
+        return UpdateSchema(
+            self.metadata,
+            self._commit,
+            allow_incompatible_changes=allow_incompatible_changes,
+            case_sensitive=case_sensitive,
+        )
+
+    def update_spec(self, case_sensitive: bool = True) -> UpdateSpec:
+        """Changes of the partition spec, committed together: `with table.update_spec() as update: update.add_field("ts", "day")`."""
+        return UpdateSpec(self.metadata, self._commit, case_sensitive=case_sensitive)
+
+    def update_sort_order(self, case_sensitive: bool = True) -> UpdateSortOrder:
+        """A new sort order in place of the table's: `with table.update_sort_order() as update: update.asc("ts").desc("id")`."""
+        return UpdateSortOrder(self.metadata, self._commit, case_sensitive=case_sensitive)
+
+    def replace_sort_order(self, case_sensitive: bool = True) -> UpdateSortOrder:
+        """The same as `update_sort_order`, under Java's name."""
+        return self.update_sort_order(case_sensitive)
+
+    def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> None:
+        """Sets table properties, others stay; `format-version` upgrades the table.
+
+        Raises:
+            InvalidPropertyError: a property that Icefloe acts on is not what it may be; each wrong one is listed.
+        """
+        given = {**(properties or {}), **more}
+        self._commit(MetadataChange(lambda base: set_property_updates(base, given), property_requirements(self.metadata)))
+
+    def remove_properties(self, *names: str) -> None:
+        """Removes table properties; names that are not there are no error."""
+        self._commit(MetadataChange(lambda base: remove_property_updates(base, names), property_requirements(self.metadata)))
+
+    def _commit(self, action: Action) -> None:
+        self._loaded = commit(self._handle, action, self._loaded).loaded
+
     def _replace(
         self, rows: Any, row_filter: str | BooleanExpression, snapshot_properties: Mapping[str, str] | None, case_sensitive: bool
     ) -> WriteResult:
@@ -235,6 +278,30 @@ class StaticTable(TableReader):
     def overwrite(self, *_rows: Any, **_options: Any) -> WriteResult:
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("written")
+
+    def update_schema(self, *_options: Any, **_more: Any) -> UpdateSchema:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
+
+    def update_spec(self, *_options: Any, **_more: Any) -> UpdateSpec:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
+
+    def update_sort_order(self, *_options: Any, **_more: Any) -> UpdateSortOrder:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
+
+    def replace_sort_order(self, *_options: Any, **_more: Any) -> UpdateSortOrder:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
+
+    def set_properties(self, *_properties: Any, **_more: Any) -> None:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
+
+    def remove_properties(self, *_names: str) -> None:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
 
     def _read_only(self, verb: str) -> ReadOnlyTableError:
         return ReadOnlyTableError(

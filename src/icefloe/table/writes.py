@@ -15,9 +15,11 @@ from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.manifests import spec_schema
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import plan_scan
+from icefloe.kernel.schema.schema import Schema
 from icefloe.table.commit_loop import CommitReport, commit, delete_quietly
 from icefloe.table.engine import Engine, RewriteRequest
 from icefloe.table.engines import IN_PROCESS, engine_for_rows, engine_named
@@ -90,6 +92,7 @@ class ReplaceRows:
         self._case_sensitive = case_sensitive
         self._numbers = ManifestNumbers(context)
         self._copies: dict[str, RewrittenFile] = {}
+        self._copied_under: int | None = None  # the schema id that the copies were made with
         self.engine_name = METADATA_ONLY
         self.removed_files = 0
         self.rewritten_files = 0
@@ -119,8 +122,12 @@ class ReplaceRows:
         return chosen.attempt(base, number=number, now_ms=now_ms, read=read)
 
     def _copy(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> None:
-        """Makes the copies that are missing, and drops those whose source another writer has removed."""
-        wanted = {task.file.file_path for task in tasks}
+        """Makes the copies that are missing, and drops those whose source another writer has removed.
+
+        Under another schema the filter may mean other columns, so that no copy holds any longer.
+        """
+        wanted = {task.file.file_path for task in tasks} if self._copied_under in (None, base.current_schema_id) else set()
+        self._copied_under = base.current_schema_id
         stale = [self._copies.pop(path) for path in list(self._copies) if path not in wanted]
         delete_quietly(self._handle, [file.file_path for copy in stale for file in copy.added])
         missing = [task for task in tasks if task.file.file_path not in self._copies]
@@ -150,9 +157,16 @@ def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
         sort_order=metadata.sort_order(),
         data_location=data_folder(metadata),
         properties=metadata.properties,
+        older_schemas=_schemas_of_dropped_sources(metadata),
         io=handle.io,
         operation_uuid=handle.ids.uuid(),
     )
+
+
+def _schemas_of_dropped_sources(metadata: TableMetadata) -> tuple[Schema, ...]:
+    """One schema for each spec that is computed from a column which the table's schema no longer has."""
+    found = [spec_schema(metadata, spec.spec_id) for spec in metadata.partition_specs]
+    return tuple({schema.schema_id: schema for schema in found if schema.schema_id != metadata.current_schema_id}.values())
 
 
 def _engine_for_rewrite(tasks: Sequence[FileScanTask]) -> Engine:

@@ -1,7 +1,7 @@
 """`Attempt`: one try at a commit as data: the files to write first, then the updates to apply to the base.
 
-An action (`append.py`, `overwrite.py`) looks at a base table and returns one of these; the loop in `icefloe.table.commit_loop` writes the files, applies
-the updates and swaps the pointer. Floor: kernel.commit. Spec: Optimistic Concurrency; Snapshots.
+An action (`append.py`, `overwrite.py`, `metadata_change.py`) looks at a base table and returns one of these; the loop in `icefloe.table.commit_loop`
+writes the files, applies the updates and swaps the pointer. Floor: kernel.commit. Spec: Optimistic Concurrency; Snapshots.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,15 +26,18 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try. `manifests` are those this commit wrote, kept so that a retry writes only the manifest list again."""
+    """One try. `manifests` are those this commit wrote, kept so that a retry writes only the manifest list again.
 
-    snapshot_id: int
-    summary: Mapping[str, str]
-    manifests: tuple[ManifestFile, ...]
-    manifest_files: tuple[NewFile, ...]  # empty where an earlier attempt wrote them
-    manifest_list: NewFile
+    A change of metadata alone, such as of the schema, has updates and requirements and nothing else.
+    """
+
     updates: tuple[Update, ...]
     requirements: tuple[Requirement, ...] = ()
+    snapshot_id: int | None = None
+    summary: Mapping[str, str] = field(default_factory=dict)
+    manifests: tuple[ManifestFile, ...] = ()
+    manifest_files: tuple[NewFile, ...] = ()  # empty where an earlier attempt wrote them
+    manifest_list: NewFile | None = None  # None where there is no snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

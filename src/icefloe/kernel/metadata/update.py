@@ -16,8 +16,9 @@ from icefloe.kernel.metadata.raw_entries import RawEntries
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec, assign_field_ids, check_spec
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec, check_spec
 from icefloe.kernel.partitioning.sort_order import FIRST_ORDER_ID, SortOrder, check_sort_order
+from icefloe.kernel.partitioning.spec_evolution import numbered_spec
 from icefloe.kernel.schema.schema import Schema
 
 # In the updates that choose a current schema, spec or order: the one last added by the same commit. Spec: REST catalog.
@@ -89,12 +90,11 @@ class AddPartitionSpec:
     spec: PartitionSpec
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidPartitionSpecError` where it does not fit the current schema, `InvalidInputError` where v1 could not read it."""
+        """Raises `InvalidPartitionSpecError` where it does not fit the current schema, or v1 could not read it."""
         if spec_id_of(metadata, self.spec) is not None:
             return _at(metadata, now_ms)
         check_spec(self.spec, metadata.schema())
-        numbered = assign_field_ids(self.spec, metadata.partition_specs, metadata.last_partition_id)
-        _check_v1_spec(metadata, numbered)
+        numbered = numbered_spec(self.spec, metadata.partition_specs, metadata.last_partition_id, format_version=metadata.format_version)
         added = PartitionSpec(*numbered.fields, spec_id=max(metadata.partition_specs.ids(), default=-1) + 1)
         last = max(metadata.last_partition_id, added.last_assigned_field_id)
         return _at(metadata, now_ms, partition_specs=metadata.partition_specs.appended(added), last_partition_id=last)
@@ -346,16 +346,6 @@ def _last_added(update: Update, added_ids: Mapping[type, int | None]) -> Update:
         case SetDefaultSortOrder(sort_order_id=-1) if added is not None:
             return SetDefaultSortOrder(added)
     return update
-
-
-def _check_v1_spec(metadata: TableMetadata, spec: PartitionSpec) -> None:
-    """Version 1 readers know partition fields by position: ids count up from 1000. Spec: Partition Evolution."""
-    ids = [field.field_id for field in spec.fields]
-    if metadata.format_version == 1 and ids != list(range(FIRST_PARTITION_FIELD_ID, FIRST_PARTITION_FIELD_ID + len(ids))):
-        raise InvalidInputError(
-            "a table of format version 1 may only add partition fields at the end of its spec; removed ones stay as void",
-            next_step="upgrade the table to format version 2",
-        )
 
 
 def _check_new_snapshot(metadata: TableMetadata, snapshot: Snapshot, now_ms: int) -> None:

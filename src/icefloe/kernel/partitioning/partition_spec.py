@@ -186,12 +186,12 @@ def _result_type(field: PartitionField, schemas: Sequence[Schema]) -> PrimitiveT
     return IntegerType()
 
 
-def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any]) -> str:
+def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any], older_schemas: Iterable[Schema] = ()) -> str:
     """The folder of a partition under the data location, such as `day=2024-01-31/origin=JFK`; empty when the spec has no fields.
 
     Names and values are in URL form encoding and null is `null`, as Java writes them. The path has no meaning to readers.
     """
-    kinds = [field.field_type for field in partition_type(spec, schema).fields]
+    kinds = [field.field_type for field in partition_type(spec, schema, older_schemas).fields]
     return "/".join(
         f"{_escape(field.name)}={_escape(field.transform.to_human(kind, value))}"
         for field, kind, value in zip(spec.fields, kinds, values, strict=True)

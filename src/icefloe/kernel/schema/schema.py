@@ -151,17 +151,18 @@ def _renumber_fields(fields: tuple[NestedField, ...], fresh: Callable[[], int], 
     new_ids = [fresh() for _ in fields]
     given.update({field.field_id: new_id for field, new_id in zip(fields, new_ids, strict=True)})
     return tuple(
-        replace(field, field_id=new_id, field_type=_renumber_type(field.field_type, fresh, given))
+        replace(field, field_id=new_id, field_type=renumbered_type(field.field_type, fresh, given))
         for field, new_id in zip(fields, new_ids, strict=True)
     )
 
 
-def _renumber_type(kind: IcebergType, fresh: Callable[[], int], given: dict[int, int]) -> IcebergType:
+def renumbered_type(kind: IcebergType, fresh: Callable[[], int], given: dict[int, int]) -> IcebergType:
+    """The type with an id from `fresh` for each field inside it, a level's fields before their children. `given` takes old ids to new ones."""
     if isinstance(kind, StructType):
         return StructType(*_renumber_fields(kind.fields, fresh, given))
     if isinstance(kind, ListType):
         element_id = given[kind.element_id] = fresh()
-        return replace(kind, element_id=element_id, element=_renumber_type(kind.element, fresh, given))
+        return replace(kind, element_id=element_id, element=renumbered_type(kind.element, fresh, given))
     if isinstance(kind, MapType):
         key_id = given[kind.key_id] = fresh()
         value_id = given[kind.value_id] = fresh()
@@ -169,8 +170,8 @@ def _renumber_type(kind: IcebergType, fresh: Callable[[], int], given: dict[int,
             kind,
             key_id=key_id,
             value_id=value_id,
-            key_type=_renumber_type(kind.key_type, fresh, given),
-            value_type=_renumber_type(kind.value_type, fresh, given),
+            key_type=renumbered_type(kind.key_type, fresh, given),
+            value_type=renumbered_type(kind.value_type, fresh, given),
         )
     return kind
 

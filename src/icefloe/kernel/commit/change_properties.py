@@ -1,0 +1,45 @@
+"""Changes of a table's properties, as the updates that make them.
+
+What each property may be is `kernel/metadata/properties.py`. Floor: kernel.commit. Spec: Table Metadata Fields (`properties`).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from icefloe.errors import InvalidPropertyError
+from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata.requirement import AssertTableUUID, Requirement
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.update import RemoveProperties, SetProperties, Update, UpgradeFormatVersion
+
+
+def property_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
+    """Properties may be set beside any other change of the same table."""
+    return (AssertTableUUID(base.table_uuid),)
+
+
+def set_property_updates(base: TableMetadata, given: Mapping[str, object]) -> tuple[Update, ...]:
+    """The updates that set these properties; none where they are so already. `format-version` upgrades the table instead of being kept.
+
+    Raises:
+        InvalidPropertyError: a value is no text, number or truth value, or not what its property may be.
+    """
+    texts = {name: _text(name, value) for name, value in given.items()}
+    properties.check_properties(texts)
+    version = properties.FORMAT_VERSION.read(texts) if properties.FORMAT_VERSION.name in texts else base.format_version
+    changed = {name: text for name, text in texts.items() if name != properties.FORMAT_VERSION.name and base.properties.get(name) != text}
+    updates: list[Update] = [UpgradeFormatVersion(version)] if version != base.format_version else []
+    return (*updates, SetProperties(changed)) if changed else tuple(updates)
+
+
+def remove_property_updates(base: TableMetadata, names: Sequence[str]) -> tuple[Update, ...]:
+    """The updates that remove these properties; names that are not there are no error."""
+    there = tuple(name for name in names if name in base.properties)
+    return (RemoveProperties(there),) if there else ()
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise InvalidPropertyError(f"the table property {name} cannot be {value!r}: properties are text", next_step="pass a text")

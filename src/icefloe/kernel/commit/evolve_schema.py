@@ -1,0 +1,139 @@
+"""A change of a table's schema: the updates that make it, once the partition specs and the sort order allow it.
+
+What changes of a schema are right by themselves is `kernel/schema/evolution.py`. Floor: kernel.commit. Spec: Schema Evolution; Partition Evolution.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from icefloe.errors import InvalidSchemaError
+from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata.requirement import AssertCurrentSchemaId, AssertLastAssignedFieldId, AssertTableUUID, Requirement
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.update import LAST_ADDED, AddSchema, RemoveProperties, SetCurrentSchema, SetProperties, Update
+from icefloe.kernel.partitioning.partition_spec import PartitionField, check_spec
+from icefloe.kernel.partitioning.transforms import TruncateTransform, VoidTransform
+from icefloe.kernel.schema.evolution import EvolvingSchema, evolved
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema_change import SchemaChange
+from icefloe.kernel.types import PrimitiveType
+
+
+def schema_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
+    """What must not have moved for a change of the schema to hold: the schema, and the column ids given out."""
+    return (
+        AssertTableUUID(base.table_uuid),
+        AssertCurrentSchemaId(base.current_schema_id),
+        AssertLastAssignedFieldId(base.last_column_id),
+    )
+
+
+def evolving(base: TableMetadata, *, allow_incompatible: bool, case_sensitive: bool) -> EvolvingSchema:
+    """The table's schema, ready to be changed step by step."""
+    return EvolvingSchema(
+        base.schema(),
+        base.last_column_id,
+        allow_incompatible=allow_incompatible,
+        is_empty=not len(base.snapshots),
+        case_sensitive=case_sensitive,
+    )
+
+
+def schema_updates(
+    base: TableMetadata, changes: Sequence[SchemaChange], *, allow_incompatible: bool, case_sensitive: bool
+) -> tuple[Update, ...]:
+    """The updates that make the changes on this base; none where the schema stays as it is.
+
+    Raises:
+        InvalidSchemaError, InvalidInputError: a change breaks a rule of the schema, or a partition spec or the sort order forbids it.
+    """
+    old = base.schema()
+    new, _ = evolved(
+        old,
+        changes,
+        base.last_column_id,
+        allow_incompatible=allow_incompatible,
+        is_empty=not len(base.snapshots),
+        case_sensitive=case_sensitive,
+    )
+    if new.fields == old.fields and set(new.identifier_field_ids) == set(old.identifier_field_ids):
+        return ()
+    check_partitions_and_order(base, new)
+    return (AddSchema(new), SetCurrentSchema(LAST_ADDED), *_property_updates(base.properties, old, new))
+
+
+def check_partitions_and_order(base: TableMetadata, new: Schema) -> None:
+    """Looks at a new schema from the side of what is computed from its columns.
+
+    Raises:
+        InvalidSchemaError: the default spec or sort order needs a column that is gone, a new type would change values of a partition field, or a column
+            takes the name of one.
+    """
+    old = base.schema()
+    for field in base.spec().fields:
+        if field.source_id not in new and not isinstance(field.transform, VoidTransform):
+            raise InvalidSchemaError(
+                f"column {old.find_column_name(field.source_id)} cannot be deleted: partition field {field.name} ({field.transform}) is computed from it",
+                next_step=f"remove the partition field first, with update_spec().remove_field({field.name!r})",
+            )
+    for key in base.sort_order().fields:
+        if key.source_id not in new:
+            raise InvalidSchemaError(
+                f"column {old.find_column_name(key.source_id)} cannot be deleted: the table's sort order uses it",
+                next_step="replace the sort order first, with update_sort_order()",
+            )
+    for spec in base.partition_specs:
+        for field in spec.fields:
+            _check_promotion(field, old, new)
+            _check_name(field, old, new)
+    check_spec(base.spec(), new)
+
+
+def _check_promotion(field: PartitionField, old: Schema, new: Schema) -> None:
+    """Refuses a type under which rows that are already there would lie in another partition. Spec: Schema Evolution, on `source-id`."""
+    if field.source_id not in old or field.source_id not in new:
+        return
+    before, after = old.find_type(field.source_id), new.find_type(field.source_id)
+    if before == after or not isinstance(before, PrimitiveType) or not isinstance(after, PrimitiveType):
+        return
+    # Hashes and units of time are those of the wider type. Truncation alone may run out of the narrow type's numbers and wrap around.
+    if isinstance(field.transform, TruncateTransform) and field.transform.wrapped_result(before) is not None:
+        raise InvalidSchemaError(
+            f"column {new.find_column_name(field.source_id)} cannot change from {before} to {after}: partition field {field.name} is "
+            f"{field.transform} of it, whose value would change for the least values of {before}, which wrap around",
+            next_step=f"add a new column of type {after} and write the values there",
+        )
+
+
+def _check_name(field: PartitionField, old: Schema, new: Schema) -> None:
+    """Refuses a column with the name of a partition field of another column, whichever spec it stands in.
+
+    JAVA: TableMetadataParser binds every spec to the current schema, and does not load a table where this is so.
+    """
+    found = new.find_id(field.name)
+    if found is not None and found != field.source_id and found != old.find_id(field.name):
+        raise InvalidSchemaError(
+            f"column {field.name} cannot have this name: a partition field of the table, {field.transform} of another column, has it, "
+            "and other engines would not load the table",
+            next_step="choose another column name",
+        )
+
+
+def _property_updates(settings: Mapping[str, str], old: Schema, new: Schema) -> Iterator[Update]:
+    """Properties that name a column follow it: to its new name, or away with it. JAVA: PropertyUtil.applySchemaChanges."""
+    prefix = properties.METRICS_COLUMN_PREFIX
+    moved: dict[str, str] = {}
+    gone: list[str] = []
+    for name, text in settings.items():
+        field_id = old.find_id(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        if field_id is None:
+            continue
+        was, now = old.find_column_name(field_id), new.find_column_name(field_id)
+        if was != now:
+            gone.append(name)
+            if now is not None:
+                moved[prefix + now] = text
+    left = tuple(name for name in gone if name not in moved)
+    if left:
+        yield RemoveProperties(left)
+    if moved:
+        yield SetProperties(moved)

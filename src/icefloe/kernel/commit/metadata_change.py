@@ -1,0 +1,34 @@
+"""`MetadataChange`: the action that changes metadata alone (schema, partition spec, sort order, properties) and adds no snapshot.
+
+What it is based on is fixed when it is made: on a newer table it is done again where those things are as they were, and is a conflict where they are not.
+Floor: kernel.commit. Spec: Commit Conflict Resolution and Retry; REST catalog, TableUpdate and TableRequirement.
+"""
+
+from collections.abc import Callable, Sequence
+
+from icefloe.kernel.commit.attempt import Attempt, Read
+from icefloe.kernel.metadata.requirement import Requirement, check_requirements
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.update import Update
+
+
+class MetadataChange:
+    """`updates(base)` gives the updates that make the change on a base, none where it has nothing to change."""
+
+    def __init__(self, updates: Callable[[TableMetadata], Sequence[Update]], requirements: Sequence[Requirement]) -> None:
+        self._updates = updates
+        self._requirements = tuple(requirements)
+
+    def new_data_files(self) -> Sequence[str]:
+        return ()
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
+        """See `Action.attempt`.
+
+        Raises:
+            CommitConflictError: another writer changed what this change is based on.
+        """
+        # First of all: on a schema that another writer changed, a refusal of the change itself would be beside the point.
+        check_requirements(self._requirements, base)
+        updates = tuple(self._updates(base))
+        return Attempt(updates=updates, requirements=self._requirements) if updates else None

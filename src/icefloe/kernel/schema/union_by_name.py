@@ -1,0 +1,90 @@
+"""Union by name: the changes that make room in a schema for everything another schema holds.
+
+Applying them is `evolution.py`. Floor: kernel.schema. Spec: Schema Evolution. JAVA: UnionByNameVisitor.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from icefloe.errors import InvalidSchemaError, Problem
+from icefloe.kernel.schema.promotion import PROMOTIONS, is_promotion
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema_change import AddColumn, SchemaChange, UpdateColumn
+from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, children
+
+Path = tuple[str, ...]
+
+
+def union_changes(schema: Schema, other: Schema, *, case_sensitive: bool = True) -> list[SchemaChange]:
+    """What must change for `schema` to take the rows of `other`, whose ids mean nothing. A column that is wider already stays as it is.
+
+    New columns are optional: the rows that are already there have no value in them.
+
+    Raises:
+        InvalidSchemaError: columns of one name whose types cannot be joined; each is listed.
+    """
+    union = _Union(case_sensitive)
+    changes = list(union.fields((), schema.fields, other.fields))
+    if union.problems:
+        listed = ", ".join(problem.where for problem in union.problems)
+        raise InvalidSchemaError(
+            f"the schemas cannot be joined by name, because of {listed}",
+            problems=union.problems,
+            next_step="cast those columns to the table's types, or give them other names",
+        )
+    return changes
+
+
+class _Union:
+    """One comparison of two schemas, and the problems it meets."""
+
+    def __init__(self, case_sensitive: bool) -> None:
+        self._case_sensitive = case_sensitive
+        self.problems: list[Problem] = []
+
+    def fields(self, prefix: Path, known: Sequence[NestedField], wanted: Sequence[NestedField]) -> Iterator[SchemaChange]:
+        by_name = {self._key(field.name): field for field in known}
+        # New columns come after those inside the known ones, so that they get the ids that Java gives them.
+        for field in wanted:
+            found = by_name.get(self._key(field.name))
+            if found is not None:
+                yield from self._column((*prefix, found.name), found, field)
+        for field in wanted:
+            if self._key(field.name) not in by_name:
+                yield AddColumn(path=(*prefix, field.name), field_type=field.field_type, doc=field.doc)
+
+    def _key(self, name: str) -> str:
+        return name if self._case_sensitive else name.lower()
+
+    def _column(self, path: Path, known: NestedField, wanted: NestedField) -> Iterator[SchemaChange]:
+        if known.required and wanted.optional:
+            yield UpdateColumn(path=path, required=False)
+        if wanted.doc is not None and wanted.doc != known.doc:
+            yield UpdateColumn(path=path, doc=wanted.doc)
+        match known.field_type, wanted.field_type:
+            case StructType() as old, StructType() as new:
+                yield from self.fields(path, old.fields, new.fields)
+            case ListType() as old, ListType() as new:
+                yield from self._column((*path, "element"), old.element_field, new.element_field)
+            case MapType() as old, MapType() as new:
+                if not _holds(old.key_type, new.key_type):
+                    self._problem((*path, "key"), f"is {old.key_type} and cannot become {new.key_type}: keys of a map never change")
+                yield from self._column((*path, "value"), old.value_field, new.value_field)
+            case old, new if is_promotion(old, new):
+                yield UpdateColumn(path=path, field_type=new)
+            case old, new if old != new and not is_promotion(new, old):
+                self._problem(path, f"is {old} and cannot become {new}; a type may only widen: {PROMOTIONS}")
+
+    def _problem(self, path: Path, what: str) -> None:
+        self.problems.append(Problem(where=".".join(path), what=what))
+
+
+def _holds(known: IcebergType, wanted: IcebergType) -> bool:
+    """Whether the type has the same names and as wide or wider types, whatever the ids."""
+    if known.is_primitive or wanted.is_primitive:
+        return known == wanted or is_promotion(wanted, known)
+    old, new = children(known), children(wanted)
+    return (
+        type(known) is type(wanted)
+        and [field.name for field in old] == [field.name for field in new]
+        and all(_holds(left.field_type, right.field_type) for left, right in zip(old, new, strict=True))
+    )

@@ -1,0 +1,190 @@
+"""Any sequence of writes, deletes and changes of schema and spec against a plain model: lists of dictionaries, one for every snapshot."""
+
+import json
+import tempfile
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from icefloe import DecimalType, DoubleType, IntegerType, InvalidPartitionSpecError, InvalidSchemaError, LongType, SqlCatalog, StringType
+from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import FloatType, IcebergType, NestedField, StructType
+from icefloe.table import Table
+
+Row = dict[str, Any]
+
+START = Schema(
+    NestedField(1, "a", IntegerType()),
+    NestedField(2, "b", FloatType()),
+    NestedField(3, "c", StringType()),
+    NestedField(4, "d", DecimalType(5, 2)),
+    NestedField(5, "s", StructType(NestedField(6, "x", IntegerType()), NestedField(7, "y", StringType()))),
+)
+KINDS: list[IcebergType] = [IntegerType(), LongType(), FloatType(), DoubleType(), StringType(), DecimalType(5, 2)]
+WIDER = {IntegerType(): LongType(), FloatType(): DoubleType(), DecimalType(5, 2): DecimalType(20, 2)}
+TRANSFORMS = ["identity", "bucket[2]", "bucket[3]", "truncate[4]", "void"]
+NAMES = ["a", "b", "c", "d", "s", "e", "f"]
+
+
+def values(kind: IcebergType) -> st.SearchStrategy[Any]:
+    return st.none() | present(kind)
+
+
+def present(kind: IcebergType) -> st.SearchStrategy[Any]:
+    """Few values of each type, so that filters meet them; a wide type has some that its narrow one has not."""
+    if isinstance(kind, StructType):
+        some: st.SearchStrategy[Any] = st.fixed_dictionaries({field.name: values(field.field_type) for field in kind.fields})
+    elif isinstance(kind, IntegerType):
+        some = st.integers(-3, 3)
+    elif isinstance(kind, LongType):
+        some = st.sampled_from([-(2**40), -1, 0, 1, 2, 2**40])
+    elif isinstance(kind, StringType):
+        some = st.sampled_from(["", "k", "kiwi", "kiwano", "z"])
+    elif isinstance(kind, DecimalType):
+        some = st.sampled_from(
+            [Decimal("0.00"), Decimal("-1.25"), Decimal("7.50"), *([Decimal("123456789.01")] if kind.precision > 5 else [])]
+        )
+    else:
+        some = st.sampled_from([0.0, -0.5, 1.5, *([0.1] if isinstance(kind, DoubleType) else [])])
+    return some
+
+
+def comparable(rows: list[Row]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)
+
+
+class Model:
+    """The table, and what it should hold: the rows now and at every snapshot."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.rows: list[Row] = []
+        self.history: dict[int, list[Row]] = {}
+
+    def note(self) -> None:
+        snapshot = self.table.metadata.current_snapshot_id
+        if snapshot is not None and snapshot not in self.history:
+            self.history[snapshot] = [dict(row) for row in self.rows]
+
+    def check(self) -> None:
+        assert comparable(self.table.scan().to_arrow().to_pylist()) == comparable(self.rows)
+        for snapshot, rows in self.history.items():
+            assert comparable(self.table.scan(snapshot_id=snapshot).to_arrow().to_pylist()) == comparable(rows)
+
+    def append(self, data: st.DataObject) -> None:
+        schema = self.table.schema()
+        row = st.fixed_dictionaries({field.name: values(field.field_type) for field in schema.fields})
+        rows = data.draw(st.lists(row, min_size=1, max_size=4), label="rows")
+        self.table.append(pa.Table.from_pylist(rows, schema=schema_to_arrow(schema)))
+        self.rows += rows
+
+    def filter(self, data: st.DataObject) -> tuple[str, Any]:
+        """A filter as text and as a test of a row."""
+        columns = [field for field in self.table.schema().fields if field.field_type.is_primitive]
+        if not columns:
+            return "true", lambda row: True
+        column = data.draw(st.sampled_from(columns), label="column")
+        value = data.draw(present(column.field_type), label="value")
+        text = f"'{value}'" if isinstance(value, str) else str(value)
+        name = column.name
+        return data.draw(
+            st.sampled_from(
+                [
+                    (f"{name} = {text}", lambda row: row[name] == value),
+                    (f"{name} < {text}", lambda row: row[name] is not None and row[name] < value),
+                    (f"{name} >= {text}", lambda row: row[name] is not None and row[name] >= value),
+                    (f"{name} is null", lambda row: row[name] is None),
+                    (f"{name} != {text}", lambda row: row[name] is not None and row[name] != value),
+                ]
+            ),
+            label="filter",
+        )
+
+    def scan(self, data: st.DataObject) -> None:
+        text, matches = self.filter(data)
+        found = self.table.scan(text).to_arrow().to_pylist()
+        assert comparable(found) == comparable([row for row in self.rows if matches(row)]), text
+
+    def delete(self, data: st.DataObject) -> None:
+        text, matches = self.filter(data)
+        self.table.delete(text)
+        self.rows = [row for row in self.rows if not matches(row)]
+
+    def change_schema(self, data: st.DataObject) -> None:
+        fields = self.table.schema().fields
+        names = [field.name for field in fields]
+        free = [name for name in NAMES if name not in names]
+        field = data.draw(st.sampled_from(fields), label="of")
+        name = field.name
+        what = data.draw(st.sampled_from(["add", "rename", "drop", "widen", "move", "add inside", "drop inside"]), label="change")
+        with self.table.update_schema() as update:
+            if what == "add" and free:
+                new = data.draw(st.sampled_from(free))
+                update.add_column(new, data.draw(st.sampled_from(KINDS)))
+                self.rows = [{**row, new: None} for row in self.rows]
+            elif what == "rename" and free:
+                new = data.draw(st.sampled_from(free))
+                update.rename_column(name, new)
+                self.rows = [{(new if key == name else key): value for key, value in row.items()} for row in self.rows]
+            elif what == "drop" and len(fields) > 1:
+                update.delete_column(name)
+                self.rows = [{key: value for key, value in row.items() if key != name} for row in self.rows]
+            elif what == "widen" and field.field_type in WIDER:
+                update.update_column(name, WIDER[field.field_type])
+            elif what == "move":
+                update.move_before(name, names[0]) if name != names[0] else update.move_first(name)
+            elif what == "add inside" and isinstance(field.field_type, StructType) and f"{name}.z" not in self.table.schema().column_names:
+                update.add_column(f"{name}.z", LongType())
+                self.rows = [{**row, name: None if row[name] is None else {**row[name], "z": None}} for row in self.rows]
+            elif what == "drop inside" and isinstance(field.field_type, StructType) and len(field.field_type.fields) > 1:
+                gone = field.field_type.fields[0].name
+                update.delete_column(f"{name}.{gone}")
+                self.rows = [
+                    {**row, name: None if row[name] is None else {key: value for key, value in row[name].items() if key != gone}}
+                    for row in self.rows
+                ]
+
+    def change_spec(self, data: st.DataObject) -> None:
+        live = [field.name for field in self.table.spec().fields if str(field.transform) != "void"]
+        column = data.draw(st.sampled_from(self.table.schema().names), label="of")
+        with self.table.update_spec() as update:
+            if live and data.draw(st.booleans(), label="remove"):
+                update.remove_field(data.draw(st.sampled_from(live)))
+            else:
+                update.add_field(
+                    column, data.draw(st.sampled_from(TRANSFORMS), label="transform"), f"p{self.table.metadata.last_partition_id}"
+                )
+
+
+STEPS = st.lists(st.sampled_from(["append", "append", "delete", "scan", "schema", "schema", "spec"]), min_size=3, max_size=9)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(version=st.sampled_from(["1", "2"]), steps=STEPS, data=st.data())
+def test_a_table_holds_what_the_model_holds(version: str, steps: list[str], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=folder)
+        catalog.create_namespace("db")
+        model = Model(catalog.create_table("db.t", START, properties={"format-version": version}))
+        model.append(data)
+        model.note()
+        for step in steps:
+            rows = list(model.rows)
+            try:
+                {
+                    "append": model.append,
+                    "delete": model.delete,
+                    "scan": model.scan,
+                    "schema": model.change_schema,
+                    "spec": model.change_spec,
+                }[step](data)
+            except (InvalidSchemaError, InvalidPartitionSpecError):
+                assert step in ("schema", "spec")
+                model.rows = rows
+            model.note()
+        model.check()
+        model.scan(data)

@@ -1,0 +1,346 @@
+"""A table's columns changed: in one commit or not at all, beside other writers, and with every row of every snapshot still read rightly."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from icefloe import (
+    CommitConflictError,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    InvalidInputError,
+    InvalidSchemaError,
+    LongType,
+    NestedField,
+    ReadOnlyTableError,
+    Schema,
+    SortField,
+    SortOrder,
+    SqlCatalog,
+    StaticTable,
+    StringType,
+    StructType,
+)
+from icefloe.kernel.commit.outcome import Conflicted, Outcome
+from icefloe.pointer.identifier import Identifier
+from icefloe.pointer.sql import SqlPointerStore
+from icefloe.table import Table
+
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2, 3], pa.int32()),
+        "name": ["a", "b", None],
+        "ratio": pa.array([0.5, None, 2.0], pa.float32()),
+        "price": pa.array([Decimal("1.50"), Decimal("-2.25"), None], pa.decimal128(9, 2)),
+        "place": pa.array(
+            [{"lat": 1.0, "lon": 2.0}, None, {"lat": None, "lon": 4.0}], pa.struct([("lat", pa.float32()), ("lon", pa.float64())])
+        ),
+    }
+)
+QUICK = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    made.create_namespace("db")
+    return made
+
+
+@pytest.fixture(params=["1", "2"])
+def table(catalog: SqlCatalog, request: pytest.FixtureRequest) -> Table:
+    made = catalog.create_table("db.t", ROWS.schema, properties={"format-version": request.param, **QUICK})
+    made.append(ROWS)
+    return made
+
+
+def column(table: Table, name: str, **options: Any) -> list[Any]:
+    return table.scan(**options).to_arrow()[name].to_pylist()  # type: ignore[no-any-return]
+
+
+def test_changes_are_one_commit_without_a_snapshot(table: Table) -> None:
+    before = table.metadata
+    with table.update_schema() as update:
+        update.add_column("note", StringType(), doc="free").rename_column("name", "label").update_column("id", LongType())
+        update.move_first("note")
+    after = table.metadata
+    assert (len(after.schemas), after.current_schema_id, len(after.metadata_log)) == (2, 1, len(before.metadata_log) + 1)
+    assert after.current_snapshot_id == before.current_snapshot_id
+    assert after.last_column_id == before.last_column_id + 1
+    assert table.schema().names == ["note", "id", "label", "ratio", "price", "place"]
+    assert table.refresh().metadata.current_schema_id == 1
+
+
+def test_old_rows_are_read_by_the_new_schema_and_an_old_snapshot_by_its_own(table: Table) -> None:
+    first = table.snapshots()[0].snapshot_id
+    with table.update_schema() as update:
+        update.update_column("id", LongType()).update_column("ratio", DoubleType()).update_column("price", DecimalType(20, 2))
+        update.rename_column("name", "label").add_column("place.name", StringType()).delete_column("place.lon")
+        update.add_column("name", IntegerType())
+    table.append(pa.table({"id": [2**40], "label": ["z"], "name": pa.array([7], pa.int32())}))
+    rows = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert rows[1] == {"id": 1, "label": "a", "ratio": 0.5, "price": Decimal("1.50"), "place": {"lat": 1.0, "name": None}, "name": None}
+    assert rows[2]["place"] is None
+    assert (rows[2**40]["label"], rows[2**40]["name"], rows[2**40]["place"]) == ("z", 7, None)
+    assert table.scan(snapshot_id=first).to_arrow() == ROWS.cast(table.scan(snapshot_id=first).to_arrow().schema)
+    assert column(table, "id", row_filter="id < 3 and label = 'a'") == [1]
+    assert column(table, "id", row_filter="name = 7") == [2**40]
+    assert column(table, "name", row_filter="name = 'a'", snapshot_id=first) == ["a"]
+
+
+def test_rows_of_old_files_are_deleted_by_the_new_names(table: Table) -> None:
+    with table.update_schema() as update:
+        update.rename_column("name", "label").update_column("id", LongType()).add_column("extra", LongType())
+    table.append(pa.table({"id": [10, 11], "label": ["a", "q"], "extra": [1, 2]}))
+    table.delete("label = 'a' and id < 10 or extra = 2")
+    assert sorted(column(table, "id")) == [2, 3, 10]
+    table.overwrite(pa.table({"id": [99], "extra": [5]}), "extra is null")
+    assert sorted(column(table, "id")) == [10, 99]
+
+
+def test_a_deleted_column_added_again_is_empty(table: Table) -> None:
+    with table.update_schema() as update:
+        update.delete_column("name")
+    with table.update_schema() as update:
+        update.add_column("name", StringType())
+    assert column(table, "name") == [None, None, None]
+
+
+def test_a_schema_that_was_there_before_keeps_its_id(table: Table) -> None:
+    with table.update_schema() as update:
+        update.rename_column("name", "label")
+    with table.update_schema() as update:
+        update.rename_column("label", "name")
+    assert (len(table.metadata.schemas), table.metadata.current_schema_id) == (2, 0)
+
+
+def test_without_a_change_nothing_is_committed(table: Table) -> None:
+    before = table.metadata_location
+    with table.update_schema() as update:
+        update.update_column("name", required=False)
+    with table.update_schema() as update:
+        update.add_column("x", LongType()).delete_column("x")
+    assert table.metadata_location == before
+
+
+def test_an_error_in_the_block_commits_nothing(table: Table) -> None:
+    before = table.metadata_location
+
+    def change() -> None:
+        with table.update_schema() as update:
+            update.add_column("x", LongType())
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        change()
+    assert table.refresh().metadata_location == before
+
+
+def test_a_wrong_change_is_refused_where_it_is_asked_for(table: Table) -> None:
+    update = table.update_schema()
+    with pytest.raises(InvalidSchemaError, match="only widen"):
+        update.update_column("id", StringType())
+    with pytest.raises(InvalidInputError, match="no schema"):
+        update.union_by_name({"id": "long"})
+    update.add_column("x", LongType())
+    assert update.schema().names[-1] == "x"
+    update.commit()
+    assert "x" in table.schema().names
+
+
+def test_union_by_name_takes_the_schema_of_rows(table: Table) -> None:
+    more = ROWS.append_column("extra", pa.array([True, False, None]))
+    more = more.set_column(0, "id", more["id"].cast(pa.int64()))
+    with table.update_schema() as update:
+        update.union_by_name(more.schema)
+    table.append(more)
+    assert sorted(column(table, "extra"), key=str) == [False, None, None, None, None, True]
+    with table.update_schema() as update:
+        update.union_by_name(Schema(NestedField(1, "extra2", StructType(NestedField(2, "a", LongType())))))
+    assert table.schema().column_names[-2:] == ["extra2", "extra2.a"]
+
+
+def test_required_columns_go_into_an_empty_table_alone(catalog: SqlCatalog, table: Table) -> None:
+    empty = catalog.create_table("db.empty", pa.schema([("a", pa.int64())]))
+    with empty.update_schema() as update:
+        update.add_column("key", LongType(), required=True).set_identifier_fields("key")
+    assert empty.schema().identifier_field_ids == (2,)
+    with pytest.raises(InvalidInputError, match="cannot be added as required"):
+        table.update_schema().add_column("key", LongType(), required=True)
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("id", required=True).set_identifier_fields("id")
+    assert sorted(column(table, "id")) == [1, 2, 3]
+    with table.update_schema() as update:
+        update.set_identifier_fields()
+        update.make_column_optional("id")
+    assert table.schema().find_field("id").optional
+
+
+def test_a_first_append_meanwhile_makes_a_required_column_impossible(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("db.empty", pa.schema([("a", pa.int64())]), properties=QUICK)
+    update = table.update_schema().add_column("key", LongType(), required=True)
+    catalog.load_table("db.empty").append(pa.table({"a": [1]}))
+    with pytest.raises(InvalidInputError, match="cannot be added as required"):
+        update.commit()
+    assert table.refresh().schema().names == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "change", "message"),
+    [
+        (["name"], lambda update: update.delete_column("name"), r"column name cannot be deleted: partition field name \(identity\)"),
+        (["bucket(4, name)"], lambda update: update.delete_column("name"), "partition field name_bucket"),
+        (["place.lat"], lambda update: update.delete_column("place"), r"column place\.lat cannot be deleted"),
+        (["truncate(10, id)"], lambda update: update.update_column("id", LongType()), r"truncate\[10\] of it.*wrap around"),
+    ],
+)
+def test_what_a_partition_field_needs_is_kept(catalog: SqlCatalog, spec: list[str], change: Callable[[Any], Any], message: str) -> None:
+    table = catalog.create_table("db.p", ROWS.schema, partition_spec=spec)
+    with pytest.raises(InvalidSchemaError, match=message) as refused:
+        change(table.update_schema()).commit()
+    assert refused.value.next_step
+    with pytest.raises(InvalidSchemaError, match=message):
+        change(table.update_schema()).schema()
+
+
+def test_a_column_may_not_take_the_name_of_a_partition_field(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("db.p", ROWS.schema, partition_spec=["bucket(4, id)"])
+    with pytest.raises(InvalidSchemaError, match="column id_bucket cannot have this name"):
+        table.update_schema().add_column("id_bucket", LongType()).commit()
+    with table.update_spec() as update:
+        update.remove_field("id_bucket")
+    with pytest.raises(InvalidSchemaError, match="column id_bucket cannot have this name"):
+        table.update_schema().rename_column("name", "id_bucket").commit()
+
+
+@pytest.mark.parametrize(
+    "spec", [["id"], ["bucket(4, id)"], ["truncate(8, id)"], ["ratio"], ["price"], ["bucket(3, price)"], ["truncate(7, price)"]]
+)
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_partition_columns_widen_where_no_value_changes(catalog: SqlCatalog, spec: list[str], version: str) -> None:
+    table = catalog.create_table("db.p", ROWS.schema, partition_spec=spec, properties={"format-version": version})
+    table.append(ROWS)
+    first = table.snapshots()[0].snapshot_id
+    with table.update_schema() as update:
+        update.update_column("id", LongType()).update_column("ratio", DoubleType()).update_column("price", DecimalType(30, 2))
+    wide = ROWS.cast(
+        pa.schema(
+            [
+                ("id", pa.int64()),
+                ("name", pa.string()),
+                ("ratio", pa.float64()),
+                ("price", pa.decimal128(30, 2)),
+                ROWS.schema.field("place"),
+            ]
+        )
+    )
+    table.append(wide)
+    for row_filter in ("id = 2", "id > 2", "ratio = 0.5", "ratio > 1", "price < 0", "price = 1.50", "price is null", "id in (1, 2)"):
+        for snapshot, times in ((None, 2), (first, 1)):
+            found = sorted(column(table, "id", row_filter=row_filter, snapshot_id=snapshot))
+            once = {"id = 2": [2], "id > 2": [3], "ratio = 0.5": [1], "ratio > 1": [3], "price < 0": [2], "price = 1.50": [1]}
+            assert found == sorted(once.get(row_filter, [3] if "null" in row_filter else [1, 2]) * times), row_filter
+    table.delete("id >= 2 and ratio is null")
+    assert sorted(column(table, "id")) == [1, 1, 3, 3]
+    table.delete("ratio = 0.5")
+    assert sorted(column(table, "id")) == [3, 3]
+
+
+def test_a_sort_column_is_kept(catalog: SqlCatalog) -> None:
+    table = catalog.create_table(
+        "db.s", Schema(NestedField(1, "a", LongType()), NestedField(2, "b", LongType())), sort_order=SortOrder(SortField(2))
+    )
+    with pytest.raises(InvalidSchemaError, match="column b cannot be deleted: the table's sort order"):
+        table.update_schema().delete_column("b").commit()
+
+
+def test_the_metrics_mode_of_a_column_follows_its_name(catalog: SqlCatalog) -> None:
+    prefix = "write.metadata.metrics.column."
+    table = catalog.create_table(
+        "db.m", ROWS.schema, properties={f"{prefix}name": "none", f"{prefix}place.lat": "counts", f"{prefix}id": "full"}
+    )
+    with table.update_schema() as update:
+        update.rename_column("name", "label").rename_column("place", "where").delete_column("id")
+    assert {key: text for key, text in table.properties.items() if key.startswith(prefix)} == {
+        f"{prefix}label": "none",
+        f"{prefix}where.lat": "counts",
+    }
+
+
+# ---- beside other writers ----
+
+
+def test_a_race_lost_to_an_append_is_won_on_the_new_table(catalog: SqlCatalog, table: Table) -> None:
+    update = table.update_schema().add_column("note", StringType())
+    other = catalog.load_table("db.t")
+    other.append(ROWS)
+    update.commit()
+    assert table.scan().count() == 6
+    assert table.schema().names[-1] == "note"
+    assert table.metadata.current_snapshot_id == other.metadata.current_snapshot_id
+
+
+def test_a_race_lost_to_another_schema_is_a_conflict_and_changes_nothing(catalog: SqlCatalog, table: Table, tmp_path: Path) -> None:
+    update = table.update_schema().add_column("note", StringType())
+    with catalog.load_table("db.t").update_schema() as other:
+        other.add_column("note", LongType())
+    files = set(tmp_path.rglob("*.json"))
+    with pytest.raises(CommitConflictError, match="current schema") as refused:
+        update.commit()
+    assert refused.value.table == "lake.db.t"
+    assert "refresh" in str(refused.value)
+    assert set(tmp_path.rglob("*.json")) == files
+    assert table.refresh().schema().find_type("note") == LongType()
+
+
+def test_a_column_added_and_dropped_meanwhile_is_a_conflict(catalog: SqlCatalog, table: Table) -> None:
+    update = table.update_schema().add_column("note", StringType())
+    other = catalog.load_table("db.t")
+    with other.update_schema() as change:
+        change.add_column("x", LongType())
+    with other.update_schema() as change:
+        change.delete_column("x")
+    assert other.metadata.current_schema_id == table.metadata.current_schema_id
+    with pytest.raises(CommitConflictError, match="last column id"):
+        update.commit()
+
+
+def test_an_append_that_lost_to_a_new_schema_lands_with_its_old_columns(catalog: SqlCatalog, table: Table) -> None:
+    with catalog.load_table("db.t").update_schema() as change:
+        change.rename_column("name", "label").add_column("x", LongType()).update_column("id", LongType())
+    assert table.append(ROWS).attempts == 2
+    assert sorted(column(table, "label"), key=str) == [None, None, "a", "a", "b", "b"]
+    assert column(table, "x") == [None] * 6
+
+
+def test_a_delete_that_lost_to_a_new_schema_means_the_columns_of_the_new_one(catalog: SqlCatalog, table: Table) -> None:
+    with catalog.load_table("db.t").update_schema() as change:
+        change.rename_column("name", "label").add_column("name", StringType())
+    table.delete("name = 'a'")
+    assert sorted(column(table, "id")) == [1, 2, 3]
+
+
+def test_a_change_thought_lost_is_recognised_in_the_winners_log(catalog: SqlCatalog, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    original: Callable[..., Outcome] = SqlPointerStore.swap
+
+    def reply_lost_and_overtaken(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        original(self, identifier, expected=expected, new=new)
+        monkeypatch.undo()
+        catalog.load_table("db.t").append(ROWS)
+        return Conflicted(found=self.load(identifier).metadata_location)
+
+    monkeypatch.setattr(SqlPointerStore, "swap", reply_lost_and_overtaken)
+    with table.update_schema() as update:
+        update.add_column("note", StringType())
+    assert table.schema().names[-1] == "note"
+    assert len(table.metadata.schemas) == 2
+
+
+def test_a_table_opened_by_its_metadata_cannot_be_changed(table: Table) -> None:
+    with pytest.raises(ReadOnlyTableError, match="cannot be changed"):
+        StaticTable.from_metadata(table.metadata_location).update_schema()
