@@ -26,7 +26,9 @@ from icefloe import (
     StringType,
     StructType,
 )
+from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.commit.outcome import Conflicted, Outcome
+from icefloe.kernel.metadata.update import LAST_ADDED, AddSchema, SetCurrentSchema
 from icefloe.pointer.identifier import Identifier
 from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
@@ -344,3 +346,18 @@ def test_a_change_thought_lost_is_recognised_in_the_winners_log(catalog: SqlCata
 def test_a_table_opened_by_its_metadata_cannot_be_changed(table: Table) -> None:
     with pytest.raises(ReadOnlyTableError, match="cannot be changed"):
         StaticTable.from_metadata(table.metadata_location).update_schema()
+
+
+def test_rows_at_the_bottom_of_an_int_that_another_engine_widened_are_neither_skipped_nor_deleted(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/wrapped.db", warehouse=str(tmp_path / "wrapped"))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("n", pa.int32())]), partition_spec=["truncate(10, n)"])
+    table.append(pa.table({"n": pa.array([-(2**31), 5], pa.int32())}))
+    widened = Schema(NestedField(1, "n", LongType()))
+    # We refuse this promotion; Java makes it.
+    table._commit(MetadataChange(lambda base: (AddSchema(widened), SetCurrentSchema(LAST_ADDED)), ()))
+    assert table.scan("n < 0").to_arrow()["n"].to_pylist() == [-(2**31)]
+    assert table.scan("n = -2147483648").to_arrow()["n"].to_pylist() == [-(2**31)]
+    assert [decision.kept for decision in table.scan("n < 0").plan(explain=True).decisions if decision.level == "file"] == [True, False]
+    table.delete("n > 2000000000")
+    assert sorted(table.scan().to_arrow()["n"].to_pylist()) == [-(2**31), 5]

@@ -7,7 +7,7 @@ Bytes come through the `read` that is handed in, one call a file. Floor: kernel.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,15 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent, Manifest
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type, spec_schema
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec, partition_path
+from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_path
+from icefloe.kernel.partitioning.transforms import TruncateTransform, UnknownTransform
 from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.planned_files import PlannedFiles, partition_tuples
 from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
 from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import StructType
+from icefloe.kernel.types import IntegerType, LongType, StructType
 
 Read = Callable[[str], bytes]
 # Like `map`: applies a function to each item and gives the results in order, perhaps side by side.
@@ -223,7 +224,7 @@ class _Planner:
         include_statistics: bool,
         find_covered: bool,
     ) -> None:
-        self.specs = metadata.specs()
+        self.specs = {spec.spec_id: _without_wrapped_fields(spec, metadata) for spec in metadata.partition_specs}
         self.schema = schema
         self.bound = bound
         self._metadata = metadata
@@ -292,7 +293,7 @@ class _Planner:
                     evidence=evidence,
                     bytes=size,
                     records=records,
-                    partition=partition_path(spec, spec_schema(self._metadata, spec.spec_id), partition),
+                    partition=partition_path(self._metadata.spec_by_id(spec.spec_id), spec_schema(self._metadata, spec.spec_id), partition),
                 )
             )
         return found
@@ -345,3 +346,19 @@ def _live_files(manifest: ManifestFile) -> int:
 
 def _live_records(manifest: ManifestFile) -> int:
     return (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+
+
+def _without_wrapped_fields(spec: PartitionSpec, metadata: TableMetadata) -> PartitionSpec:
+    """The spec as filters may use it: a truncated long that was an int once says nothing.
+
+    The least ints wrapped around to another value than the same numbers do as longs, and a file does not tell which it was written with.
+    """
+    return PartitionSpec(*(_as_filtered(field, metadata) for field in spec.fields), spec_id=spec.spec_id)
+
+
+def _as_filtered(field: PartitionField, metadata: TableMetadata) -> PartitionField:
+    transform = field.transform
+    if not isinstance(transform, TruncateTransform) or transform.wrapped_result(IntegerType()) is None:
+        return field
+    kinds = {type(schema.find_type(field.source_id)) for schema in metadata.schemas if field.source_id in schema}
+    return replace(field, transform=UnknownTransform(str(transform))) if {IntegerType, LongType} <= kinds else field
