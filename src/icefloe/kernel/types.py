@@ -1,15 +1,20 @@
-"""Iceberg types as values: the primitives of v1 and v2, and struct, list and map with field ids.
+"""Iceberg types as values: primitives, variant, and struct, list and map with field ids.
 
 What a value of a type looks like in bytes or JSON is `values.py`; a whole schema is `schema/`. Floor: kernel, above ports only. Spec: Schemas and Data Types.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from icefloe.errors import InvalidSchemaError
 
 # A decimal's precision may not exceed 38 digits. Spec: Primitive Types.
 MAX_DECIMAL_PRECISION = 38
+# What geometry and geography mean where they name neither. Spec: Primitive Types.
+DEFAULT_CRS = "OGC:CRS84"
+DEFAULT_EDGE_ALGORITHM = "spherical"
+EDGE_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,16 @@ class TimestamptzType(PrimitiveType):
 
 
 @dataclass(frozen=True, repr=False)
+class TimestampNanoType(PrimitiveType):
+    """Nanoseconds since 1970-01-01T00:00:00, without zone; the spec's `timestamp_ns`. From format version 3 on."""
+
+
+@dataclass(frozen=True, repr=False)
+class TimestamptzNanoType(PrimitiveType):
+    """Nanoseconds since 1970-01-01T00:00:00 UTC; the spec's `timestamptz_ns`. From format version 3 on."""
+
+
+@dataclass(frozen=True, repr=False)
 class StringType(PrimitiveType):
     """UTF-8 text."""
 
@@ -134,6 +149,46 @@ class BinaryType(PrimitiveType):
     """Any bytes."""
 
 
+@dataclass(frozen=True, repr=False)
+class UnknownType(PrimitiveType):
+    """A column of which only nulls are known yet; it is always optional and is left out of data files. From format version 3 on."""
+
+
+@dataclass(frozen=True)
+class GeometryType(PrimitiveType):
+    """Shapes with straight edges, as WKB, in a coordinate reference system. From format version 3 on."""
+
+    crs: str = DEFAULT_CRS
+
+    def __str__(self) -> str:
+        return f"geometry({self.crs})" if self.crs != DEFAULT_CRS else "geometry"
+
+
+@dataclass(frozen=True)
+class GeographyType(PrimitiveType):
+    """Shapes on the globe, as WKB; `algorithm` says how edges between points run. From format version 3 on."""
+
+    crs: str = DEFAULT_CRS
+    algorithm: str = DEFAULT_EDGE_ALGORITHM
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in EDGE_ALGORITHMS:
+            raise InvalidSchemaError(f"{self.algorithm!r} is no edge algorithm of geography; there are {', '.join(EDGE_ALGORITHMS)}")
+
+    def __str__(self) -> str:
+        if self.algorithm != DEFAULT_EDGE_ALGORITHM:
+            return f"geography({self.crs}, {self.algorithm})"
+        return f"geography({self.crs})" if self.crs != DEFAULT_CRS else "geography"
+
+
+@dataclass(frozen=True)
+class VariantType(IcebergType):
+    """A value of any shape, which it says itself; no primitive, and without fields of its own. From format version 3 on."""
+
+    def __str__(self) -> str:
+        return "variant"
+
+
 PRIMITIVE_NAMES: dict[type[PrimitiveType], str] = {
     BooleanType: "boolean",
     IntegerType: "int",
@@ -144,6 +199,9 @@ PRIMITIVE_NAMES: dict[type[PrimitiveType], str] = {
     TimeType: "time",
     TimestampType: "timestamp",
     TimestamptzType: "timestamptz",
+    TimestampNanoType: "timestamp_ns",
+    TimestamptzNanoType: "timestamptz_ns",
+    UnknownType: "unknown",
     StringType: "string",
     UUIDType: "uuid",
     BinaryType: "binary",
@@ -152,13 +210,19 @@ PRIMITIVE_NAMES: dict[type[PrimitiveType], str] = {
 
 @dataclass(frozen=True)
 class NestedField:
-    """A named, numbered member of a struct. Positional order is id, name, type, required, doc, as PyIceberg's users write it."""
+    """A named, numbered member of a struct. Positional order is id, name, type, required, doc, as PyIceberg's users write it.
+
+    Defaults are physical values (see `values.py`), None where there is none: `initial_default` is what rows of files have that were written before the
+    column was added and never changes; `write_default` is what a writer puts where rows come without the column. From format version 3 on.
+    """
 
     field_id: int
     name: str
     field_type: IcebergType
     required: bool = False
     doc: str | None = None
+    initial_default: Any = None
+    write_default: Any = None
 
     @property
     def optional(self) -> bool:

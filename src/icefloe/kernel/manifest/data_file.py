@@ -33,6 +33,9 @@ class DataFile:
 
     `partition` holds physical values in the order of the partition spec's fields. The maps go from field id to bytes on disk,
     counts of values, or bounds in single-value form; None where the writer gave none. Offsets and sizes are in bytes.
+
+    `first_row_id` is the row id of a data file's first row; one that was read has inherited it. `referenced_data_file` is the one data file that a delete file
+    is about; for a deletion vector, `content_offset` and `content_size_in_bytes` say where in its Puffin file it lies, and `record_count` is its cardinality.
     """
 
     file_path: str
@@ -51,5 +54,9 @@ class DataFile:
     split_offsets: tuple[int, ...] | None = None
     equality_ids: tuple[int, ...] | None = None
     sort_order_id: int | None = None
+    first_row_id: int | None = None
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size_in_bytes: int | None = None
     # The spec of the manifest that holds the file. Never written: the manifest list has it (502); id 141 is kept for it in memory.
     spec_id: int = 0

@@ -51,6 +51,8 @@ class ManifestFile:
     deleted_rows_count: int | None = None
     partitions: tuple[PartitionFieldSummary, ...] | None = None
     key_metadata: bytes | None = None
+    # The row id of the first row of the manifest's first data file without one; None for delete manifests and before v3 (field 520).
+    first_row_id: int | None = None
 
     @property
     def has_added_files(self) -> bool:

@@ -27,7 +27,8 @@ _KEYS = (
 class Snapshot:
     """One snapshot. `timestamp_ms` counts from 1970-01-01 UTC; `sequence_number` is 0 in v1.
 
-    Exactly one of `manifest_list` and `manifest_paths` (key `manifests`, in old v1 tables) is there.
+    Exactly one of `manifest_list` and `manifest_paths` (key `manifests`, in old v1 tables) is there. `first_row_id` is the first row id given to the rows of
+    this snapshot, `added_rows` how many were given (both from v3 on); `key_id` names the key that the manifest list's key is encrypted with.
     """
 
     snapshot_id: int
@@ -38,6 +39,9 @@ class Snapshot:
     manifest_paths: tuple[str, ...] | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
     schema_id: int | None = None
+    first_row_id: int | None = None
+    added_rows: int | None = None
+    key_id: str | None = None
 
     @property
     def operation(self) -> str | None:

@@ -71,6 +71,7 @@ class TableMetadata:
     refs: Mapping[str, SnapshotRef] = field(default_factory=dict)
     statistics: RawEntries[dict[str, Any]] = field(default_factory=_no_statistics)
     partition_statistics: RawEntries[dict[str, Any]] = field(default_factory=_no_partition_statistics)
+    next_row_id: int = 0  # the first row id not given to any row yet; 0 before v3
     unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # top-level keys this version does not know, kept for the next writer
 
     def __post_init__(self) -> None:

@@ -16,7 +16,8 @@ class FileScanTask:
 
     `residual` is the bound filter without what the file's partition value already decides; it still has to be tested on every row. `start` and `length` are
     bytes of the file: row groups that begin in that stretch belong to the task. `is_covered` says that every row of the file surely matches; it is False
-    where the plan was not asked to find out.
+    where the plan was not asked to find out. `delete_files` are those that apply to the file: at most one deletion vector, else position delete files, and
+    equality delete files; sequence numbers and partitions have been compared already.
     """
 
     file: DataFile
@@ -27,3 +28,4 @@ class FileScanTask:
     sequence_number: int | None = None
     file_sequence_number: int | None = None
     is_covered: bool = False
+    delete_files: tuple[DataFile, ...] = ()
