@@ -14,6 +14,7 @@ from icefloe import (
     DoubleType,
     IntegerType,
     InvalidInputError,
+    InvalidPropertyError,
     InvalidSchemaError,
     LongType,
     NestedField,
@@ -29,6 +30,7 @@ from icefloe import (
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.commit.outcome import Conflicted, Outcome
 from icefloe.kernel.metadata.update import LAST_ADDED, AddSchema, SetCurrentSchema
+from icefloe.kernel.schema.name_mapping import mapping_for, mapping_from_json, mapping_to_json
 from icefloe.pointer.identifier import Identifier
 from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
@@ -361,3 +363,21 @@ def test_rows_at_the_bottom_of_an_int_that_another_engine_widened_are_neither_sk
     assert [decision.kept for decision in table.scan("n < 0").plan(explain=True).decisions if decision.level == "file"] == [True, False]
     table.delete("n > 2000000000")
     assert sorted(table.scan().to_arrow()["n"].to_pylist()) == [-(2**31), 5]
+
+
+def test_the_table_s_name_mapping_follows_in_the_same_commit(table: Table) -> None:
+    table.set_properties({"schema.name-mapping.default": mapping_to_json(mapping_for(table.schema()))})
+    log = len(table.metadata.metadata_log)
+    with table.update_schema() as update:
+        update.rename_column("name", "label").add_column("place.alt", DoubleType())
+    assert len(table.metadata.metadata_log) == log + 1
+    mapping = mapping_from_json(table.properties["schema.name-mapping.default"])
+    found = [mapping.find_id(path) for path in (["name"], ["label"], ["place", "alt"])]
+    assert found == [2, 2, table.metadata.last_column_id]
+
+
+def test_a_name_mapping_that_is_none_is_refused_with_its_faults(catalog: SqlCatalog, table: Table) -> None:
+    with pytest.raises(InvalidPropertyError, match=r"\$\[0\].names") as caught:
+        table.set_properties({"schema.name-mapping.default": '[{"names": 1}]'})
+    assert "schema.name-mapping.default" in caught.value.message
+    assert "schema.name-mapping.default" not in table.refresh().properties

@@ -13,6 +13,7 @@ from icefloe.kernel.metadata.update import LAST_ADDED, AddSchema, RemoveProperti
 from icefloe.kernel.partitioning.partition_spec import PartitionField, check_spec
 from icefloe.kernel.partitioning.transforms import TruncateTransform, VoidTransform
 from icefloe.kernel.schema.evolution import EvolvingSchema, evolved
+from icefloe.kernel.schema.name_mapping import mapping_to_json, updated_mapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_change import SchemaChange
 from icefloe.kernel.types import PrimitiveType
@@ -45,6 +46,7 @@ def schema_updates(
 
     Raises:
         InvalidSchemaError, InvalidInputError: a change breaks a rule of the schema, or a partition spec or the sort order forbids it.
+        InvalidPropertyError: the table's name mapping cannot be read, so that it cannot follow.
     """
     old = base.schema()
     new, _ = evolved(
@@ -119,9 +121,12 @@ def _check_name(field: PartitionField, old: Schema, new: Schema) -> None:
 
 
 def _property_updates(settings: Mapping[str, str], old: Schema, new: Schema) -> Iterator[Update]:
-    """Properties that name a column follow it: to its new name, or away with it. JAVA: PropertyUtil.applySchemaChanges."""
+    """Properties that name columns follow them: the name mapping, and those of one column, to its new name or away with it.
+
+    JAVA: SchemaUpdate.applyChangesToMetadata; but a mapping that cannot be read is refused here, where Java logs it and lets it fall behind the schema.
+    """
     prefix = properties.METRICS_COLUMN_PREFIX
-    moved: dict[str, str] = {}
+    moved = dict(_mapping_update(settings, old, new))
     gone: list[str] = []
     for name, text in settings.items():
         field_id = old.find_id(name.removeprefix(prefix)) if name.startswith(prefix) else None
@@ -137,3 +142,9 @@ def _property_updates(settings: Mapping[str, str], old: Schema, new: Schema) -> 
         yield RemoveProperties(left)
     if moved:
         yield SetProperties(moved)
+
+
+def _mapping_update(settings: Mapping[str, str], old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
+    mapping = properties.NAME_MAPPING.read(settings)
+    if mapping is not None and (updated := updated_mapping(mapping, old, new)) != mapping:
+        yield properties.NAME_MAPPING.name, mapping_to_json(updated)

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from icefloe.errors import InvalidPropertyError, Problem
+from icefloe.errors import InvalidPropertyError, MetadataFormatError, Problem
+from icefloe.kernel.schema.name_mapping import NameMapping, mapping_from_json
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Property(Generic[T]):
-    """One property. `parse` raises ValueError where the text is not `allowed`, which says in words what is."""
+    """One property. `parse` raises ValueError or `MetadataFormatError` where the text is not `allowed`, which says in words what is."""
 
     name: str
     default: T
@@ -34,9 +35,11 @@ class Property(Generic[T]):
             return self.default
         try:
             return self.parse(text)
-        except ValueError as error:
+        except (ValueError, MetadataFormatError) as error:
             raise InvalidPropertyError(
-                f"the table property {self.name} is {text!r}, which is not {self.allowed}", next_step=f"set {self.name} to {self.allowed}"
+                f"the table property {self.name} is {text!r}, which is not {self.allowed}",
+                problems=error.problems if isinstance(error, MetadataFormatError) else (),
+                next_step=f"set {self.name} to {self.allowed}",
             ) from error
 
 
@@ -134,7 +137,7 @@ METADATA_PREVIOUS_VERSIONS_MAX = _number("write.metadata.previous-versions-max",
 METADATA_DELETE_AFTER_COMMIT = _flag("write.metadata.delete-after-commit.enabled", default=False)
 # `gzip` is the name the format's properties use for Avro's `deflate`.
 AVRO_CODEC = _choice("write.avro.compression-codec", "gzip", "gzip", "zstd", "snappy", "uncompressed")
-NAME_MAPPING: Property[str | None] = Property("schema.name-mapping.default", None, str, "a name mapping in JSON")
+NAME_MAPPING: Property[NameMapping | None] = Property("schema.name-mapping.default", None, mapping_from_json, "a name mapping in JSON")
 
 # Row-level operations.
 DELETE_MODE = _choice("write.delete.mode", "copy-on-write", "copy-on-write", "merge-on-read")
@@ -179,6 +182,7 @@ def _property_problems(properties: Mapping[str, str]) -> Iterator[Problem]:
             known.read(properties)
         except InvalidPropertyError as error:
             yield Problem(where=known.name, what=error.message)
+            yield from (Problem(where=f"{known.name} {problem.where}", what=problem.what) for problem in error.problems)
     try:
         column_metrics_modes(properties)
     except InvalidPropertyError as error:
