@@ -5,7 +5,8 @@ import pickle
 import pytest
 
 from icefloe.errors import InvalidSchemaError
-from icefloe.kernel.schema.schema import MAX_USER_FIELD_ID, Schema, assign_fresh_ids
+from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import (
     DoubleType,
     IntegerType,

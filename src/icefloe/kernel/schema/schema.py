@@ -9,15 +9,15 @@ from functools import cached_property
 from itertools import count
 
 from icefloe.errors import InvalidSchemaError, Problem
+from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID, RESERVED_FIELD_IDS, is_reserved
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, children
-
-# Ids above this are reserved for metadata columns. Spec: Reserved Field IDs.
-MAX_USER_FIELD_ID = 2147483447
 
 
 @dataclass(frozen=True, init=False)
 class Schema:
     """`Schema(field, field, ..., schema_id=0, identifier_field_ids=())`.
+
+    What is read from a table, or copied into a file, may hold metadata columns too; a table's own schema may not (`schema_from_json` refuses it).
 
     Raises:
         InvalidSchemaError: a field id or a full name stands twice, or an identifier field breaks the rules; every problem is listed.
@@ -120,11 +120,12 @@ class Schema:
 
 
 def walk(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:
-    """Every field with its path of names, parents before children."""
+    """Every field with its path of names, parents before children. What is inside a metadata column is no column: `_partition` has partition field ids."""
     for field in fields:
         path = (*prefix, field.name)
         yield path, field
-        yield from walk(children(field.field_type), path)
+        if not is_reserved(field.field_id):
+            yield from walk(children(field.field_type), path)
 
 
 def _walk_short(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:
@@ -198,7 +199,7 @@ def _problems(schema: Schema) -> Iterator[Problem]:
             yield Problem(where=name, what="this name stands twice; rename one of the columns")
         if not field.name:
             yield Problem(where=name, what=f"field {field.field_id} has an empty name")
-        if field.field_id > MAX_USER_FIELD_ID:
+        if is_reserved(field.field_id) and (field.field_id not in RESERVED_FIELD_IDS or len(path) > 1):
             yield Problem(where=name, what=f"field id {field.field_id} is reserved (ids above {MAX_USER_FIELD_ID} are)")
         seen_ids.setdefault(field.field_id, name)
         seen_names.add(path)

@@ -21,6 +21,7 @@ from icefloe.kernel.schema.json_shape import (
     one_of,
     refuse,
 )
+from icefloe.kernel.schema.metadata_columns import RESERVED_FIELD_IDS, is_reserved
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     PRIMITIVE_NAMES,
@@ -138,11 +139,21 @@ def schema_problems(value: object, path: str = "$") -> Iterator[Problem]:
 
 
 def _schema(value: Mapping[str, Any]) -> Schema:
-    return Schema(
+    found = Schema(
         *(_field(field) for field in value["fields"]),
         schema_id=value.get("schema-id") or 0,
         identifier_field_ids=value.get("identifier-field-ids") or (),
     )
+    reserved = [
+        Problem(
+            where=field.name, what=f"field id {field.field_id} is reserved for the metadata column {RESERVED_FIELD_IDS[field.field_id]}"
+        )
+        for field in found.fields
+        if is_reserved(field.field_id)
+    ]
+    if reserved:
+        raise InvalidSchemaError("a table's columns may not have the ids of metadata columns", problems=reserved)
+    return found
 
 
 def _field_to_json(field: NestedField) -> dict[str, Any]:
