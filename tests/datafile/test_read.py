@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.datafile.tables import IO, read, same, target, task_of, write
 
-from icefloe.datafile.projection import FIELD_ID_KEY, Projector
+from icefloe.datafile.projection import Projector
 from icefloe.datafile.read import read_task
 from icefloe.errors import DataFileFormatError, NoSuchFileError, UnsupportedFeatureError
 from icefloe.io.local import LocalFileIO
@@ -27,7 +27,7 @@ from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysFalse
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.schema.arrow import type_to_arrow
+from icefloe.kernel.schema.arrow import FIELD_ID_KEY, type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.datafile.field_ids import id_of, inner_fields, is_list
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.types import (
     BinaryType,
@@ -36,9 +37,6 @@ from icefloe.kernel.types import (
 )
 from icefloe.kernel.values import physical_array
 
-# The key under which Arrow gives the field id of a Parquet column.
-FIELD_ID_KEY = b"PARQUET:field_id"
-
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
@@ -54,11 +52,6 @@ class FileColumn:
     def by_id(self) -> dict[int, "FileColumn"]:
         return {column.field_id: column for column in self.inner if column.field_id is not None}
 
-    @property
-    def has_ids(self) -> bool:
-        """Whether this field or one inside it has an id."""
-        return self.field_id is not None or any(column.has_ids for column in self.inner)
-
 
 def file_columns(arrow_schema: Any) -> FileColumn:
     """A file's columns as the members of a root without id."""
@@ -68,23 +61,10 @@ def file_columns(arrow_schema: Any) -> FileColumn:
 def _column(arrow: Any, first_leaf: int) -> FileColumn:
     inner: list[FileColumn] = []
     leaf = first_leaf
-    for child in _children(arrow.type):
+    for child in inner_fields(arrow.type):
         inner.append(_column(child, leaf))
         leaf = inner[-1].end_leaf
-    number = (arrow.metadata or {}).get(FIELD_ID_KEY)
-    return FileColumn(int(number) if number is not None else None, arrow, first_leaf, leaf if inner else first_leaf + 1, tuple(inner))
-
-
-def _children(arrow: Any) -> list[Any]:
-    if pa.types.is_struct(arrow):
-        return list(arrow.fields)
-    if pa.types.is_map(arrow):
-        return [arrow.key_field, arrow.item_field]
-    return [arrow.value_field] if _is_list(arrow) else []
-
-
-def _is_list(arrow: Any) -> bool:
-    return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow))
+    return FileColumn(id_of(arrow), arrow, first_leaf, leaf if inner else first_leaf + 1, tuple(inner))
 
 
 def wanted_leaves(root: FileColumn, fields: Iterable[NestedField]) -> set[int]:
@@ -116,6 +96,7 @@ class Projector:
 
     path: str
     constants: Mapping[int, Any]
+    floors_nanoseconds: bool = False
 
     def struct(
         self, source: Any, columns: Mapping[int, tuple[int, Any]], fields: Iterable[NestedField], targets: Any, length: int
@@ -153,7 +134,7 @@ class Projector:
             array = array.storage
         if isinstance(kind, StructType) and pa.types.is_struct(array.type):
             return self._struct(array, arrow, kind, target)
-        if isinstance(kind, ListType) and _is_list(array.type):
+        if isinstance(kind, ListType) and is_list(array.type):
             return self._list(array, arrow, kind, target)
         if isinstance(kind, MapType) and pa.types.is_map(array.type):
             return self._map(array, arrow, kind, target)
@@ -207,18 +188,17 @@ def columns_by_id(fields: Iterable[Any]) -> dict[int, tuple[int, Any]]:
     """The place and the Arrow field of each field that has an id."""
     found = {}
     for position, field in enumerate(fields):
-        number = (field.metadata or {}).get(FIELD_ID_KEY)
+        number = id_of(field)
         if number is not None:
-            found[int(number)] = (position, field)
+            found[number] = (position, field)
     return found
 
 
 def same_ids(arrow: Any, kind: IcebergType) -> bool:
     """Whether the ids inside a file's Arrow field are those of the type, in its order: two columns may have swapped their names."""
-    inner, wanted = _children(arrow.type), children(kind)
+    inner, wanted = inner_fields(arrow.type), children(kind)
     return len(inner) == len(wanted) and all(
-        int((child.metadata or {}).get(FIELD_ID_KEY, -1)) == field.field_id and same_ids(child, field.field_type)
-        for child, field in zip(inner, wanted, strict=True)
+        id_of(child) == field.field_id and same_ids(child, field.field_type) for child, field in zip(inner, wanted, strict=True)
     )
 
 

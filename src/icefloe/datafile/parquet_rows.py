@@ -1,0 +1,89 @@
+"""The rows of one Parquet file as they are stored: the row groups of a task, the leaves that are wanted.
+
+Behind the door `stored.py`; writing is `parquet.py`. Floor: datafile. Spec: Parquet (Appendix A); Scan Planning (splits).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from icefloe.datafile.field_ids import IdsByName, has_ids, mapped_ids, with_ids
+from icefloe.datafile.projection import file_columns, wanted_leaves
+from icefloe.datafile.row_groups import row_groups_between, row_groups_that_may_match
+from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, reading, without_columns
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.types import NestedField
+
+
+class ParquetRows:
+    """An open Parquet file."""
+
+    # Parquet says the unit of every timestamp itself, and one that does not fit the column is an error.
+    floors_nanoseconds = False
+
+    def __init__(self, file: Any, task: FileScanTask, name_mapping: IdsByName | None) -> None:
+        """Raises `DataFileFormatError` where the footer cannot be read."""
+        self._task = task
+        self._path = task.file.file_path
+        with reading(self._path):
+            # Int96 in nanoseconds overflows outside 1677 to 2262; Iceberg's timestamps are microseconds in any case.
+            self._file = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+            stored = self._file.schema_arrow
+        self._mapped = None if name_mapping is None or has_ids(stored) else mapped_ids(name_mapping)
+        self.schema = stored if self._mapped is None else with_ids(stored, self._mapped)
+        self._root = file_columns(self.schema)
+
+    def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:
+        """The rows of the task's row groups that may match; see `stored.py`."""
+        chosen = self._row_groups(row_filter)
+        starts = [0]
+        for index in range(self._file.metadata.num_row_groups):
+            starts.append(starts[-1] + self._file.metadata.row_group(index).num_rows)
+        names = [self._file.schema.column(leaf).path for leaf in sorted(wanted_leaves(self._root, fields))]
+        for run in _runs(chosen):
+            first_row = starts[run[0]]
+            if names:
+                yield from self._run(run, first_row, names)
+            elif starts[run[-1] + 1] > first_row:
+                yield StoredBatch(first_row, without_columns(starts[run[-1] + 1] - first_row))
+
+    def _row_groups(self, row_filter: BooleanExpression) -> list[int]:
+        footer = self._file.metadata
+        chosen = list(range(footer.num_row_groups))
+        # A whole file is read whole, also where the manifest's size is wrong.
+        if self._task.start > 0 or self._task.length < self._task.file.file_size_in_bytes:
+            chosen = row_groups_between(footer, self._task.start, self._task.start + self._task.length)
+        with reading(self._path):
+            return row_groups_that_may_match(footer, chosen, row_filter, self._root)
+
+    def _run(self, row_groups: list[int], first_row: int, names: list[str]) -> Iterator[StoredBatch]:
+        batches = self._file.iter_batches(batch_size=BATCH_ROWS, row_groups=row_groups, columns=names)
+        schema = None
+        while True:
+            with reading(self._path):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            count = batch.num_rows
+            if self._mapped is not None:
+                schema = schema or with_ids(batch.schema, self._mapped)
+                batch = type(batch).from_arrays(batch.columns, schema=schema)
+            if count:
+                yield StoredBatch(first_row, batch)
+            first_row += count
+
+
+def _runs(indexes: Sequence[int]) -> Iterator[list[int]]:
+    """Ascending numbers in runs without a gap, so that the rows of a run stand side by side."""
+    if not indexes:
+        return
+    run = [indexes[0]]
+    for before, index in pairwise(indexes):
+        if index != before + 1:
+            yield run
+            run = []
+        run.append(index)
+    yield run

@@ -1,0 +1,55 @@
+"""The one door to the rows of a data file of any format: opened, it says its columns with their field ids, and gives its rows as they are stored.
+
+`parquet_rows.py` is behind it; bringing columns to the table's form is `projection.py`, what is asked of them is `read.py`.
+Floor: datafile. Spec: Column Projection; Appendix A.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from icefloe.datafile.field_ids import IdsByName
+from icefloe.datafile.parquet_rows import ParquetRows
+from icefloe.datafile.stored_batch import StoredBatch
+from icefloe.errors import UnsupportedFeatureError
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.manifest.data_file import FileFormat
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.types import NestedField
+
+
+class StoredFile(Protocol):
+    """An open file. `schema` is the Arrow schema of its columns, each with its field id in the metadata where it has one."""
+
+    schema: Any
+    # Whether timestamps come in nanoseconds whatever the file keeps, so that cutting them to microseconds loses nothing that was written.
+    floors_nanoseconds: bool
+
+    def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:
+        """The task's rows in the file's order, with the columns that hold the fields, or more; rows that surely do not match may be left out."""
+
+
+_READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, IdsByName | None], StoredFile]] = {FileFormat.PARQUET: ParquetRows}
+
+
+def reader_of(task: FileScanTask) -> Callable[[Any, FileScanTask, IdsByName | None], StoredFile]:
+    """What opens the task's file, given its bytes, the task and a name mapping for a file without ids of its own.
+
+    Raises:
+        UnsupportedFeatureError: the file is encrypted, or its format is none of data files.
+    """
+    path = task.file.file_path
+    if task.file.key_metadata is not None:
+        raise UnsupportedFeatureError(
+            f"{path} is encrypted, and encrypted data files cannot be read",
+            path=path,
+            next_step="read the table with an engine that has its keys, or copy it to a table without encryption",
+        )
+    found = _READERS.get(task.file.file_format)
+    if found is None:
+        known = ", ".join(sorted(_READERS))
+        raise UnsupportedFeatureError(
+            f"{path} is a data file of format {task.file.file_format}; {known} can be read",
+            path=path,
+            next_step="rewrite the table's files in one of these formats",
+        )
+    return found
