@@ -20,6 +20,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import (
     BinaryType,
@@ -65,13 +66,23 @@ def task_of(file: DataFile, residual: BooleanExpression | None = None) -> FileSc
 
 
 def read(
-    files: Iterable[DataFile], schema: Schema, *, where: str = "TRUE", columns: Schema | None = None, specs: Iterable[PartitionSpec] = ()
+    files: Iterable[DataFile],
+    schema: Schema,
+    *,
+    where: str = "TRUE",
+    columns: Schema | None = None,
+    specs: Iterable[PartitionSpec] = (),
+    name_mapping: NameMapping | None = None,
 ) -> pa.Table:
     """The rows of files, as the schema gives them."""
     projection = columns or schema
     bound = bind(parse_filter(where), schema)
     by_id = {UNPARTITIONED_SPEC.spec_id: UNPARTITIONED_SPEC} | {spec.spec_id: spec for spec in specs}
-    batches = [batch for file in files for batch in read_task(IO, task_of(file, bound), schema=schema, projection=projection, specs=by_id)]
+    batches = [
+        batch
+        for file in files
+        for batch in read_task(IO, task_of(file, bound), schema=schema, projection=projection, specs=by_id, name_mapping=name_mapping)
+    ]
     return pa.Table.from_batches(batches, schema=schema_to_arrow(projection))
 
 

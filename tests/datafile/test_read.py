@@ -28,6 +28,7 @@ from icefloe.kernel.expressions.predicate import AlwaysFalse
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.schema.arrow import FIELD_ID_KEY, type_to_arrow
+from icefloe.kernel.schema.name_mapping import mapping_from_json
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,
@@ -255,7 +256,7 @@ def test_other_widths_and_wrappings_are_read_as_the_type(tmp_path) -> None:
 
 def test_a_file_without_field_ids_is_refused_by_name(tmp_path) -> None:
     file = _foreign(tmp_path, pa.table({"id": [1]}))
-    with pytest.raises(UnsupportedFeatureError, match="no field ids") as raised:
+    with pytest.raises(DataFileFormatError, match="no field ids") as raised:
         read([file], Schema(NestedField(1, "id", LongType())))
     assert raised.value.path == file.file_path
 
@@ -267,11 +268,48 @@ def test_a_file_without_field_ids_answers_for_its_identity_partition_columns(tmp
     assert read([file], schema, specs=[spec])["day"].to_pylist() == [9, 9]
 
 
-@pytest.mark.parametrize("kind", [FileFormat.ORC, FileFormat.AVRO])
-def test_another_format_is_refused_by_name(old: DataFile, kind: FileFormat) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=f"{kind}") as raised:
-        read([replace(old, file_format=kind)], OLD)
+def test_a_format_that_holds_no_rows_is_refused_by_name(old: DataFile) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="PUFFIN") as raised:
+        read([replace(old, file_format=FileFormat.PUFFIN)], OLD)
     assert raised.value.path == old.file_path
+
+
+def test_an_encrypted_file_is_refused_by_name(old: DataFile) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="encrypted") as raised:
+        read([replace(old, key_metadata=b"key")], OLD)
+    assert raised.value.path == old.file_path
+
+
+def test_a_name_mapping_gives_the_ids_that_a_file_lacks_and_only_those(tmp_path) -> None:
+    schema = Schema(
+        NestedField(7, "number", LongType()),
+        NestedField(1, "at", StructType(NestedField(2, "x", LongType()), NestedField(9, "new", StringType()))),
+        NestedField(3, "tags", ListType(element_id=4, element=StructType(NestedField(5, "t", StringType())))),
+        NestedField(10, "kinds", MapType(key_id=11, key_type=StringType(), value_id=12, value_type=LongType())),
+    )
+    mapping = mapping_from_json(
+        """[{"field-id": 7, "names": ["id", "number"]}, {"field-id": 1, "names": ["at"], "fields": [{"field-id": 2, "names": ["y"]}]},
+        {"field-id": 3, "names": ["tags"], "fields": [{"field-id": 4, "names": ["element"], "fields": [{"field-id": 5, "names": ["a.b"]}]}]},
+        {"field-id": 10, "names": ["kinds"], "fields": [{"field-id": 11, "names": ["key"]}, {"field-id": 12, "names": ["value"]}]}]"""
+    )
+    rows = [{"id": 1, "at": {"x": 5, "y": 6}, "tags": [{"a.b": "t"}], "kinds": [("k", 3)], "other": 0}]
+    table = pa.Table.from_pylist(
+        rows,
+        schema=pa.schema(
+            [
+                ("id", pa.int32()),
+                ("at", pa.struct([("x", pa.int64()), ("y", pa.int64())])),
+                ("tags", pa.list_(pa.struct([("a.b", pa.string())]))),
+                ("kinds", pa.map_(pa.string(), pa.int64())),
+                ("other", pa.int64()),
+            ]
+        ),
+    )
+    found = read([_foreign(tmp_path, table)], schema, name_mapping=mapping).to_pylist()
+    assert found == [{"number": 1, "at": {"x": 6, "new": None}, "tags": [{"t": "t"}], "kinds": [("k", 3)]}]
+    ids = [pa.field("id", pa.int32(), metadata={FIELD_ID_KEY: "20"}), *list(table.schema)[1:]]
+    with_an_id = _foreign(tmp_path, table.cast(pa.schema(ids)))
+    assert read([with_an_id], schema, name_mapping=mapping).to_pylist() == [{"number": None, "at": None, "tags": None, "kinds": None}]
 
 
 def test_a_missing_file_is_named(old: DataFile) -> None:

@@ -3,22 +3,16 @@
 A file says its ids in its own way, or a name mapping gives them to a file that says none. Floor: datafile. Spec: Column Projection; Appendix A.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 
 from icefloe.kernel.schema.arrow import FIELD_ID_KEY
+from icefloe.kernel.schema.name_mapping import NameMapping
 
 # The id of a field of a file, by the names from the top-level column down (a list's child is `element`, a map's `key` and `value`) and its Arrow field.
 IdOf = Callable[[tuple[str, ...], Any], int | None]
-
-
-class IdsByName(Protocol):
-    """A name mapping, as far as files need it."""
-
-    def find_id(self, path: Sequence[str]) -> int | None:
-        """The field id of the column at these names, from the top-level column down, or None."""
 
 
 def has_ids(fields: Any) -> bool:
@@ -54,7 +48,7 @@ def with_ids(schema: Any, ids: IdOf) -> Any:
     return pa.schema([_field(field, (field.name,), ids) for field in schema])
 
 
-def mapped_ids(mapping: IdsByName) -> IdOf:
+def mapped_ids(mapping: NameMapping) -> IdOf:
     """The ids that a name mapping gives to the columns of files without any."""
 
     def ids(path: tuple[str, ...], _: Any) -> int | None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from icefloe.datafile.field_ids import IdsByName, has_ids, mapped_ids, with_ids
+from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.projection import file_columns, wanted_leaves
 from icefloe.datafile.row_groups import row_groups_between, row_groups_that_may_match
 from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, reading, without_columns
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
 
 
@@ -24,7 +25,7 @@ class ParquetRows:
     # Parquet says the unit of every timestamp itself, and one that does not fit the column is an error.
     floors_nanoseconds = False
 
-    def __init__(self, file: Any, task: FileScanTask, name_mapping: IdsByName | None) -> None:
+    def __init__(self, file: Any, task: FileScanTask, name_mapping: NameMapping | None) -> None:
         """Raises `DataFileFormatError` where the footer cannot be read."""
         self._task = task
         self._path = task.file.file_path

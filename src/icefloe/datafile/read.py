@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.datafile.field_ids import IdsByName, has_ids
+from icefloe.datafile.field_ids import has_ids
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored import StoredFile, reader_of
 from icefloe.datafile.stored_batch import without_columns
@@ -22,6 +22,7 @@ from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, StructType
 
@@ -34,7 +35,7 @@ def read_task(
     projection: Schema,
     specs: Mapping[int, PartitionSpec],
     row_filter: BooleanExpression | None = None,
-    name_mapping: IdsByName | None = None,
+    name_mapping: NameMapping | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The task's rows as batches of `projection`'s Arrow schema, in the file's order; nothing is read before the first is asked for.
 

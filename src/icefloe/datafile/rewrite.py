@@ -16,6 +16,7 @@ from icefloe.datafile.write import write_partition
 from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.schema import Schema
@@ -64,7 +65,15 @@ def rewrite_task(
     if not deleted or not kept:
         return RewrittenFile(source=task.file, added=(), kept_rows=kept, deleted_rows=deleted)
     spec = specs[task.spec_id]
-    rows = read_task(target.io, task, schema=schema, projection=schema, specs=specs, row_filter=AlwaysTrue())
+    rows = read_task(
+        target.io,
+        task,
+        schema=schema,
+        projection=schema,
+        specs=specs,
+        row_filter=AlwaysTrue(),
+        name_mapping=NAME_MAPPING.read(target.properties),
+    )
     # Rows of an older file may not be in the order that the table has now.
     own = replace(target, schema=schema, spec=spec, sort_order_id=task.file.sort_order_id)
     added = write_partition(own, _those(rows, keep), task.file.partition, partition_id=partition_id, task_id=task_id)
@@ -77,7 +86,15 @@ def _kept_rows(
     """One truth value per row of the file, in its order, as an Arrow array: a bit a row."""
     names = [schema.path_of(field_id) for field_id in sorted(filter_field_ids(delete_filter))]
     columns = Schema(*(field for field in schema.fields if any(path and path[0] == field.name for path in names)))
-    batches = read_task(target.io, task, schema=schema, projection=columns, specs=specs, row_filter=AlwaysTrue())
+    batches = read_task(
+        target.io,
+        task,
+        schema=schema,
+        projection=columns,
+        specs=specs,
+        row_filter=AlwaysTrue(),
+        name_mapping=NAME_MAPPING.read(target.properties),
+    )
     masks = [arrow_mask(delete_filter, batch) for batch in batches]
     return pc.invert(pa.concat_arrays(masks)) if masks else pa.array([], pa.bool_())
 

@@ -7,13 +7,13 @@ Floor: datafile. Spec: Column Projection; Appendix A.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from icefloe.datafile.field_ids import IdsByName
 from icefloe.datafile.parquet_rows import ParquetRows
 from icefloe.datafile.stored_batch import StoredBatch
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
 
 
@@ -28,10 +28,10 @@ class StoredFile(Protocol):
         """The task's rows in the file's order, with the columns that hold the fields, or more; rows that surely do not match may be left out."""
 
 
-_READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, IdsByName | None], StoredFile]] = {FileFormat.PARQUET: ParquetRows}
+_READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, NameMapping | None], StoredFile]] = {FileFormat.PARQUET: ParquetRows}
 
 
-def reader_of(task: FileScanTask) -> Callable[[Any, FileScanTask, IdsByName | None], StoredFile]:
+def reader_of(task: FileScanTask) -> Callable[[Any, FileScanTask, NameMapping | None], StoredFile]:
     """What opens the task's file, given its bytes, the task and a name mapping for a file without ids of its own.
 
     Raises:

@@ -15,6 +15,7 @@ from icefloe.datafile.read import read_task
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.arrow_forms import differs, to_spark_form
 from icefloe.spark.types import schema_to_struct
@@ -32,6 +33,7 @@ class TaskReader:
     schema: Schema
     projection: Schema
     specs: Mapping[int, PartitionSpec]
+    name_mapping: NameMapping | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -41,7 +43,8 @@ class TaskReader:
 
     def _rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
         fields = self.projection.fields
-        for batch in read_task(self.io, task, schema=self.schema, projection=self.projection, specs=self.specs):
+        found = read_task(self.io, task, schema=self.schema, projection=self.projection, specs=self.specs, name_mapping=self.name_mapping)
+        for batch in found:
             if any(differs(field.field_type) for field in fields):
                 arrays = [to_spark_form(batch.column(place), field.field_type) for place, field in enumerate(fields)]
                 yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])

@@ -68,7 +68,7 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
     reason = _why_not_native(spark, needed, files)
     if reason:
         LOG.warning("%s is read through Python, slower than Spark's own Parquet scan: %s", request.table_name, reason)
-        reader = TaskReader(request.io, request.schema, request.projection, dict(request.specs))
+        reader = TaskReader(request.io, request.schema, request.projection, dict(request.specs), request.name_mapping)
         rows = portable_rows(spark, list(request.plan.tasks()), reader)
     else:
         rows = _native(spark, request, needed, files)

@@ -16,6 +16,7 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import ScanPlan
+from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 
 
@@ -32,6 +33,8 @@ class ScanRequest:
     io: FileIO
     # Every schema the table has had. A reader that tests filters by the column names of old files must know which names meant another column then.
     schemas: Sequence[Schema] = ()
+    # Field ids of the columns of files that have none.
+    name_mapping: NameMapping | None = None
     limit: int | None = None
 
 

@@ -108,7 +108,14 @@ def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:
 
 
 def _read_one(request: ScanRequest, task: FileScanTask) -> Iterator[pa.RecordBatch]:
-    return read_task(request.io, task, schema=request.schema, projection=request.projection, specs=request.specs)
+    return read_task(
+        request.io,
+        task,
+        schema=request.schema,
+        projection=request.projection,
+        specs=request.specs,
+        name_mapping=request.name_mapping,
+    )
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

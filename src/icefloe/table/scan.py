@@ -13,6 +13,7 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
 from icefloe.kernel.metadata.history import snapshot_as_of
+from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
@@ -149,6 +150,7 @@ class DataScan:
             specs={spec.spec_id: spec for spec in self.metadata.partition_specs},
             io=self.io,
             schemas=self.metadata.schemas,
+            name_mapping=NAME_MAPPING.read(self.metadata.properties),
             limit=self.limit,
         )
 
