@@ -42,6 +42,12 @@ def test_no_file_points_to_a_ticket() -> None:
     assert found == {}
 
 
+def test_no_link_is_tracked() -> None:
+    # A link with the name of a folder that git ignores takes the folder's place at the next checkout.
+    listed = subprocess.run(["git", "ls-files", "-s"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    assert [line for line in listed.splitlines() if line.startswith("120000")] == []
+
+
 def test_every_pin_has_a_hash_and_none_is_a_range() -> None:
     for path in sorted((ROOT / "requirements").glob("*.txt")):
         for block in re.split(r"\n(?=[A-Za-z0-9])", path.read_text().strip()):

@@ -1,4 +1,4 @@
-"""Reading metadata: both versions, gzip, what is missing, torn or wrong, and that nothing is decoded that nobody asks for."""
+"""Reading metadata: every version, gzip, what is missing, torn or wrong, and that nothing is decoded that nobody asks for."""
 
 import gzip
 import json
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from icefloe.errors import MetadataFormatError, UnsupportedFormatVersionError, UnsupportedTypeError
+from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
 
 PATH = "memory://t/metadata/00001-x.metadata.json"
@@ -38,6 +39,11 @@ def v2(**changes: Any) -> dict[str, Any]:
     }
     document.update(changes)
     return {key: value for key, value in document.items() if value is not None}
+
+
+def v3(**changes: Any) -> dict[str, Any]:
+    """The same as version 3; the snapshots are from before its upgrade."""
+    return v2(**{"format-version": 3, "next-row-id": 120, **changes})
 
 
 def snapshot(snapshot_id: int, number: int, **changes: Any) -> dict[str, Any]:
@@ -110,7 +116,7 @@ def test_the_oldest_form_of_v1_is_read() -> None:
     assert metadata.next_sequence_number == 0
 
 
-@pytest.mark.parametrize("build", [v1, v2])
+@pytest.mark.parametrize("build", [v1, v2, v3])
 def test_minus_one_and_null_are_no_current_snapshot(build: Any) -> None:
     for none in (-1, None):
         document = {**build(), "current-snapshot-id": none, "refs": {}, "snapshots": []}
@@ -173,9 +179,58 @@ def test_bytes_that_are_no_metadata_are_refused_with_the_place(content: bytes, m
 
 
 def test_a_newer_version_is_refused_with_the_versions_that_are_read() -> None:
-    with pytest.raises(UnsupportedFormatVersionError, match=r"format version 3; .* versions 1 and 2") as caught:
-        read({"format-version": 3})
+    with pytest.raises(UnsupportedFormatVersionError, match=r"format version 5; .* versions 1 to 3") as caught:
+        read({"format-version": 5})
     assert PATH in str(caught.value)
+    assert "draft" not in str(caught.value)
+
+
+def test_version_4_is_refused_as_the_draft_it_is() -> None:
+    with pytest.raises(
+        UnsupportedFormatVersionError, match=r"format version 4; .* versions 1 to 3, and version 4 of the format is a draft"
+    ):
+        read({"format-version": 4})
+
+
+def test_a_v3_table_is_read() -> None:
+    document = v3()
+    document["snapshots"][1] |= {"first-row-id": 100, "added-rows": 20, "key-id": "k1"}
+    document["encryption-keys"] = [
+        {"key-id": "k1", "encrypted-key-metadata": "aWNlYmVyZwo=", "encrypted-by-id": "k0", "properties": {"a": "b"}},
+        {"key-id": "k0", "encrypted-key-metadata": ""},
+    ]
+    metadata = read(document)
+    assert metadata.next_row_id == 120
+    first, second = metadata.snapshots
+    assert (first.first_row_id, first.added_rows, first.key_id) == (None, None, None)
+    assert (second.first_row_id, second.added_rows, second.key_id) == (100, 20, "k1")
+    assert metadata.encryption_key("k1") == EncryptedKey(
+        key_id="k1", encrypted_key_metadata="aWNlYmVyZwo=", encrypted_by_id="k0", properties={"a": "b"}
+    )
+    assert metadata.encryption_key("k0").encrypted_by_id is None
+    assert metadata.encryption_key("k2") is None
+    assert check_table_metadata(json.dumps(document).encode(), PATH) == []
+
+
+def test_v3_requires_next_row_id_and_checks_its_own_keys() -> None:
+    assert problems_of(v3(**{"next-row-id": None})) == {"$.next-row-id": "is required, and is missing"}
+    document = v3(**{"encryption-keys": [{"key-id": 5, "properties": {"a": 1}}], "next-row-id": "many"})
+    document["snapshots"][0] |= {"first-row-id": "a", "added-rows": 1.5, "key-id": 1}
+    assert problems_of(document) == {
+        "$.next-row-id": "expected a 64-bit integer, found the string 'many'",
+        "$.snapshots[0].first-row-id": "expected a 64-bit integer, found the string 'a'",
+        "$.snapshots[0].added-rows": "expected a 64-bit integer, found the number 1.5",
+        "$.snapshots[0].key-id": "expected a string, found the number 1",
+        "$.encryption-keys[0].key-id": "expected a string, found the number 5",
+        "$.encryption-keys[0].encrypted-key-metadata": "is required, and is missing",
+        "$.encryption-keys[0].properties": "the value of 'a' must be a string, found the number 1",
+    }
+
+
+def test_a_v2_file_with_keys_of_v3_keeps_them() -> None:
+    metadata = read(v2(**{"next-row-id": 7}))
+    assert metadata.next_row_id == 0
+    assert bytes(metadata.unknown["next-row-id"]) == b"7"
 
 
 def test_a_column_type_of_version_3_is_refused_with_the_column() -> None:

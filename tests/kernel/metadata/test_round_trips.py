@@ -1,4 +1,4 @@
-"""Any metadata survives its JSON in both versions, and any cut or changed byte is refused or read, never a crash."""
+"""Any metadata survives its JSON in every version, and any cut or changed byte is refused or read, never a crash."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -9,12 +9,14 @@ import msgspec
 from hypothesis import given, settings
 
 from icefloe.errors import IcefloeError
+from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.history import MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.metadata.invariants import problems_of
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import AddPartitionSpec, AddSchema, AddSortOrder, apply_updates
 from icefloe.kernel.metadata.write import write_table_metadata
@@ -25,6 +27,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DateType, DecimalType, ListType, LongType, NestedField, StringType
 
 LONGS = st.integers(1, 2**63 - 1)
+ROW_COUNTS = st.integers(0, 2**61)
 TEXTS = st.text(max_size=8)
 TRANSFORMS = st.sampled_from([IdentityTransform(), BucketTransform(7), TruncateTransform(3)])
 EXTRA = st.sampled_from([LongType(), DateType(), DecimalType(9, 2), StringType(), ListType(element_id=9, element=LongType())])
@@ -33,6 +36,7 @@ EXTRA = st.sampled_from([LongType(), DateType(), DecimalType(9, 2), StringType()
 @st.composite
 def snapshots(draw: st.DrawFn, snapshot_id: int, version: int) -> Snapshot:
     inline = version == 1 and draw(st.booleans())
+    numbered = version > 2 and draw(st.booleans())
     return Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=draw(st.none() | LONGS),
@@ -42,12 +46,45 @@ def snapshots(draw: st.DrawFn, snapshot_id: int, version: int) -> Snapshot:
         manifest_paths=tuple(draw(st.lists(TEXTS, max_size=2))) if inline else None,
         summary={"operation": "append", **draw(st.dictionaries(TEXTS, TEXTS, max_size=3))},
         schema_id=draw(st.none() | st.integers(0, 5)),
+        first_row_id=draw(ROW_COUNTS) if numbered else None,
+        added_rows=draw(ROW_COUNTS) if numbered else None,
+        key_id=draw(st.none() | TEXTS) if version > 2 else None,
+    )
+
+
+@st.composite
+def statistics_files(draw: st.DrawFn, snapshot_id: int) -> StatisticsFile:
+    blob = st.builds(
+        StatisticsBlob,
+        type=TEXTS,
+        snapshot_id=LONGS,
+        sequence_number=LONGS,
+        fields=st.lists(st.integers(1, 9), max_size=2).map(tuple),
+        properties=st.dictionaries(TEXTS, TEXTS, max_size=2),
+    )
+    return StatisticsFile(
+        snapshot_id=snapshot_id,
+        statistics_path=draw(TEXTS),
+        file_size_in_bytes=draw(LONGS),
+        file_footer_size_in_bytes=draw(LONGS),
+        key_metadata=draw(st.none() | TEXTS),
+        blob_metadata=tuple(draw(st.lists(blob, max_size=2))),
+    )
+
+
+def encryption_keys() -> st.SearchStrategy[EncryptedKey]:
+    return st.builds(
+        EncryptedKey,
+        key_id=TEXTS,
+        encrypted_key_metadata=TEXTS,
+        encrypted_by_id=st.none() | TEXTS,
+        properties=st.dictionaries(TEXTS, TEXTS, max_size=2),
     )
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> TableMetadata:
-    version = draw(st.sampled_from([1, 2]))
+    version = draw(st.sampled_from([1, 2, 3]))
     base = new_table_metadata(
         location="memory://t",
         schema=Schema(NestedField(1, "a", LongType(), required=draw(st.booleans()), doc=draw(st.none() | TEXTS))),
@@ -59,7 +96,7 @@ def tables(draw: st.DrawFn) -> TableMetadata:
     )
     wider = Schema(*base.schema().fields, NestedField(8, "b", draw(EXTRA), doc=draw(st.none() | TEXTS)), identifier_field_ids=())
     updates: list[Any] = [AddSchema(wider), AddSortOrder(SortOrder(SortField(1, draw(TRANSFORMS))))]
-    if version == 2:
+    if version > 1:
         updates.append(AddPartitionSpec(PartitionSpec(PartitionField(1, 0, BucketTransform(draw(st.integers(1, 9))), "again"))))
     base = apply_updates(base, updates, base.last_updated_ms)
     ids = draw(st.lists(LONGS, max_size=8, unique=True))
@@ -77,6 +114,12 @@ def tables(draw: st.DrawFn) -> TableMetadata:
         refs=refs,
         snapshot_log=tuple(SnapshotLogEntry(draw(LONGS), number) for number in ids),
         metadata_log=tuple(MetadataLogEntry(draw(LONGS), draw(TEXTS)) for _ in range(draw(st.integers(0, 3)))),
+        next_row_id=2**62 if version > 2 else 0,
+        encryption_keys=draw(st.lists(encryption_keys(), max_size=2)) if version > 2 else (),
+        statistics=[draw(statistics_files(number)) for number in ids[:2]],
+        partition_statistics=[
+            PartitionStatisticsFile(snapshot_id=number, statistics_path=draw(TEXTS), file_size_in_bytes=draw(LONGS)) for number in ids[:1]
+        ],
         unknown={"unheard-of": msgspec.Raw(b'{"x": [1, null]}')} if draw(st.booleans()) else {},
     )
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from icefloe.errors import (
@@ -13,13 +14,12 @@ from icefloe.errors import (
     UnsupportedFormatVersionError,
 )
 from icefloe.kernel.metadata import update as u
-from icefloe.kernel.metadata.entry_kinds import STATISTICS
 from icefloe.kernel.metadata.history import SnapshotLogEntry
 from icefloe.kernel.metadata.invariants import check_change
 from icefloe.kernel.metadata.new_table import new_table_metadata
-from icefloe.kernel.metadata.raw_entries import RawEntries
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
@@ -157,9 +157,15 @@ def test_removing_a_snapshot_takes_the_log_up_to_it_along() -> None:
 
 
 def test_removing_a_snapshot_takes_its_statistics_along() -> None:
-    files = RawEntries.of(STATISTICS, [{"snapshot-id": number, "statistics-path": f"s{number}"} for number in (1, 2)])
-    metadata = u.RemoveSnapshots((1,)).apply(replace(with_snapshots(2), statistics=files), START + 50)
-    assert [file["statistics-path"] for file in metadata.statistics] == ["s2"]
+    files = [
+        StatisticsFile(snapshot_id=number, statistics_path=f"s{number}", file_size_in_bytes=9, file_footer_size_in_bytes=5)
+        for number in (1, 2, 1)
+    ]
+    partitions = [PartitionStatisticsFile(snapshot_id=number, statistics_path=f"p{number}", file_size_in_bytes=9) for number in (1, 2)]
+    before = replace(with_snapshots(2), statistics=files, partition_statistics=partitions)
+    metadata = u.RemoveSnapshots((1,)).apply(before, START + 50)
+    assert [file.statistics_path for file in metadata.statistics] == ["s2"]
+    assert [file.statistics_path for file in metadata.partition_statistics] == ["p2"]
 
 
 def test_a_snapshot_that_a_name_keeps_is_not_removed() -> None:
@@ -255,7 +261,46 @@ def test_the_format_version_goes_up_and_not_down() -> None:
     with pytest.raises(InvalidInputError, match="cannot go back"):
         u.UpgradeFormatVersion(1).apply(upgraded, START)
     with pytest.raises(UnsupportedFormatVersionError):
-        u.UpgradeFormatVersion(3).apply(upgraded, START)
+        u.UpgradeFormatVersion(4).apply(upgraded, START)
+
+
+def test_an_upgrade_to_v3_gives_no_row_an_id_yet() -> None:
+    before = replace(with_snapshots(1), unknown={"next-row-id": msgspec.Raw(b"70"), "mine": msgspec.Raw(b"1")})
+    upgraded = u.apply_updates(before, [u.UpgradeFormatVersion(3)], START + 50)
+    assert (upgraded.format_version, upgraded.next_row_id, list(upgraded.unknown)) == (3, 0, ["mine"])
+    assert upgraded.snapshots is before.snapshots
+    again = u.apply_updates(replace(upgraded, next_row_id=9), [u.UpgradeFormatVersion(3)], START + 60)
+    assert again.next_row_id == 9
+
+
+def test_a_snapshot_of_v3_moves_the_next_row_id_whatever_branch_it_is_for() -> None:
+    metadata = u.apply_updates(table(3), [u.AddSnapshot(snapshot(1, 1, first_row_id=0, added_rows=1000))], START + 10)
+    assert (metadata.next_row_id, metadata.current_snapshot_id) == (1000, None)
+    # 375 rows, as in the worked example of the spec.
+    metadata = u.apply_updates(metadata, [u.AddSnapshot(snapshot(2, 2, first_row_id=1000, added_rows=375))], START + 20)
+    assert metadata.next_row_id == 1375
+    # A first id beyond the next one leaves a gap, and no id is given twice.
+    assert u.AddSnapshot(snapshot(3, 3, first_row_id=2000, added_rows=5)).apply(metadata, START + 30).next_row_id == 2005
+    assert u.AddSnapshot(snapshot(3, 3, first_row_id=1375, added_rows=0)).apply(metadata, START + 30).next_row_id == 1375
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"first_row_id": 99, "added_rows": 5}, "those below 100 are already given"),
+        ({"first_row_id": 100}, "no added-rows"),
+        ({"added_rows": 5}, "no first-row-id"),
+        ({"first_row_id": 100, "added_rows": -1}, "adds -1 rows"),
+    ],
+)
+def test_row_ids_that_do_not_follow_the_last_are_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        u.AddSnapshot(snapshot(1, 1, **changes)).apply(replace(table(3), next_row_id=100), START + 10)
+
+
+def test_row_ids_are_of_v3() -> None:
+    with pytest.raises(InvalidInputError, match="format version 2 has not"):
+        u.AddSnapshot(snapshot(1, 1, first_row_id=0, added_rows=1)).apply(table(), START + 10)
 
 
 def test_a_table_keeps_its_uuid() -> None:

@@ -1,11 +1,13 @@
 """Writing metadata: the keys of each version, unknown keys kept, and entries that go back as they came."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.read import read_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -52,6 +54,40 @@ def test_v2_is_written_with_every_key_it_requires_and_none_of_v1() -> None:
         "partition-statistics": [],
         "snapshot-log": [],
         "metadata-log": [],
+    }
+
+
+def test_v3_is_written_with_next_row_id_and_null_for_no_snapshot() -> None:
+    found = written(table(3))
+    assert {key: found.pop(key) for key in ("next-row-id", "current-snapshot-id")} == {"next-row-id": 0, "current-snapshot-id": None}
+    assert found == {**written(table(2)), "format-version": 3}
+
+
+def test_row_ids_and_keys_of_v3_are_written() -> None:
+    key = EncryptedKey(key_id="k1", encrypted_key_metadata="aWNlYmVyZwo=", encrypted_by_id="k0", properties={"a": "b"})
+    snapshot = Snapshot(
+        snapshot_id=5,
+        sequence_number=1,
+        timestamp_ms=2000,
+        manifest_list="l",
+        summary={"operation": "append"},
+        first_row_id=0,
+        added_rows=0,
+        key_id="k1",
+    )
+    found = written(apply_updates(replace(table(3), encryption_keys=(key,)), [AddSnapshot(snapshot)], now_ms=2000))
+    assert found["encryption-keys"] == [
+        {"key-id": "k1", "encrypted-key-metadata": "aWNlYmVyZwo=", "encrypted-by-id": "k0", "properties": {"a": "b"}}
+    ]
+    assert found["snapshots"][0] == {
+        "sequence-number": 1,
+        "snapshot-id": 5,
+        "timestamp-ms": 2000,
+        "summary": {"operation": "append"},
+        "manifest-list": "l",
+        "first-row-id": 0,
+        "added-rows": 0,
+        "key-id": "k1",
     }
 
 

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from icefloe.errors import IcefloeError, Problem
-from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, PARTITION_STATISTICS, SCHEMAS, SORT_ORDERS, STATISTICS
+from icefloe.kernel.metadata.encrypted_key import ENCRYPTION_KEYS
+from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG
 from icefloe.kernel.metadata.raw_entries import EntryKind
 from icefloe.kernel.metadata.snapshot import SNAPSHOTS
 from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_from_json
+from icefloe.kernel.metadata.statistics_file import PARTITION_STATISTICS, STATISTICS
 from icefloe.kernel.partitioning.partition_spec import fields_from_json
 from icefloe.kernel.schema.json_shape import (
     Key,
@@ -39,6 +41,8 @@ _ALL_VERSIONS = (
     Key("refs", an_object, required=False),
     Key("statistics", an_array, required=False),
     Key("partition-statistics", an_array, required=False),
+    # Of version 3 by the spec; Java reads and writes them in every version, and what it wrote must not be lost.
+    Key("encryption-keys", an_array, required=False),
 )
 _SINCE_VERSION_2 = (
     ("table-uuid", a_string),
@@ -58,12 +62,17 @@ _VERSION_1 = (
     Key("partition-spec", an_array, required=False),
 )
 _VERSION_2 = (*_ALL_VERSIONS, *(Key(name, check) for name, check in _SINCE_VERSION_2))
+_VERSION_3 = (*_VERSION_2, Key("next-row-id", a_long))
+_KEYS = {1: _VERSION_1, 2: _VERSION_2, 3: _VERSION_3}
 
 # Java writes -1 for `no current snapshot` in v1 and v2.
 NO_SNAPSHOT_ID = -1
 
-# Keys that a reader understands; any other is kept as it is. Version 2 does not read the two of version 1 and keeps them too.
-KNOWN_KEYS = {version: frozenset(key.name for key in keys) for version, keys in ((1, _VERSION_1), (2, _VERSION_2))}
+LATEST_SUPPORTED_VERSION = max(_KEYS)
+DRAFT_VERSION = 4  # in the text of the spec, and not adopted. Spec: Format Versioning, Version 4
+
+# Keys that a reader understands; any other is kept as it is. Later versions do not read the two of version 1 and keep them too.
+KNOWN_KEYS = {version: frozenset(key.name for key in keys) for version, keys in _KEYS.items()}
 
 LISTS: tuple[EntryKind[Any], ...] = (
     SCHEMAS,
@@ -74,14 +83,15 @@ LISTS: tuple[EntryKind[Any], ...] = (
     METADATA_LOG,
     STATISTICS,
     PARTITION_STATISTICS,
+    ENCRYPTION_KEYS,
 )
 _IDS_MAY_REPEAT = (SNAPSHOT_LOG, STATISTICS, PARTITION_STATISTICS)
 
 
 def document_problems(document: object) -> list[Problem]:
-    """Every problem of parsed metadata JSON of version 1 or 2, in the order of the keys. Decodes every entry of every list."""
+    """Every problem of parsed metadata JSON, in the order of the keys. Decodes every entry of every list."""
     version = document.get("format-version") if isinstance(document, Mapping) else None
-    keys = _VERSION_1 if version == 1 else _VERSION_2
+    keys = _KEYS.get(version, _VERSION_3) if isinstance(version, int) else _VERSION_3
     found = list(object_problems(document, "$", keys))
     if not isinstance(document, Mapping):
         return found

@@ -1,6 +1,7 @@
-"""The lists of a table's metadata whose entries are values of lower rooms: schemas, partition specs, sort orders, statistics files.
+"""The lists of a table's metadata whose entries are values of lower rooms: schemas, partition specs, sort orders.
 
-Snapshots and the logs have their kinds beside their values, in `snapshot.py` and `history.py`. Floor: kernel.metadata. Spec: Appendix C.
+Other lists have their kinds beside their values, in `snapshot.py`, `history.py`, `statistics_file.py` and `encrypted_key.py`.
+Floor: kernel.metadata. Spec: Appendix C.
 """
 
 from typing import Any
@@ -8,10 +9,7 @@ from typing import Any
 from icefloe.kernel.metadata.raw_entries import EntryKind
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec, spec_from_json, spec_to_json
 from icefloe.kernel.partitioning.sort_order import SortOrder, sort_order_from_json, sort_order_to_json
-from icefloe.kernel.schema.json_shape import Key, a_long, a_string, object_problems, refuse
 from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json
-
-_STATISTICS_KEYS = (Key("snapshot-id", a_long), Key("statistics-path", a_string))
 
 
 def _spec(value: Any, path: str) -> PartitionSpec:
@@ -22,14 +20,6 @@ def _sort_order(value: Any, path: str) -> SortOrder:
     return sort_order_from_json(value, where=path)
 
 
-def _statistics(value: Any, path: str) -> dict[str, Any]:
-    refuse(list(object_problems(value, path, _STATISTICS_KEYS)), "the statistics file")
-    return dict(value)
-
-
 SCHEMAS = EntryKind("schemas", schema_from_json, schema_to_json, id_key="schema-id", default_id=0)
 PARTITION_SPECS = EntryKind("partition-specs", _spec, spec_to_json, id_key="spec-id")
 SORT_ORDERS = EntryKind("sort-orders", _sort_order, sort_order_to_json, id_key="order-id")
-# Kept through every rewrite; what they point to is not read yet.
-STATISTICS = EntryKind("statistics", _statistics, dict, id_key="snapshot-id")
-PARTITION_STATISTICS = EntryKind("partition-statistics", _statistics, dict, id_key="snapshot-id")

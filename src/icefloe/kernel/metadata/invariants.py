@@ -69,6 +69,17 @@ def version_2_has_a_uuid(metadata: TableMetadata) -> Iterator[Problem]:
         yield Problem(where="$.table-uuid", what="is required from format version 2 on; assign one first")
 
 
+def row_ids_are_below_the_next(metadata: TableMetadata) -> Iterator[Problem]:
+    """`next-row-id` is above every id that the current snapshot gave. Spec: Table Metadata Fields (`next-row-id`)."""
+    if metadata.next_row_id < 0:
+        yield Problem(where="$.next-row-id", what=f"is {metadata.next_row_id}, below 0")
+    current = metadata.current_snapshot()
+    if current is not None and metadata.format_version > 2:
+        end = (current.first_row_id or 0) + (current.added_rows or 0)
+        if metadata.next_row_id < end:
+            yield Problem(where="$.next-row-id", what=f"is {metadata.next_row_id}, and the current snapshot gave row ids up to {end - 1}")
+
+
 def numbers_only_grow(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
     """The counters that ids are taken from never go back, nor does the format version."""
     for key, old, new in (
@@ -76,6 +87,7 @@ def numbers_only_grow(before: TableMetadata, after: TableMetadata) -> Iterator[P
         ("last-sequence-number", before.last_sequence_number, after.last_sequence_number),
         ("last-column-id", before.last_column_id, after.last_column_id),
         ("last-partition-id", before.last_partition_id, after.last_partition_id),
+        ("next-row-id", before.next_row_id, after.next_row_id),
     ):
         if new < old:
             yield Problem(where=f"$.{key}", what=f"goes back from {old} to {new}")
@@ -96,6 +108,7 @@ ALWAYS = (
     main_is_the_current_snapshot,
     references_name_snapshots,
     version_2_has_a_uuid,
+    row_ids_are_below_the_next,
 )
 BETWEEN_VERSIONS = (numbers_only_grow, the_uuid_stays)
 

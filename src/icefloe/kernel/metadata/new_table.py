@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from icefloe.errors import UnsupportedFormatVersionError
 from icefloe.kernel.metadata import properties as table_properties
+from icefloe.kernel.metadata.document import DRAFT_VERSION, LATEST_SUPPORTED_VERSION
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.kernel.metadata.invariants import check_change
 from icefloe.kernel.metadata.raw_entries import RawEntries
-from icefloe.kernel.metadata.read import LATEST_SUPPORTED_VERSION
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
@@ -42,7 +42,7 @@ def new_table_metadata(
     Raises:
         InvalidPartitionSpecError, InvalidInputError: the spec or the sort order does not fit the schema.
         InvalidPropertyError: a property that Icefloe acts on is not what it may be.
-        UnsupportedFormatVersionError: a version other than 1 and 2.
+        UnsupportedFormatVersionError: a version other than 1, 2 and 3.
     """
     given = dict(properties or {})
     table_properties.check_properties(given)
@@ -87,4 +87,8 @@ def replace_ids(schema: Schema) -> Schema:
 def check_version(version: int) -> None:
     """Raises `UnsupportedFormatVersionError` for a version that this Icefloe cannot write."""
     if not 1 <= version <= LATEST_SUPPORTED_VERSION:
-        raise UnsupportedFormatVersionError(f"format version {version} cannot be written; versions 1 and {LATEST_SUPPORTED_VERSION} can")
+        draft = " (it is a draft)" if version == DRAFT_VERSION else ""
+        raise UnsupportedFormatVersionError(
+            f"format version {version}{draft} cannot be written; versions 1 to {LATEST_SUPPORTED_VERSION} can",
+            next_step=f"choose a format version from 1 to {LATEST_SUPPORTED_VERSION}",
+        )

@@ -5,7 +5,7 @@ but their bytes, go back into the file as they came (with the keys that this ver
 What an entry means is in `snapshot.py`, `history.py` and the rooms below. Floor: kernel.metadata. Spec: Appendix C.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar, overload
@@ -127,10 +127,10 @@ class RawEntries(Sequence[T]):
             made._index = made._indexed(dict(self._index), start=len(self._raws))
         return made
 
-    def without(self, ids: Iterable[int]) -> "RawEntries[T]":
+    def without(self, ids: Collection[int]) -> "RawEntries[T]":
         """The entries whose id is none of these."""
-        gone = {at for entry_id in ids if (at := self._positions().get(entry_id)) is not None}
-        return self._kept([at for at in range(len(self._raws)) if at not in gone]) if gone else self
+        gone = self._positions().keys() & ids
+        return self._kept([at for at, raw in enumerate(self._raws) if self._kind.id_of(raw) not in gone]) if gone else self
 
     def without_first(self, count: int) -> "RawEntries[T]":
         """The entries after the first `count`."""

@@ -12,17 +12,18 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import FormatError, MetadataFormatError, Problem, UnsupportedError, UnsupportedFormatVersionError
-from icefloe.kernel.metadata.document import KNOWN_KEYS, NO_SNAPSHOT_ID, document_problems
-from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, PARTITION_STATISTICS, SCHEMAS, SORT_ORDERS, STATISTICS
+from icefloe.kernel.metadata.document import DRAFT_VERSION, KNOWN_KEYS, LATEST_SUPPORTED_VERSION, NO_SNAPSHOT_ID, document_problems
+from icefloe.kernel.metadata.encrypted_key import ENCRYPTION_KEYS
+from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG
 from icefloe.kernel.metadata.invariants import problems_of
 from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
 from icefloe.kernel.metadata.snapshot import SNAPSHOTS
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef, snapshot_ref_from_json
+from icefloe.kernel.metadata.statistics_file import PARTITION_STATISTICS, STATISTICS
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID, fields_from_json
 
-LATEST_SUPPORTED_VERSION = 2
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNSORTED = msgspec.Raw(b'{"order-id":0,"fields":[]}')
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
@@ -40,7 +41,7 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
 
     Raises:
         MetadataFormatError: the bytes are torn (with the byte offset) or break the rules of the format (every problem with its JSON path).
-        UnsupportedFormatVersionError: a version above 2. UnsupportedTypeError: a column type of version 3.
+        UnsupportedFormatVersionError: a version above 3.
     Spec: Table Metadata Fields.
     """
     text = _inflated(content, path)
@@ -71,7 +72,7 @@ def check_table_metadata(content: bytes, path: str) -> list[Problem]:
     """Every problem of a metadata file, also in entries that reading leaves alone; empty where all is well.
 
     Raises:
-        MetadataFormatError: the bytes are not JSON at all. UnsupportedFormatVersionError, UnsupportedTypeError: as `read_table_metadata`.
+        MetadataFormatError: the bytes are not JSON at all. UnsupportedFormatVersionError: as `read_table_metadata`.
     """
     try:
         metadata = read_table_metadata(content, path)
@@ -127,6 +128,8 @@ class _Door:
             refs=self._refs(current_snapshot_id),
             statistics=self._entries(STATISTICS),
             partition_statistics=self._entries(PARTITION_STATISTICS),
+            next_row_id=self._required_int("next-row-id") if version > 2 else 0,
+            encryption_keys=self._entries(ENCRYPTION_KEYS),
             unknown={key: raw for key, raw in self._top.items() if key not in KNOWN_KEYS[version]},
         )
 
@@ -205,10 +208,11 @@ def _supported_version(top: Mapping[str, msgspec.Raw], path: str) -> int:
         problem = Problem(where="$.format-version", what="must be there, and a whole number of at least 1")
         raise MetadataFormatError("the metadata file does not say which version of the format it has", path=path, problems=[problem])
     if version > LATEST_SUPPORTED_VERSION:
+        draft = f", and version {DRAFT_VERSION} of the format is a draft that may still change" if version == DRAFT_VERSION else ""
         raise UnsupportedFormatVersionError(
-            f"the table has format version {version}; this version of Icefloe reads and writes versions 1 and {LATEST_SUPPORTED_VERSION}",
+            f"the table has format version {version}; Icefloe reads and writes versions 1 to {LATEST_SUPPORTED_VERSION}{draft}",
             path=path,
-            next_step="use a newer Icefloe, or another engine",
+            next_step="read the table with the program that wrote it",
         )
     return version
 

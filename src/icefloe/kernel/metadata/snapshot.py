@@ -20,6 +20,10 @@ _KEYS = (
     Key("manifests", array_of(a_string), required=False),
     Key("summary", strings_by_name, required=False),
     Key("schema-id", an_int, required=False),
+    # Required of new snapshots in v3; those from before the upgrade have none.
+    Key("first-row-id", a_long, required=False),
+    Key("added-rows", a_long, required=False),
+    Key("key-id", a_string, required=False),
 )
 
 
@@ -67,6 +71,12 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
         found["manifests"] = list(snapshot.manifest_paths)
     if snapshot.schema_id is not None:
         found["schema-id"] = snapshot.schema_id
+    if snapshot.first_row_id is not None:
+        found["first-row-id"] = snapshot.first_row_id
+    if snapshot.added_rows is not None:
+        found["added-rows"] = snapshot.added_rows
+    if snapshot.key_id is not None:
+        found["key-id"] = snapshot.key_id
     return found
 
 
@@ -83,6 +93,9 @@ def snapshot_from_json(value: Any, path: str = "$") -> Snapshot:
         manifest_paths=None if manifests is None else tuple(manifests),
         summary=value.get("summary") or {},
         schema_id=value.get("schema-id"),
+        first_row_id=value.get("first-row-id"),
+        added_rows=value.get("added-rows"),
+        key_id=value.get("key-id"),
     )
 
 

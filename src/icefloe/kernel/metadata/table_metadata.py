@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from icefloe.errors import MetadataFormatError
-from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, PARTITION_STATISTICS, SCHEMAS, SORT_ORDERS, STATISTICS
+from icefloe.kernel.metadata.encrypted_key import ENCRYPTION_KEYS, EncryptedKey
+from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG, MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
 from icefloe.kernel.metadata.snapshot import SNAPSHOTS, Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.statistics_file import PARTITION_STATISTICS, STATISTICS, PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.schema.schema import Schema
@@ -31,15 +33,8 @@ _LISTS: dict[str, EntryKind[Any]] = {
     "metadata_log": METADATA_LOG,
     "statistics": STATISTICS,
     "partition_statistics": PARTITION_STATISTICS,
+    "encryption_keys": ENCRYPTION_KEYS,
 }
-
-
-def _no_statistics() -> RawEntries[dict[str, Any]]:
-    return RawEntries(STATISTICS, ())
-
-
-def _no_partition_statistics() -> RawEntries[dict[str, Any]]:
-    return RawEntries(PARTITION_STATISTICS, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +64,10 @@ class TableMetadata:
     snapshot_log: RawEntries[SnapshotLogEntry] = field(default_factory=lambda: RawEntries(SNAPSHOT_LOG, ()))
     metadata_log: RawEntries[MetadataLogEntry] = field(default_factory=lambda: RawEntries(METADATA_LOG, ()))
     refs: Mapping[str, SnapshotRef] = field(default_factory=dict)
-    statistics: RawEntries[dict[str, Any]] = field(default_factory=_no_statistics)
-    partition_statistics: RawEntries[dict[str, Any]] = field(default_factory=_no_partition_statistics)
+    statistics: RawEntries[StatisticsFile] = field(default_factory=lambda: RawEntries(STATISTICS, ()))
+    partition_statistics: RawEntries[PartitionStatisticsFile] = field(default_factory=lambda: RawEntries(PARTITION_STATISTICS, ()))
     next_row_id: int = 0  # the first row id not given to any row yet; 0 before v3
+    encryption_keys: RawEntries[EncryptedKey] = field(default_factory=lambda: RawEntries(ENCRYPTION_KEYS, ()))
     unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # top-level keys this version does not know, kept for the next writer
 
     def __post_init__(self) -> None:
@@ -116,6 +112,10 @@ class TableMetadata:
     def current_snapshot(self) -> Snapshot | None:
         """The head of `main`; None in a table without one."""
         return None if self.current_snapshot_id is None else self.snapshots.get(self.current_snapshot_id)
+
+    def encryption_key(self, key_id: str) -> EncryptedKey | None:
+        """The encryption key of this id, or None."""
+        return next((key for key in self.encryption_keys if key.key_id == key_id), None)
 
     @property
     def next_sequence_number(self) -> int:

@@ -23,6 +23,7 @@ from icefloe.kernel.schema.schema import Schema
 
 # In the updates that choose a current schema, spec or order: the one last added by the same commit. Spec: REST catalog.
 LAST_ADDED = -1
+ROW_LINEAGE_VERSION = 3  # from this format version on, rows have ids. Spec: Row Lineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,12 @@ class UpgradeFormatVersion:
         check_version(self.format_version)
         if self.format_version < metadata.format_version:
             raise InvalidInputError(f"a table of format version {metadata.format_version} cannot go back to version {self.format_version}")
-        return _at(metadata, now_ms, format_version=self.format_version)
+        changed = _at(metadata, now_ms, format_version=self.format_version)
+        if metadata.format_version < ROW_LINEAGE_VERSION <= self.format_version:
+            # No row has an id yet, whatever a key of that name may have meant to an earlier writer. Spec: Row Lineage for Upgraded Tables.
+            unknown = {key: raw for key, raw in metadata.unknown.items() if key != "next-row-id"}
+            return replace(changed, next_row_id=0, unknown=unknown)
+        return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +155,19 @@ class SetDefaultSortOrder:
 
 @dataclass(frozen=True, slots=True)
 class AddSnapshot:
-    """Adds a snapshot that no branch or tag names yet."""
+    """Adds a snapshot that no branch or tag names yet. From v3 on the row ids it gives are the table's next ones, whatever branch it is for."""
 
     snapshot: Snapshot
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where its id is taken, its sequence number is not the next one, or its time is before the table's."""
+        """Raises `InvalidInputError` where its id is taken, its sequence number or its row ids were given before, or its time is before the table's."""
         _check_new_snapshot(metadata, self.snapshot, now_ms)
         return replace(
             metadata,
             snapshots=metadata.snapshots.appended(self.snapshot),
             last_sequence_number=max(metadata.last_sequence_number, self.snapshot.sequence_number),
             last_updated_ms=max(metadata.last_updated_ms, self.snapshot.timestamp_ms),
+            next_row_id=_next_row_id(metadata, self.snapshot),
         )
 
 
@@ -211,8 +218,8 @@ class RemoveSnapshots:
             now_ms,
             snapshots=snapshots,
             snapshot_log=_log_after_removal(metadata, snapshots),
-            statistics=metadata.statistics.where(lambda file: file["snapshot-id"] not in gone),
-            partition_statistics=metadata.partition_statistics.where(lambda file: file["snapshot-id"] not in gone),
+            statistics=metadata.statistics.without(gone),
+            partition_statistics=metadata.partition_statistics.without(gone),
         )
 
 
@@ -359,7 +366,10 @@ def _check_new_snapshot(metadata: TableMetadata, snapshot: Snapshot, now_ms: int
             "is already given: it was made for an older version of the table"
         )
     if metadata.format_version > 1 and snapshot.manifest_list is None:
-        raise InvalidInputError(f"snapshot {snapshot.snapshot_id} has no manifest list, which format version 2 requires")
+        raise InvalidInputError(
+            f"snapshot {snapshot.snapshot_id} has no manifest list, which format version {metadata.format_version} requires"
+        )
+    _check_row_ids(metadata, snapshot)
     if snapshot.timestamp_ms < metadata.last_updated_ms - CLOCK_TOLERANCE_MS:
         raise InvalidInputError(
             f"snapshot {snapshot.snapshot_id} is of {snapshot.timestamp_ms} ms, more than a minute before the table's last change "
@@ -368,6 +378,36 @@ def _check_new_snapshot(metadata: TableMetadata, snapshot: Snapshot, now_ms: int
         )
     if snapshot.timestamp_ms > now_ms + CLOCK_TOLERANCE_MS and snapshot.timestamp_ms > metadata.last_updated_ms:
         raise InvalidInputError(f"snapshot {snapshot.snapshot_id} is of {snapshot.timestamp_ms} ms, and now is {now_ms} ms")
+
+
+def _check_row_ids(metadata: TableMetadata, snapshot: Snapshot) -> None:
+    """Spec: Snapshot Row IDs."""
+    if metadata.format_version < ROW_LINEAGE_VERSION:
+        if snapshot.first_row_id is not None:
+            raise InvalidInputError(
+                f"snapshot {snapshot.snapshot_id} gives row ids, which format version {metadata.format_version} has not"
+            )
+        return
+    if snapshot.first_row_id is None or snapshot.added_rows is None:
+        raise InvalidInputError(
+            f"snapshot {snapshot.snapshot_id} has no first-row-id or no added-rows; format version {metadata.format_version} requires both"
+        )
+    if snapshot.added_rows < 0:
+        raise InvalidInputError(f"snapshot {snapshot.snapshot_id} adds {snapshot.added_rows} rows")
+    if snapshot.first_row_id < metadata.next_row_id:
+        raise InvalidInputError(
+            f"snapshot {snapshot.snapshot_id} gives row ids from {snapshot.first_row_id} on, and those below {metadata.next_row_id} "
+            "are already given: it was made for an older version of the table"
+        )
+
+
+def _next_row_id(metadata: TableMetadata, snapshot: Snapshot) -> int:
+    """The first row id that is free after the snapshot. It counts from the snapshot's own first id: JAVA adds its rows to the table's counter, which is the
+    same where the two are equal, and would give ids twice where the snapshot began later.
+    """
+    if snapshot.first_row_id is None or snapshot.added_rows is None:
+        return metadata.next_row_id
+    return max(metadata.next_row_id, snapshot.first_row_id + snapshot.added_rows)
 
 
 def _log_after_removal(metadata: TableMetadata, snapshots: RawEntries[Snapshot]) -> RawEntries[SnapshotLogEntry]:

@@ -21,11 +21,11 @@ def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> byte
     """The metadata file's bytes.
 
     Raises:
-        InvalidInputError: a table of version 2 without `table-uuid`.
+        InvalidInputError: a table of version 2 or 3 without `table-uuid`.
     Spec: Table Metadata Fields.
     """
     if metadata.format_version > 1 and metadata.table_uuid is None:
-        raise InvalidInputError("a table of format version 2 has a uuid; assign one before writing its metadata")
+        raise InvalidInputError(f"a table of format version {metadata.format_version} has a uuid; assign one before writing its metadata")
     text = msgspec.json.encode(metadata_to_json(metadata))
     if not gzip:
         return text
@@ -61,6 +61,12 @@ def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
         found["current-snapshot-id"] = metadata.current_snapshot_id
     elif is_v1:
         found["current-snapshot-id"] = NO_SNAPSHOT_ID
+    elif metadata.format_version > 2:
+        found["current-snapshot-id"] = None  # what Java writes from v3 on. Spec: Assignment of Snapshot IDs and `current-snapshot-id`
+    if metadata.format_version > 2:
+        found["next-row-id"] = metadata.next_row_id
+    if len(metadata.encryption_keys):
+        found["encryption-keys"] = metadata.encryption_keys.raws
     # v1 has no references by the spec, but Java writes them there too, and leaving them out would lose tags.
     found["refs"] = {name: snapshot_ref_to_json(ref) for name, ref in metadata.refs.items()}
     found["snapshots"] = metadata.snapshots.raws
@@ -68,4 +74,4 @@ def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
     found["partition-statistics"] = metadata.partition_statistics.raws
     found["snapshot-log"] = metadata.snapshot_log.raws
     found["metadata-log"] = metadata.metadata_log.raws
-    return {**found, **metadata.unknown}
+    return found | {key: raw for key, raw in metadata.unknown.items() if key not in found}

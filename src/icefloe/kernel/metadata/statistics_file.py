@@ -1,0 +1,139 @@
+"""`StatisticsFile` and `PartitionStatisticsFile`: files that say more about a snapshot than its manifests do. A reader may leave them alone.
+
+What is in them is not known here: a statistics file is a Puffin file (`kernel/puffin`), a partition statistics file a data file with rows.
+Floor: kernel.metadata. Spec: Table Statistics; Partition Statistics.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from icefloe.kernel.metadata.raw_entries import EntryKind
+from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_array, an_int, array_of, object_problems, refuse, strings_by_name
+
+_FILE_KEYS = (
+    Key("snapshot-id", a_long),
+    Key("statistics-path", a_string),
+    Key("file-size-in-bytes", a_long),
+    Key("file-footer-size-in-bytes", a_long),
+    Key("key-metadata", a_string, required=False),
+    Key("blob-metadata", an_array),
+)
+_BLOB_KEYS = (
+    Key("type", a_string),
+    Key("snapshot-id", a_long),
+    Key("sequence-number", a_long),
+    Key("fields", array_of(an_int)),
+    Key("properties", strings_by_name, required=False),
+)
+_PARTITION_FILE_KEYS = (Key("snapshot-id", a_long), Key("statistics-path", a_string), Key("file-size-in-bytes", a_long))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsBlob:
+    """What table metadata says of one blob of a statistics file: the part of the Puffin file's own blob metadata that needs no offset.
+
+    `fields` are ids of the columns the statistic was computed from, in order; `snapshot_id` and `sequence_number` are those of the snapshot it was
+    computed from, which may be an older one than the file's.
+    """
+
+    type: str
+    snapshot_id: int
+    sequence_number: int
+    fields: tuple[int, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsFile:
+    """A Puffin file of statistics of one snapshot. The footer's size is that of the whole footer; `key_metadata` is base64 text."""
+
+    snapshot_id: int
+    statistics_path: str
+    file_size_in_bytes: int
+    file_footer_size_in_bytes: int
+    blob_metadata: tuple[StatisticsBlob, ...] = ()
+    key_metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatisticsFile:
+    """A file with one row for each partition of one snapshot."""
+
+    snapshot_id: int
+    statistics_path: str
+    file_size_in_bytes: int
+
+
+def statistics_file_to_json(file: StatisticsFile) -> dict[str, Any]:
+    """A statistics file as a JSON object. Spec: Table Statistics."""
+    found: dict[str, Any] = {
+        "snapshot-id": file.snapshot_id,
+        "statistics-path": file.statistics_path,
+        "file-size-in-bytes": file.file_size_in_bytes,
+        "file-footer-size-in-bytes": file.file_footer_size_in_bytes,
+    }
+    if file.key_metadata is not None:
+        found["key-metadata"] = file.key_metadata
+    found["blob-metadata"] = [_blob_to_json(blob) for blob in file.blob_metadata]
+    return found
+
+
+def statistics_file_from_json(value: Any, path: str = "$") -> StatisticsFile:
+    """The statistics file that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path from `path` on."""
+    problems = list(object_problems(value, path, _FILE_KEYS))
+    blobs = value.get("blob-metadata") if isinstance(value, Mapping) else None
+    for position, blob in enumerate(blobs if isinstance(blobs, list | tuple) else ()):
+        problems += object_problems(blob, f"{path}.blob-metadata[{position}]", _BLOB_KEYS)
+    refuse(problems, "the statistics file")
+    return StatisticsFile(
+        snapshot_id=value["snapshot-id"],
+        statistics_path=value["statistics-path"],
+        file_size_in_bytes=value["file-size-in-bytes"],
+        file_footer_size_in_bytes=value["file-footer-size-in-bytes"],
+        key_metadata=value.get("key-metadata"),
+        blob_metadata=tuple(_blob(blob) for blob in value["blob-metadata"]),
+    )
+
+
+def partition_statistics_file_to_json(file: PartitionStatisticsFile) -> dict[str, Any]:
+    """A partition statistics file as a JSON object. Spec: Partition Statistics."""
+    return {
+        "snapshot-id": file.snapshot_id,
+        "statistics-path": file.statistics_path,
+        "file-size-in-bytes": file.file_size_in_bytes,
+    }
+
+
+def partition_statistics_file_from_json(value: Any, path: str = "$") -> PartitionStatisticsFile:
+    """The partition statistics file that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path."""
+    refuse(list(object_problems(value, path, _PARTITION_FILE_KEYS)), "the partition statistics file")
+    return PartitionStatisticsFile(
+        snapshot_id=value["snapshot-id"], statistics_path=value["statistics-path"], file_size_in_bytes=value["file-size-in-bytes"]
+    )
+
+
+def _blob_to_json(blob: StatisticsBlob) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "type": blob.type,
+        "snapshot-id": blob.snapshot_id,
+        "sequence-number": blob.sequence_number,
+        "fields": list(blob.fields),
+    }
+    return {**found, "properties": dict(blob.properties)} if blob.properties else found
+
+
+def _blob(value: Mapping[str, Any]) -> StatisticsBlob:
+    return StatisticsBlob(
+        type=value["type"],
+        snapshot_id=value["snapshot-id"],
+        sequence_number=value["sequence-number"],
+        fields=tuple(value["fields"]),
+        properties=value.get("properties") or {},
+    )
+
+
+STATISTICS = EntryKind("statistics", statistics_file_from_json, statistics_file_to_json, id_key="snapshot-id")
+PARTITION_STATISTICS = EntryKind(
+    "partition-statistics", partition_statistics_file_from_json, partition_statistics_file_to_json, id_key="snapshot-id"
+)
