@@ -29,7 +29,7 @@ from icefloe import (
 )
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.commit.outcome import Conflicted, Outcome
-from icefloe.kernel.metadata.update import LAST_ADDED, AddSchema, SetCurrentSchema
+from icefloe.kernel.metadata.update_layout import LAST_ADDED, AddSchema, SetCurrentSchema
 from icefloe.kernel.schema.name_mapping import mapping_for, mapping_from_json, mapping_to_json
 from icefloe.pointer.identifier import Identifier
 from icefloe.pointer.sql import SqlPointerStore

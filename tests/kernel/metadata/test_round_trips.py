@@ -18,7 +18,8 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import AddPartitionSpec, AddSchema, AddSortOrder, apply_updates
+from icefloe.kernel.metadata.update import apply_updates
+from icefloe.kernel.metadata.update_layout import AddPartitionSpec, AddSchema, AddSortOrder
 from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder

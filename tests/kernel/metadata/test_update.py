@@ -13,7 +13,6 @@ from icefloe.errors import (
     NoSuchSnapshotError,
     UnsupportedFormatVersionError,
 )
-from icefloe.kernel.metadata import update as u
 from icefloe.kernel.metadata.history import SnapshotLogEntry
 from icefloe.kernel.metadata.invariants import check_change
 from icefloe.kernel.metadata.new_table import new_table_metadata
@@ -21,6 +20,17 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.update import apply_updates
+from icefloe.kernel.metadata.update_layout import (
+    AddPartitionSpec,
+    AddSchema,
+    AddSortOrder,
+    SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+)
+from icefloe.kernel.metadata.update_snapshots import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
+from icefloe.kernel.metadata.update_table import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform
@@ -53,10 +63,10 @@ def with_snapshots(count: int) -> TableMetadata:
     for number in range(1, count + 1):
         parent = number - 1 if number > 1 else None
         updates = [
-            u.AddSnapshot(snapshot(number, number, parent_snapshot_id=parent)),
-            u.SetSnapshotRef("main", SnapshotRef(snapshot_id=number)),
+            AddSnapshot(snapshot(number, number, parent_snapshot_id=parent)),
+            SetSnapshotRef("main", SnapshotRef(snapshot_id=number)),
         ]
-        metadata = u.apply_updates(metadata, updates, START + number * 10)
+        metadata = apply_updates(metadata, updates, START + number * 10)
     return metadata
 
 
@@ -73,7 +83,7 @@ def test_a_commit_adds_a_snapshot_and_moves_main() -> None:
 
 
 def test_a_snapshot_added_alone_does_not_become_the_current_one() -> None:
-    metadata = u.AddSnapshot(snapshot(9, 3)).apply(with_snapshots(2), START + 30)
+    metadata = AddSnapshot(snapshot(9, 3)).apply(with_snapshots(2), START + 30)
     assert metadata.current_snapshot_id == 2
     assert len(metadata.snapshot_log) == 2
     assert metadata.last_sequence_number == 3
@@ -92,47 +102,47 @@ def test_a_snapshot_added_alone_does_not_become_the_current_one() -> None:
 )
 def test_a_snapshot_that_does_not_follow_the_last_one_is_refused(made: Snapshot, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
-        u.AddSnapshot(made).apply(with_snapshots(2), START + 30)
+        AddSnapshot(made).apply(with_snapshots(2), START + 30)
 
 
 def test_a_clock_that_is_a_little_behind_does_not_make_the_table_older() -> None:
     before = with_snapshots(2)
-    after = u.AddSnapshot(snapshot(3, 3, timestamp_ms=START - 1000)).apply(before, START - 1000)
+    after = AddSnapshot(snapshot(3, 3, timestamp_ms=START - 1000)).apply(before, START - 1000)
     assert after.last_updated_ms == before.last_updated_ms
-    assert u.SetLocation("memory://u").apply(before, 5).last_updated_ms == before.last_updated_ms
+    assert SetLocation("memory://u").apply(before, 5).last_updated_ms == before.last_updated_ms
 
 
 def test_v1_snapshots_have_no_sequence_number() -> None:
     metadata = table(1)
-    assert u.AddSnapshot(snapshot(1, 0)).apply(metadata, START + 10).last_sequence_number == 0
+    assert AddSnapshot(snapshot(1, 0)).apply(metadata, START + 10).last_sequence_number == 0
     with pytest.raises(InvalidInputError, match="no sequence number"):
-        u.AddSnapshot(snapshot(1, 1)).apply(metadata, START + 10)
+        AddSnapshot(snapshot(1, 1)).apply(metadata, START + 10)
 
 
 def test_going_back_to_an_older_snapshot_is_logged_with_the_time_of_the_change() -> None:
-    metadata = u.apply_updates(with_snapshots(3), [u.SetSnapshotRef("main", SnapshotRef(snapshot_id=1))], START + 500)
+    metadata = apply_updates(with_snapshots(3), [SetSnapshotRef("main", SnapshotRef(snapshot_id=1))], START + 500)
     assert metadata.current_snapshot_id == 1
     assert metadata.snapshot_log[-1] == SnapshotLogEntry(START + 500, 1)
 
 
 def test_a_snapshot_that_was_current_only_within_a_commit_is_not_logged() -> None:
     updates = [
-        u.AddSnapshot(snapshot(4, 3)),
-        u.SetSnapshotRef("main", SnapshotRef(snapshot_id=4)),
-        u.AddSnapshot(snapshot(5, 4)),
-        u.SetSnapshotRef("main", SnapshotRef(snapshot_id=5)),
+        AddSnapshot(snapshot(4, 3)),
+        SetSnapshotRef("main", SnapshotRef(snapshot_id=4)),
+        AddSnapshot(snapshot(5, 4)),
+        SetSnapshotRef("main", SnapshotRef(snapshot_id=5)),
     ]
-    metadata = u.apply_updates(with_snapshots(2), updates, START + 40)
+    metadata = apply_updates(with_snapshots(2), updates, START + 40)
     assert [entry.snapshot_id for entry in metadata.snapshot_log] == [1, 2, 5]
 
 
 def test_moving_main_to_where_it_is_changes_nothing() -> None:
     metadata = with_snapshots(2)
-    assert u.SetSnapshotRef("main", metadata.refs["main"]).apply(metadata, START + 900) is metadata
+    assert SetSnapshotRef("main", metadata.refs["main"]).apply(metadata, START + 900) is metadata
 
 
 def test_a_tag_does_not_touch_the_snapshot_log() -> None:
-    metadata = u.SetSnapshotRef("gold", SnapshotRef(snapshot_id=1, type="tag")).apply(with_snapshots(2), START + 30)
+    metadata = SetSnapshotRef("gold", SnapshotRef(snapshot_id=1, type="tag")).apply(with_snapshots(2), START + 30)
     found = metadata.snapshot_by_name("gold")
     assert found is not None
     assert found.snapshot_id == 1
@@ -141,17 +151,17 @@ def test_a_tag_does_not_touch_the_snapshot_log() -> None:
 
 
 def test_references_to_nothing_and_changes_of_their_kind_are_refused() -> None:
-    metadata = u.SetSnapshotRef("gold", SnapshotRef(snapshot_id=1, type="tag")).apply(with_snapshots(2), START + 30)
+    metadata = SetSnapshotRef("gold", SnapshotRef(snapshot_id=1, type="tag")).apply(with_snapshots(2), START + 30)
     with pytest.raises(NoSuchSnapshotError, match="snapshot 99"):
-        u.SetSnapshotRef("x", SnapshotRef(snapshot_id=99)).apply(metadata, START)
+        SetSnapshotRef("x", SnapshotRef(snapshot_id=99)).apply(metadata, START)
     with pytest.raises(InvalidInputError, match="gold is a tag"):
-        u.SetSnapshotRef("gold", SnapshotRef(snapshot_id=2)).apply(metadata, START)
+        SetSnapshotRef("gold", SnapshotRef(snapshot_id=2)).apply(metadata, START)
     with pytest.raises(InvalidInputError, match="main is a branch"):
-        u.SetSnapshotRef("main", SnapshotRef(snapshot_id=1, type="tag")).apply(metadata, START)
+        SetSnapshotRef("main", SnapshotRef(snapshot_id=1, type="tag")).apply(metadata, START)
 
 
 def test_removing_a_snapshot_takes_the_log_up_to_it_along() -> None:
-    metadata = u.RemoveSnapshots((2,)).apply(with_snapshots(4), START + 50)
+    metadata = RemoveSnapshots((2,)).apply(with_snapshots(4), START + 50)
     assert [found.snapshot_id for found in metadata.snapshots] == [1, 3, 4]
     assert [entry.snapshot_id for entry in metadata.snapshot_log] == [3, 4]
 
@@ -163,27 +173,27 @@ def test_removing_a_snapshot_takes_its_statistics_along() -> None:
     ]
     partitions = [PartitionStatisticsFile(snapshot_id=number, statistics_path=f"p{number}", file_size_in_bytes=9) for number in (1, 2)]
     before = replace(with_snapshots(2), statistics=files, partition_statistics=partitions)
-    metadata = u.RemoveSnapshots((1,)).apply(before, START + 50)
+    metadata = RemoveSnapshots((1,)).apply(before, START + 50)
     assert [file.statistics_path for file in metadata.statistics] == ["s2"]
     assert [file.statistics_path for file in metadata.partition_statistics] == ["p2"]
 
 
 def test_a_snapshot_that_a_name_keeps_is_not_removed() -> None:
     with pytest.raises(InvalidInputError, match=r"main \(2\)"):
-        u.RemoveSnapshots((1, 2)).apply(with_snapshots(2), START)
+        RemoveSnapshots((1, 2)).apply(with_snapshots(2), START)
 
 
 def test_removing_main_leaves_a_table_without_a_current_snapshot() -> None:
-    metadata = u.apply_updates(with_snapshots(2), [u.RemoveSnapshotRef("main")], START + 30)
+    metadata = apply_updates(with_snapshots(2), [RemoveSnapshotRef("main")], START + 30)
     assert metadata.current_snapshot_id is None
     assert len(metadata.snapshot_log) == 0
     assert len(metadata.snapshots) == 2
-    assert u.RemoveSnapshotRef("nothing").apply(metadata, START + 99) is metadata
+    assert RemoveSnapshotRef("nothing").apply(metadata, START + 99) is metadata
 
 
 def test_a_new_schema_gets_the_next_id_and_minus_one_chooses_it() -> None:
     wider = Schema(ID, NAME, NestedField(3, "size", DoubleType()))
-    metadata = u.apply_updates(table(), [u.AddSchema(wider), u.SetCurrentSchema(-1)], START + 10)
+    metadata = apply_updates(table(), [AddSchema(wider), SetCurrentSchema(-1)], START + 10)
     assert metadata.current_schema_id == 1
     assert metadata.schema().names == ["id", "name", "size"]
     assert metadata.last_column_id == 3
@@ -191,20 +201,20 @@ def test_a_new_schema_gets_the_next_id_and_minus_one_chooses_it() -> None:
 
 def test_a_schema_that_is_known_is_not_added_again_and_ids_never_go_back() -> None:
     wider = Schema(ID, NAME, NestedField(3, "size", DoubleType()))
-    metadata = u.apply_updates(table(), [u.AddSchema(wider), u.SetCurrentSchema(-1)], START + 10)
-    back = u.apply_updates(metadata, [u.AddSchema(Schema(ID, NAME, schema_id=7)), u.SetCurrentSchema(-1)], START + 20)
+    metadata = apply_updates(table(), [AddSchema(wider), SetCurrentSchema(-1)], START + 10)
+    back = apply_updates(metadata, [AddSchema(Schema(ID, NAME, schema_id=7)), SetCurrentSchema(-1)], START + 20)
     assert back.current_schema_id == 0
     assert len(back.schemas) == 2
     assert back.last_column_id == 3
 
 
 def test_minus_one_without_an_added_one_is_refused() -> None:
-    for update in (u.SetCurrentSchema(-1), u.SetDefaultSpec(-1), u.SetDefaultSortOrder(-1)):
+    for update in (SetCurrentSchema(-1), SetDefaultSpec(-1), SetDefaultSortOrder(-1)):
         with pytest.raises(InvalidInputError, match="last added by the same commit"):
-            u.apply_updates(table(), [update], START)
+            apply_updates(table(), [update], START)
 
 
-@pytest.mark.parametrize("update", [u.SetCurrentSchema(9), u.SetDefaultSpec(9), u.SetDefaultSortOrder(9)])
+@pytest.mark.parametrize("update", [SetCurrentSchema(9), SetDefaultSpec(9), SetDefaultSortOrder(9)])
 def test_an_id_that_is_not_there_is_refused(update: Any) -> None:
     with pytest.raises(InvalidInputError, match="9"):
         update.apply(table(), START)
@@ -213,75 +223,75 @@ def test_an_id_that_is_not_there_is_refused(update: Any) -> None:
 def test_a_new_spec_takes_fresh_field_ids_and_an_equal_one_is_reused() -> None:
     by_name = PartitionSpec(PartitionField(2, 5, IdentityTransform(), "name"))
     by_bucket = PartitionSpec(PartitionField(1, 5, BucketTransform(4), "id_bucket"))
-    metadata = u.apply_updates(table(), [u.AddPartitionSpec(by_name), u.SetDefaultSpec(-1)], START + 10)
+    metadata = apply_updates(table(), [AddPartitionSpec(by_name), SetDefaultSpec(-1)], START + 10)
     assert [(field.field_id, field.name) for field in metadata.spec().fields] == [(1000, "name")]
-    metadata = u.apply_updates(metadata, [u.AddPartitionSpec(by_bucket), u.SetDefaultSpec(-1)], START + 20)
+    metadata = apply_updates(metadata, [AddPartitionSpec(by_bucket), SetDefaultSpec(-1)], START + 20)
     assert metadata.default_spec_id == 2
     assert [(field.field_id, field.name) for field in metadata.spec().fields] == [(1001, "id_bucket")]
     assert metadata.last_partition_id == 1001
-    again = u.apply_updates(metadata, [u.AddPartitionSpec(by_name), u.SetDefaultSpec(-1)], START + 30)
+    again = apply_updates(metadata, [AddPartitionSpec(by_name), SetDefaultSpec(-1)], START + 30)
     assert again.default_spec_id == 1
     assert len(again.partition_specs) == 3
 
 
 def test_a_spec_that_v1_readers_would_misread_is_refused() -> None:
-    metadata = u.apply_updates(table(1), [u.AddPartitionSpec(PartitionSpec(PartitionField(2, 5, IdentityTransform(), "name")))], START)
+    metadata = apply_updates(table(1), [AddPartitionSpec(PartitionSpec(PartitionField(2, 5, IdentityTransform(), "name")))], START)
     with pytest.raises(InvalidInputError, match="format version 1"):
-        u.AddPartitionSpec(PartitionSpec(PartitionField(1, 5, IdentityTransform(), "id"))).apply(metadata, START)
+        AddPartitionSpec(PartitionSpec(PartitionField(1, 5, IdentityTransform(), "id"))).apply(metadata, START)
 
 
 def test_a_schema_without_a_partition_source_cannot_become_the_current_one() -> None:
     by_name = PartitionSpec(PartitionField(2, 5, IdentityTransform(), "name"))
-    metadata = u.apply_updates(table(), [u.AddPartitionSpec(by_name), u.SetDefaultSpec(-1), u.AddSchema(Schema(ID))], START)
+    metadata = apply_updates(table(), [AddPartitionSpec(by_name), SetDefaultSpec(-1), AddSchema(Schema(ID))], START)
     with pytest.raises(InvalidPartitionSpecError, match="field id 2"):
-        u.SetCurrentSchema(1).apply(metadata, START)
+        SetCurrentSchema(1).apply(metadata, START)
 
 
 def test_a_sort_order_is_added_once() -> None:
     order = SortOrder(SortField(1))
-    metadata = u.apply_updates(table(), [u.AddSortOrder(order), u.SetDefaultSortOrder(-1)], START)
+    metadata = apply_updates(table(), [AddSortOrder(order), SetDefaultSortOrder(-1)], START)
     assert metadata.default_sort_order_id == 1
-    again = u.apply_updates(metadata, [u.AddSortOrder(order), u.SetDefaultSortOrder(-1)], START)
+    again = apply_updates(metadata, [AddSortOrder(order), SetDefaultSortOrder(-1)], START)
     assert (again.default_sort_order_id, len(again.sort_orders)) == (1, 2)
-    unsorted = u.apply_updates(again, [u.AddSortOrder(SortOrder()), u.SetDefaultSortOrder(-1)], START)
+    unsorted = apply_updates(again, [AddSortOrder(SortOrder()), SetDefaultSortOrder(-1)], START)
     assert (unsorted.default_sort_order_id, len(unsorted.sort_orders)) == (0, 2)
 
 
 def test_properties_are_set_and_removed() -> None:
-    metadata = u.SetProperties({"a": "1", "b": "2"}).apply(table(), START + 5)
-    assert u.RemoveProperties(("a", "z")).apply(metadata, START + 6).properties == {"b": "2"}
+    metadata = SetProperties({"a": "1", "b": "2"}).apply(table(), START + 5)
+    assert RemoveProperties(("a", "z")).apply(metadata, START + 6).properties == {"b": "2"}
     with pytest.raises(InvalidPropertyError, match=r"commit\.retry\.num-retries"):
-        u.SetProperties({"commit.retry.num-retries": "many"}).apply(metadata, START)
+        SetProperties({"commit.retry.num-retries": "many"}).apply(metadata, START)
 
 
 def test_the_format_version_goes_up_and_not_down() -> None:
-    upgraded = u.apply_updates(table(1), [u.UpgradeFormatVersion(2)], START)
+    upgraded = apply_updates(table(1), [UpgradeFormatVersion(2)], START)
     assert upgraded.format_version == 2
     assert upgraded.next_sequence_number == 1
     with pytest.raises(InvalidInputError, match="cannot go back"):
-        u.UpgradeFormatVersion(1).apply(upgraded, START)
+        UpgradeFormatVersion(1).apply(upgraded, START)
     with pytest.raises(UnsupportedFormatVersionError):
-        u.UpgradeFormatVersion(4).apply(upgraded, START)
+        UpgradeFormatVersion(4).apply(upgraded, START)
 
 
 def test_an_upgrade_to_v3_gives_no_row_an_id_yet() -> None:
     before = replace(with_snapshots(1), unknown={"next-row-id": msgspec.Raw(b"70"), "mine": msgspec.Raw(b"1")})
-    upgraded = u.apply_updates(before, [u.UpgradeFormatVersion(3)], START + 50)
+    upgraded = apply_updates(before, [UpgradeFormatVersion(3)], START + 50)
     assert (upgraded.format_version, upgraded.next_row_id, list(upgraded.unknown)) == (3, 0, ["mine"])
     assert upgraded.snapshots is before.snapshots
-    again = u.apply_updates(replace(upgraded, next_row_id=9), [u.UpgradeFormatVersion(3)], START + 60)
+    again = apply_updates(replace(upgraded, next_row_id=9), [UpgradeFormatVersion(3)], START + 60)
     assert again.next_row_id == 9
 
 
 def test_a_snapshot_of_v3_moves_the_next_row_id_whatever_branch_it_is_for() -> None:
-    metadata = u.apply_updates(table(3), [u.AddSnapshot(snapshot(1, 1, first_row_id=0, added_rows=1000))], START + 10)
+    metadata = apply_updates(table(3), [AddSnapshot(snapshot(1, 1, first_row_id=0, added_rows=1000))], START + 10)
     assert (metadata.next_row_id, metadata.current_snapshot_id) == (1000, None)
     # 375 rows, as in the worked example of the spec.
-    metadata = u.apply_updates(metadata, [u.AddSnapshot(snapshot(2, 2, first_row_id=1000, added_rows=375))], START + 20)
+    metadata = apply_updates(metadata, [AddSnapshot(snapshot(2, 2, first_row_id=1000, added_rows=375))], START + 20)
     assert metadata.next_row_id == 1375
     # A first id beyond the next one leaves a gap, and no id is given twice.
-    assert u.AddSnapshot(snapshot(3, 3, first_row_id=2000, added_rows=5)).apply(metadata, START + 30).next_row_id == 2005
-    assert u.AddSnapshot(snapshot(3, 3, first_row_id=1375, added_rows=0)).apply(metadata, START + 30).next_row_id == 1375
+    assert AddSnapshot(snapshot(3, 3, first_row_id=2000, added_rows=5)).apply(metadata, START + 30).next_row_id == 2005
+    assert AddSnapshot(snapshot(3, 3, first_row_id=1375, added_rows=0)).apply(metadata, START + 30).next_row_id == 1375
 
 
 @pytest.mark.parametrize(
@@ -295,22 +305,22 @@ def test_a_snapshot_of_v3_moves_the_next_row_id_whatever_branch_it_is_for() -> N
 )
 def test_row_ids_that_do_not_follow_the_last_are_refused(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
-        u.AddSnapshot(snapshot(1, 1, **changes)).apply(replace(table(3), next_row_id=100), START + 10)
+        AddSnapshot(snapshot(1, 1, **changes)).apply(replace(table(3), next_row_id=100), START + 10)
 
 
 def test_row_ids_are_of_v3() -> None:
     with pytest.raises(InvalidInputError, match="format version 2 has not"):
-        u.AddSnapshot(snapshot(1, 1, first_row_id=0, added_rows=1)).apply(table(), START + 10)
+        AddSnapshot(snapshot(1, 1, first_row_id=0, added_rows=1)).apply(table(), START + 10)
 
 
 def test_a_table_keeps_its_uuid() -> None:
-    assert u.AssignUUID("u-1").apply(table(), START).table_uuid == "u-1"
+    assert AssignUUID("u-1").apply(table(), START).table_uuid == "u-1"
     with pytest.raises(InvalidInputError, match="u-1"):
-        u.AssignUUID("u-2").apply(table(), START)
+        AssignUUID("u-2").apply(table(), START)
 
 
 def test_a_location_loses_its_last_slash() -> None:
-    assert u.SetLocation("memory://elsewhere/").apply(table(), START).location == "memory://elsewhere"
+    assert SetLocation("memory://elsewhere/").apply(table(), START).location == "memory://elsewhere"
 
 
 @pytest.mark.parametrize(
@@ -334,6 +344,6 @@ def test_a_step_that_breaks_an_invariant_is_refused(changes: dict[str, Any], whe
 
 def test_updates_share_what_they_do_not_change() -> None:
     before = with_snapshots(3)
-    after = u.SetProperties({"a": "1"}).apply(before, START + 50)
+    after = SetProperties({"a": "1"}).apply(before, START + 50)
     assert after.snapshots is before.snapshots
     assert after.schemas is before.schemas

@@ -12,7 +12,9 @@ from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.read import read_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.update import AddSnapshot, SetSnapshotRef, UpgradeFormatVersion, apply_updates
+from icefloe.kernel.metadata.update import apply_updates
+from icefloe.kernel.metadata.update_snapshots import AddSnapshot, SetSnapshotRef
+from icefloe.kernel.metadata.update_table import UpgradeFormatVersion
 from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform

@@ -9,7 +9,8 @@ from icefloe.errors import InvalidPropertyError
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.requirement import AssertTableUUID, Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import RemoveProperties, SetProperties, Update, UpgradeFormatVersion
+from icefloe.kernel.metadata.update import Update
+from icefloe.kernel.metadata.update_table import RemoveProperties, SetProperties, UpgradeFormatVersion
 
 
 def property_requirements(base: TableMetadata) -> tuple[Requirement, ...]:

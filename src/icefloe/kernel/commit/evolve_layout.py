@@ -13,7 +13,8 @@ from icefloe.kernel.metadata.requirement import (
     Requirement,
 )
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import LAST_ADDED, AddPartitionSpec, AddSortOrder, SetDefaultSortOrder, SetDefaultSpec, Update
+from icefloe.kernel.metadata.update import Update
+from icefloe.kernel.metadata.update_layout import LAST_ADDED, AddPartitionSpec, AddSortOrder, SetDefaultSortOrder, SetDefaultSpec
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
 from icefloe.kernel.partitioning.spec_evolution import SpecChange, evolved_spec
 

@@ -9,7 +9,9 @@ from icefloe.errors import InvalidSchemaError
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.requirement import AssertCurrentSchemaId, AssertLastAssignedFieldId, AssertTableUUID, Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import LAST_ADDED, AddSchema, RemoveProperties, SetCurrentSchema, SetProperties, Update
+from icefloe.kernel.metadata.update import Update
+from icefloe.kernel.metadata.update_layout import LAST_ADDED, AddSchema, SetCurrentSchema
+from icefloe.kernel.metadata.update_table import RemoveProperties, SetProperties
 from icefloe.kernel.partitioning.partition_spec import PartitionField, check_spec
 from icefloe.kernel.partitioning.transforms import TruncateTransform, VoidTransform
 from icefloe.kernel.schema.evolution import EvolvingSchema, evolved

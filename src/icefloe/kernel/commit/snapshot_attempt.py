@@ -17,7 +17,7 @@ from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTable
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import AddSnapshot, SetSnapshotRef
+from icefloe.kernel.metadata.update_snapshots import AddSnapshot, SetSnapshotRef
 
 
 def parent_snapshot(base: TableMetadata, branch: str) -> Snapshot | None:

@@ -5,7 +5,7 @@ It opens no file: what a snapshot holds is behind the location of its manifest l
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,6 +23,8 @@ from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.schema.schema import Schema
 
 T = TypeVar("T")
+
+ROW_LINEAGE_VERSION = 3  # from this format version on, rows have ids. Spec: Row Lineage
 
 _LISTS: dict[str, EntryKind[Any]] = {
     "schemas": SCHEMAS,
@@ -116,6 +118,10 @@ class TableMetadata:
     def encryption_key(self, key_id: str) -> EncryptedKey | None:
         """The encryption key of this id, or None."""
         return next((key for key in self.encryption_keys if key.key_id == key_id), None)
+
+    def changed(self, now_ms: int, **changes: object) -> "TableMetadata":
+        """The metadata with these fields changed at this time. A writer whose clock is behind does not make the table older than it was."""
+        return replace(self, last_updated_ms=max(now_ms, self.last_updated_ms), **changes)  # type: ignore[arg-type]
 
     @property
     def next_sequence_number(self) -> int:
