@@ -1,5 +1,6 @@
 """A table's partition spec, sort order and properties changed, beside other writers; files of every spec read, pruned and rewritten rightly."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -284,3 +285,68 @@ def test_a_table_opened_by_its_metadata_cannot_be_changed(table: Table) -> None:
     ):
         with pytest.raises(ReadOnlyTableError, match="cannot be changed"):
             change()
+
+
+def with_unknown_transforms(table: Table) -> None:
+    """The newest metadata file as another engine might leave it: transforms that the format does not know yet, in the spec and the order."""
+    path = Path(table.metadata_location)
+    metadata = json.loads(path.read_text())
+    for spec in metadata["partition-specs"]:
+        number, text = spec["fields"][:2]
+        number |= {"transform": "zed[3]", "name": "id_zed"}
+        del text["source-id"]
+        text |= {"transform": "bucket[4]", "source-ids": [2, 1], "name": "both"}
+    metadata["sort-orders"].append(
+        {"order-id": 7, "fields": [{"source-ids": [1, 2], "transform": "zed", "direction": "asc", "null-order": "nulls-last"}]}
+    )
+    metadata["default-sort-order-id"] = 7
+    metadata.pop("partition-spec", None)
+    path.write_text(json.dumps(metadata))
+
+
+@pytest.fixture(params=["1", "2"])
+def unknown(catalog: SqlCatalog, request: pytest.FixtureRequest) -> Table:
+    made = catalog.create_table(
+        "db.u", rows(0, 1).schema, partition_spec=["id", "kind"], properties={"format-version": request.param, **QUICK}
+    )
+    made.append(rows(0, 10))
+    with_unknown_transforms(made)
+    return catalog.load_table("db.u")
+
+
+def test_a_table_with_unknown_transforms_is_read_and_its_schema_changes(unknown: Table) -> None:
+    assert ids(unknown) == list(range(10))
+    assert (ids(unknown, "id = 3"), ids(unknown, "kind = 'a'")) == ([3], [0, 3, 6, 9])
+    with unknown.update_schema() as update:
+        update.rename_column("kind", "sort")
+    unknown.set_properties(owner="me")
+    assert ids(unknown, "sort = 'a'") == [0, 3, 6, 9]
+    written = json.loads(Path(unknown.metadata_location).read_text())
+    sources = [(field.get("source-id"), field.get("source-ids"), field["transform"]) for field in written["partition-specs"][0]["fields"]]
+    assert sources == [(1, None, "zed[3]"), (None, [2, 1], "bucket[4]")]
+    assert written["sort-orders"][-1]["fields"][0]["source-ids"] == [1, 2]
+
+
+def test_nothing_is_written_under_an_unknown_transform(unknown: Table, tmp_path: Path) -> None:
+    files = sorted(path.name for path in (tmp_path / "db" / "u").rglob("*.parquet"))
+    for change in (lambda: unknown.append(rows(10, 12)), lambda: unknown.overwrite(rows(10, 12)), lambda: unknown.delete("id = 3")):
+        with pytest.raises(UnsupportedError, match=r"zed\[3\]"):
+            change()
+    with pytest.raises(InvalidSchemaError, match="is computed from it"), unknown.update_schema() as update:
+        update.delete_column("kind")
+    with pytest.raises(InvalidPartitionSpecError, match="no transform 'zed'"):
+        unknown.update_spec().add_field("at", "zed")
+    with pytest.raises(InvalidInputError, match="no transform 'zed'"):
+        unknown.update_sort_order().asc("at", "zed")
+    assert sorted(path.name for path in (tmp_path / "db" / "u").rglob("*.parquet")) == files
+
+
+def test_rows_are_written_once_the_unknown_fields_are_removed(unknown: Table) -> None:
+    with pytest.raises(InvalidPartitionSpecError, match="of 2 columns"), unknown.update_spec() as update:
+        update.remove_field("id_zed")
+    with unknown.update_spec() as update:
+        update.remove_field("id_zed").remove_field("both")
+    unknown.append(rows(10, 12))
+    assert ids(unknown, "id > 7") == [8, 9, 10, 11]
+    unknown.delete("id = 10")
+    assert ids(unknown) == [*range(10), 11]

@@ -17,6 +17,8 @@ from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.manifests import spec_schema
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import check_known_transforms
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import plan_scan
 from icefloe.kernel.schema.schema import Schema
@@ -34,8 +36,9 @@ METADATA_ONLY = "metadata"
 def append(
     handle: TableHandle, base: LoadedMetadata, rows: Any, snapshot_properties: Mapping[str, str]
 ) -> tuple[CommitReport, WriteResult]:
-    """Writes the rows and commits them as one `append` snapshot."""
+    """Writes the rows and commits them as one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
     engine = engine_for_rows(rows)
+    check_known_transforms(base.metadata.spec())
     files = engine.write(rows, write_target(handle, base.metadata))
     report = commit(handle, Append(files, _context(handle, base.metadata, snapshot_properties)), base)
     return report, _result("append", engine.name, report, added=files)
@@ -53,6 +56,8 @@ def replace_rows(
     """Deletes the rows for which `row_filter` is true and adds `rows` (None for a plain delete), in one snapshot."""
     bind(row_filter, base.metadata.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
     writer = engine_for_rows(rows) if rows is not None else None
+    if writer is not None:
+        check_known_transforms(base.metadata.spec())
     files = writer.write(rows, write_target(handle, base.metadata)) if writer is not None else []
     action = ReplaceRows(
         handle,
@@ -149,12 +154,13 @@ class ReplaceRows:
 
 def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
     """Where and in what form an engine writes the table's rows now."""
+    order = metadata.sort_order() if metadata.sort_order().is_known else UNSORTED_SORT_ORDER
     return WriteTarget(
         table_name=handle.table_name,
         schema=metadata.schema(),
         spec=metadata.spec(),
-        sort_order_id=metadata.default_sort_order_id,
-        sort_order=metadata.sort_order(),
+        sort_order_id=order.order_id,
+        sort_order=order,
         data_location=data_folder(metadata),
         properties=metadata.properties,
         older_schemas=_schemas_of_dropped_sources(metadata),

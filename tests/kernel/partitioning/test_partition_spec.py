@@ -13,7 +13,7 @@ from icefloe.kernel.partitioning.partition_spec import (
     UNPARTITIONED_SPEC,
     PartitionField,
     PartitionSpec,
-    assign_field_ids,
+    check_known_transforms,
     check_spec,
     fields_from_json,
     fields_to_json,
@@ -24,6 +24,7 @@ from icefloe.kernel.partitioning.partition_spec import (
     spec_from_json,
     spec_to_json,
 )
+from icefloe.kernel.partitioning.spec_evolution import assign_field_ids
 from icefloe.kernel.partitioning.transforms import (
     BucketTransform,
     DayTransform,
@@ -274,10 +275,50 @@ def test_a_v1_spec_without_field_ids_gets_them_from_1000() -> None:
     assert spec.spec_id == 7
 
 
-def test_one_source_may_stand_in_a_list_but_several_are_not_supported() -> None:
-    assert fields_from_json([{"source-ids": [2], "transform": "day", "name": "d"}]).fields[0].source_id == 2
-    with pytest.raises(UnsupportedFeatureError):
-        fields_from_json([{"source-ids": [1, 2], "transform": "zorder", "name": "z"}])
+def test_a_list_of_one_source_is_that_source_and_is_written_so() -> None:
+    spec = fields_from_json([{"source-ids": [2], "transform": "day", "name": "d"}])
+    assert spec.fields[0] == PartitionField(2, 1000, DayTransform(), "d")
+    assert fields_to_json(spec) == [{"source-id": 2, "field-id": 1000, "transform": "day", "name": "d"}]
+
+
+SEVERAL = {"source-ids": [3, 1], "field-id": 1000, "transform": "bucket[4]", "name": "b"}
+
+
+def test_a_transform_of_several_columns_is_kept_and_computes_nothing() -> None:
+    """No transform of the format takes several columns yet: one that is known for one column is another one over two."""
+    spec = fields_from_json([SEVERAL])
+    assert spec.fields[0].source_ids == (3, 1)
+    assert spec.fields[0].transform == UnknownTransform("bucket[4]")
+    assert str(spec) == "[1000: b: bucket[4](3, 1)]"
+    assert fields_to_json(spec) == [SEVERAL]
+    assert not spec.is_equivalent(fields_from_json([{**SEVERAL, "source-ids": [1, 3]}]))
+    assert fields_from_json([{**SEVERAL, "source-id": 3}]) == spec
+
+
+def test_a_spec_with_an_unknown_transform_may_stand_but_neither_be_added_nor_written_under() -> None:
+    spec = fields_from_json([SEVERAL])
+    check_spec(spec, SCHEMA, may_be_unknown=True)
+    with pytest.raises(InvalidPartitionSpecError, match=r"there is no transform 'bucket\[4\] of 2 columns'"):
+        check_spec(spec, SCHEMA)
+    with pytest.raises(InvalidPartitionSpecError, match="no column with field id 99"):
+        check_spec(fields_from_json([{**SEVERAL, "source-ids": [1, 99]}]), SCHEMA, may_be_unknown=True)
+    with pytest.raises(UnsupportedFeatureError, match=r"bucket\[4\] of its field b is not known"):
+        check_known_transforms(spec)
+    check_known_transforms(spec_of("origin", "void(late)"))
+
+
+def test_every_source_of_a_field_follows_its_column() -> None:
+    fresh = assign_fresh_ids(SCHEMA, first_id=101)
+    assert [fresh.find_column_name(i) for i in rebind_spec(fields_from_json([SEVERAL]), SCHEMA, fresh).fields[0].source_ids] == [
+        SCHEMA.find_column_name(i) for i in SEVERAL["source-ids"]
+    ]
+
+
+@pytest.mark.parametrize("sources", [[], [1, "2"], [1, True], "1", 5])
+def test_sources_that_are_none_are_named_by_their_path(sources: object) -> None:
+    with pytest.raises(MetadataFormatError) as caught:
+        fields_from_json([{**SEVERAL, "source-ids": sources}], where="partition-specs[0].fields")
+    assert [problem.where for problem in caught.value.problems] == ["partition-specs[0].fields[0].source-ids"]
 
 
 def test_every_problem_of_the_json_is_listed_with_its_path() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.errors import InvalidInputError, MetadataFormatError, UnsupportedFeatureError
+from icefloe.errors import InvalidInputError, MetadataFormatError
 from icefloe.kernel.partitioning.sort_order import (
     UNSORTED_SORT_ORDER,
     NullOrder,
@@ -16,7 +16,7 @@ from icefloe.kernel.partitioning.sort_order import (
     sort_order_from_json,
     sort_order_to_json,
 )
-from icefloe.kernel.partitioning.transforms import BucketTransform, HourTransform, IdentityTransform
+from icefloe.kernel.partitioning.transforms import BucketTransform, HourTransform, IdentityTransform, UnknownTransform
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import LongType, NestedField, StringType
 
@@ -70,11 +70,17 @@ def test_every_problem_of_the_json_is_listed_with_its_path(value: Any, wheres: l
     assert [problem.where for problem in caught.value.problems] == wheres
 
 
-def test_one_source_may_stand_in_a_list_but_several_are_not_supported() -> None:
+def test_sources_in_a_list_are_read_and_written_as_the_format_says() -> None:
     field = {"transform": "identity", "direction": "asc", "null-order": "nulls-first"}
     assert sort_order_from_json({"order-id": 1, "fields": [{**field, "source-ids": [2]}]}).fields == (SortField(2),)
-    with pytest.raises(UnsupportedFeatureError):
-        sort_order_from_json({"order-id": 1, "fields": [{**field, "source-ids": [1, 2]}]})
+    order = sort_order_from_json({"order-id": 1, "fields": [{**field, "source-ids": [2, 1]}]})
+    assert (order.fields[0].source_ids, order.fields[0].transform) == ((2, 1), UnknownTransform("identity"))
+    assert sort_order_to_json(order) == {"order-id": 1, "fields": [{**field, "source-ids": [2, 1]}]}
+    check_sort_order(order, SCHEMA, may_be_unknown=True)
+    with pytest.raises(InvalidInputError, match="there is no transform 'identity' of 2 columns"):
+        check_sort_order(order, SCHEMA)
+    with pytest.raises(InvalidInputError, match="no column with field id 9"):
+        check_sort_order(SortOrder(SortField(2, UnknownTransform("z"), further_source_ids=(9,))), SCHEMA, may_be_unknown=True)
 
 
 def test_an_order_that_does_not_fit_the_schema_is_refused_with_every_problem() -> None:

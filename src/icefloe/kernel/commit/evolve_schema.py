@@ -74,22 +74,24 @@ def check_partitions_and_order(base: TableMetadata, new: Schema) -> None:
     """
     old = base.schema()
     for field in base.spec().fields:
-        if field.source_id not in new and not isinstance(field.transform, VoidTransform):
+        gone = [old.find_column_name(source_id) for source_id in field.source_ids if source_id not in new]
+        if gone and not isinstance(field.transform, VoidTransform):
             raise InvalidSchemaError(
-                f"column {old.find_column_name(field.source_id)} cannot be deleted: partition field {field.name} ({field.transform}) is computed from it",
+                f"column {gone[0]} cannot be deleted: partition field {field.name} ({field.transform}) is computed from it",
                 next_step=f"remove the partition field first, with update_spec().remove_field({field.name!r})",
             )
     for key in base.sort_order().fields:
-        if key.source_id not in new:
+        gone = [old.find_column_name(source_id) for source_id in key.source_ids if source_id not in new]
+        if gone:
             raise InvalidSchemaError(
-                f"column {old.find_column_name(key.source_id)} cannot be deleted: the table's sort order uses it",
+                f"column {gone[0]} cannot be deleted: the table's sort order uses it",
                 next_step="replace the sort order first, with update_sort_order()",
             )
     for spec in base.partition_specs:
         for field in spec.fields:
             _check_promotion(field, old, new)
             _check_name(field, old, new)
-    check_spec(base.spec(), new)
+    check_spec(base.spec(), new, may_be_unknown=True)
 
 
 def _check_promotion(field: PartitionField, old: Schema, new: Schema) -> None:

@@ -17,7 +17,7 @@ from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.kernel.metadata.naming import manifest_name
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import fields_to_json
+from icefloe.kernel.partitioning.partition_spec import check_known_transforms, fields_to_json
 from icefloe.kernel.schema.schema_json import schema_to_json
 
 NewManifest = tuple[NewFile, ManifestFile]
@@ -37,7 +37,11 @@ class ManifestNumbers:
 
 
 def added_manifests(base: TableMetadata, files: Sequence[DataFile], context: CommitContext, numbers: ManifestNumbers) -> list[NewManifest]:
-    """One manifest of ADDED entries for each partition spec among the files; sequence numbers are left to be inherited."""
+    """One manifest of ADDED entries for each partition spec among the files; sequence numbers are left to be inherited.
+
+    Raises:
+        UnsupportedFeatureError: a file's spec has a transform that is not known.
+    """
     by_spec: dict[int, list[DataFile]] = defaultdict(list)
     for file in files:
         by_spec[file.spec_id].append(file)
@@ -93,13 +97,16 @@ def _restated(entry: ManifestEntry, is_removed: bool, snapshot_id: int) -> Manif
 def _write(
     base: TableMetadata, entries: Iterable[ManifestEntry], spec_id: int, context: CommitContext, numbers: ManifestNumbers
 ) -> NewManifest:
+    spec = base.spec_by_id(spec_id)
+    # Entries that stay are refused too: the type of what the transform gave is not known here, so they could not be written as they were.
+    check_known_transforms(spec)
     location = numbers.next_location()
     schema = spec_schema(base, spec_id)
     content, manifest = write_manifest(
         entries,
         schema=schema,
         schema_json=json.dumps(schema_to_json(schema)),
-        spec_fields_json=json.dumps(fields_to_json(base.spec_by_id(spec_id))),
+        spec_fields_json=json.dumps(fields_to_json(spec)),
         spec_id=spec_id,
         partition_type=spec_partition_type(base, spec_id),
         snapshot_id=context.snapshot_id,

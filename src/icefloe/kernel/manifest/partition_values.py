@@ -10,6 +10,7 @@ from typing import Any
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.avro.schema import AvroType, field, record
+from icefloe.kernel.partitioning.partition_spec import UntypedPartition
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -21,6 +22,7 @@ from icefloe.kernel.types import (
     IcebergType,
     IntegerType,
     LongType,
+    NestedField,
     PrimitiveType,
     StringType,
     StructType,
@@ -113,8 +115,11 @@ def _decimal_reader(scale: int) -> Callable[[bytes], Decimal]:
     return lambda raw: Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _WIDE)
 
 
-def reader(kind: PrimitiveType) -> Callable[[Any], Any] | None:
-    """The function that makes a physical value of what the Avro program gives; None where that is one already."""
+def reader(part: NestedField) -> Callable[[Any], Any] | None:
+    """The function that makes a physical value of what the Avro program gives for a partition field; None where that is one already."""
+    if isinstance(part, UntypedPartition):
+        return _as_text
+    kind = primitive(part.field_type)
     if isinstance(kind, StringType):
         return lambda raw: str(raw, "utf-8")
     if isinstance(kind, UUIDType):
@@ -124,9 +129,22 @@ def reader(kind: PrimitiveType) -> Callable[[Any], Any] | None:
     return None
 
 
-def arrow_reader(kind: PrimitiveType) -> Callable[[Any], Any] | None:
+def arrow_reader(part: NestedField) -> Callable[[Any], Any] | None:
     """As `reader`, for what `pyarrow.array` takes: it takes bytes for text and for UUIDs."""
+    if isinstance(part, UntypedPartition):
+        return lambda raw: _as_text(raw).encode()
+    kind = primitive(part.field_type)
     return _decimal_reader(kind.scale) if isinstance(kind, DecimalType) else None
+
+
+def _as_text(raw: Any) -> str:
+    """Different values of one type give different texts, which is all that is asked of them."""
+    if not isinstance(raw, bytes):
+        return str(raw)
+    try:
+        return str(raw, "utf-8")
+    except UnicodeDecodeError:
+        return f"0x{raw.hex()}"
 
 
 def converted(read: Callable[[Any], Any] | None, values: list[Any]) -> list[Any]:

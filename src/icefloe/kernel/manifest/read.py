@@ -42,7 +42,7 @@ def read_columns(
     """
     wanted = wanted_columns(partition_type, statistics)
     schema = _arrow_schema(partition_type, statistics)
-    readers = {partition_column(part.field_id): arrow_reader(primitive(part.field_type)) for part in partition_type.fields}
+    readers = {partition_column(part.field_id): arrow_reader(part) for part in partition_type.fields}
     tables = []
     for batch in read_batches(_open(content, manifest), wanted):
         columns = {name: converted(readers.get(name), values) for name, values in batch.items()}
@@ -131,7 +131,7 @@ def read_entries(content: bytes, manifest: ManifestFile, partition_type: StructT
         As `read_columns`.
     """
     found: list[ManifestEntry] = []
-    readers = [(partition_column(part.field_id), reader(primitive(part.field_type))) for part in partition_type.fields]
+    readers = [(partition_column(part.field_id), reader(part)) for part in partition_type.fields]
     for batch in read_batches(_open(content, manifest), wanted_entries(partition_type)):
         for name in _REQUIRED:
             if None in batch[name]:

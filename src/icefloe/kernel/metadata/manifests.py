@@ -44,7 +44,7 @@ def _described(path: str, content: bytes, snapshot_id: int) -> ManifestFile:
 
 def spec_schema(metadata: TableMetadata, spec_id: int) -> Schema:
     """A schema that holds every source column of the spec: the current one, or else the newest that still has them all."""
-    sources = {field.source_id for field in metadata.spec_by_id(spec_id).fields}
+    sources = {source_id for field in metadata.spec_by_id(spec_id).fields for source_id in field.source_ids}
     candidates = [metadata.schema(), *reversed(metadata.schemas)]
     return next((schema for schema in candidates if sources <= set(schema.field_ids)), metadata.schema())
 

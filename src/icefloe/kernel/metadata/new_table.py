@@ -16,11 +16,11 @@ from icefloe.kernel.partitioning.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
     UNPARTITIONED_SPEC,
     PartitionSpec,
-    assign_field_ids,
     check_spec,
     rebind_spec,
 )
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order, rebind_sort_order
+from icefloe.kernel.partitioning.spec_evolution import assign_field_ids
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 
 

@@ -43,8 +43,8 @@ class SetCurrentSchema:
         schema = metadata.schemas.get(self.schema_id)
         if schema is None:
             raise _unknown("schema", self.schema_id)
-        check_spec(metadata.spec(), schema)
-        check_sort_order(metadata.sort_order(), schema)
+        check_spec(metadata.spec(), schema, may_be_unknown=True)
+        check_sort_order(metadata.sort_order(), schema, may_be_unknown=True)
         return metadata.changed(now_ms, current_schema_id=self.schema_id)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from icefloe.errors import InvalidPartitionSpecError, MetadataFormatError, Problem, UnsupportedFeatureError
+from icefloe.kernel.partitioning.sources import sources_from_json, sources_to_json, transform_of
 from icefloe.kernel.partitioning.transforms import (
     DayTransform,
     IdentityTransform,
@@ -31,15 +32,24 @@ FIRST_PARTITION_FIELD_ID = 1000
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One value of the partition tuple: a transform of the column `source_id`, under a name and a field id of its own."""
+    """One value of the partition tuple: a transform of the column `source_id`, under a name and a field id of its own.
+
+    A transform of several columns, which are `source_ids`, has the others in `further_source_ids`; each is an `UnknownTransform`, as the format has none yet.
+    """
 
     source_id: int
     field_id: int
     transform: Transform
     name: str
+    further_source_ids: tuple[int, ...] = ()
+
+    @property
+    def source_ids(self) -> tuple[int, ...]:
+        """The field ids of every column that the value is computed from, in the transform's order; mostly one."""
+        return (self.source_id, *self.further_source_ids)
 
     def __str__(self) -> str:
-        return f"{self.field_id}: {self.name}: {self.transform}({self.source_id})"
+        return f"{self.field_id}: {self.name}: {self.transform}({', '.join(map(str, self.source_ids))})"
 
 
 @dataclass(frozen=True, init=False)
@@ -82,8 +92,13 @@ class PartitionSpec:
 UNPARTITIONED_SPEC = PartitionSpec()
 
 
-def _identity(field: PartitionField) -> tuple[int, Transform, str]:
-    return field.source_id, field.transform, field.name
+@dataclass(frozen=True)
+class UntypedPartition(NestedField):
+    """The value of an unknown transform, whose type only the manifests know: it is kept as text, whatever it is, as nothing but its equality counts."""
+
+
+def _identity(field: PartitionField) -> tuple[tuple[int, ...], Transform, str]:
+    return field.source_ids, field.transform, field.name
 
 
 # ---- text ----
@@ -167,7 +182,12 @@ def partition_type(spec: PartitionSpec, schema: Schema, older_schemas: Iterable[
     Spec: Partitioning.
     """
     schemas = (schema, *older_schemas)
-    return StructType(*(NestedField(field.field_id, field.name, _result_type(field, schemas), required=False) for field in spec.fields))
+    return StructType(*(_result_field(field, schemas) for field in spec.fields))
+
+
+def _result_field(field: PartitionField, schemas: Sequence[Schema]) -> NestedField:
+    made = UntypedPartition if isinstance(field.transform, UnknownTransform) else NestedField
+    return made(field.field_id, field.name, _result_type(field, schemas), required=False)
 
 
 def _result_type(field: PartitionField, schemas: Sequence[Schema]) -> PrimitiveType:
@@ -204,22 +224,32 @@ def _escape(text: str) -> str:
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
-def check_spec(spec: PartitionSpec, schema: Schema) -> None:
-    """Checks a spec that is about to be added to a table; specs that stand in metadata are taken as they are.
+def check_spec(spec: PartitionSpec, schema: Schema, *, may_be_unknown: bool = False) -> None:
+    """Checks a spec that is about to be added to a table, or, where `may_be_unknown`, whether one of a table still fits a new schema.
 
     Raises:
-        InvalidPartitionSpecError: a source is unknown, not a primitive or inside a list or map; a transform does not fit it; an id, a name or a field
-            stands twice; a name is that of another column. Every problem is listed.
+        InvalidPartitionSpecError: a source is unknown, not a primitive or inside a list or map; a transform does not fit it, or is not known; an id, a name
+            or a field stands twice; a name is that of another column. Every problem is listed.
     """
-    problems = list(_problems(spec, schema))
+    problems = list(_problems(spec, schema, may_be_unknown))
     if problems:
         raise InvalidPartitionSpecError("the partition spec does not fit the schema", problems=problems)
 
 
-def _problems(spec: PartitionSpec, schema: Schema) -> Iterator[Problem]:
+def check_known_transforms(spec: PartitionSpec) -> None:
+    """Whether files may be added under the spec. Raises `UnsupportedFeatureError` where a transform is not known. Spec: Partition Transforms."""
+    for field in spec.fields:
+        if isinstance(field.transform, UnknownTransform):
+            raise UnsupportedFeatureError(
+                f"no data can be written under partition spec {spec.spec_id}: the transform {field.transform} of its field {field.name} is not known",
+                next_step=f"write with an engine that knows it, or remove the field with update_spec().remove_field({field.name!r})",
+            )
+
+
+def _problems(spec: PartitionSpec, schema: Schema, may_be_unknown: bool) -> Iterator[Problem]:
     ids: set[int] = set()
     names: set[str] = set()
-    computed: set[tuple[int, str]] = set()
+    computed: set[tuple[tuple[int, ...], str]] = set()
     for field in spec.fields:
         if field.field_id in ids:
             yield Problem(where=field.name, what=f"partition field id {field.field_id} stands twice")
@@ -232,32 +262,37 @@ def _problems(spec: PartitionSpec, schema: Schema) -> Iterator[Problem]:
         if isinstance(field.transform, VoidTransform):
             continue
         # Two units of time of one column say nothing that the finer does not; Java refuses them too.
-        key = (field.source_id, "time" if is_time_transform(field.transform) else str(field.transform))
+        key = (field.source_ids, "time" if is_time_transform(field.transform) else str(field.transform))
         if key in computed:
             yield Problem(where=field.name, what=f"the column is already partitioned by {key[1]}; keep one of the fields")
         computed.add(key)
-        yield from _source_problems(field, schema)
+        if isinstance(field.transform, UnknownTransform) and not may_be_unknown:
+            yield Problem(where=field.name, what=f"there is no transform {_called(field)!r}")
+        for source_id in field.source_ids:
+            yield from _source_problems(field, source_id, schema)
+        clash = schema.find_id(field.name)
+        if clash is not None and not (clash == field.source_id and isinstance(field.transform, IdentityTransform)):
+            yield Problem(
+                where=field.name, what="a column has this name; only its own identity may share it, so name the partition field otherwise"
+            )
 
 
-def _source_problems(field: PartitionField, schema: Schema) -> Iterator[Problem]:
-    path = schema.path_of(field.source_id)
+def _called(field: PartitionField) -> str:
+    return f"{field.transform} of {len(field.source_ids)} columns" if field.further_source_ids else str(field.transform)
+
+
+def _source_problems(field: PartitionField, source_id: int, schema: Schema) -> Iterator[Problem]:
+    path = schema.path_of(source_id)
     if path is None:
-        yield Problem(where=field.name, what=f"there is no column with field id {field.source_id}")
+        yield Problem(where=field.name, what=f"there is no column with field id {source_id}")
         return
-    source = schema.find_field(field.source_id)
+    source = schema.find_field(source_id)
     column = ".".join(path)
     parents = _types_above(schema, path)
     if not source.field_type.is_primitive or not all(parents):
         yield Problem(where=field.name, what=f"column {column!r} is not a primitive value outside lists and maps, so it cannot partition")
-    elif isinstance(field.transform, UnknownTransform):
-        yield Problem(where=field.name, what=f"there is no transform {str(field.transform)!r}")
     elif not field.transform.can_transform(source.field_type):
         yield Problem(where=field.name, what=f"{field.transform} does not work on column {column!r} of type {source.field_type}")
-    clash = schema.find_id(field.name)
-    if clash is not None and not (clash == field.source_id and isinstance(field.transform, IdentityTransform)):
-        yield Problem(
-            where=field.name, what="a column has this name; only its own identity may share it, so name the partition field otherwise"
-        )
 
 
 def _types_above(schema: Schema, path: Sequence[str]) -> list[bool]:
@@ -271,29 +306,6 @@ def _types_above(schema: Schema, path: Sequence[str]) -> list[bool]:
     return above
 
 
-def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int) -> PartitionSpec:
-    """The spec with the ids that a table gives it: that of the same source and transform in a known spec, else counted up from `last_partition_id`.
-
-    Where several known fields have the same source and transform, one of the same name comes first. Spec: Partition Evolution.
-    """
-    known: dict[tuple[int, Transform, str | None], int] = {}
-    for older in known_specs:
-        for field in older.fields:
-            known.setdefault((field.source_id, field.transform, field.name), field.field_id)
-            known.setdefault((field.source_id, field.transform, None), field.field_id)
-    taken: set[int] = set()
-    fields: list[PartitionField] = []
-    for field in spec.fields:
-        same_name = known.get((field.source_id, field.transform, field.name))
-        found = same_name if same_name is not None else known.get((field.source_id, field.transform, None))
-        if found is None or found in taken:
-            last_partition_id += 1
-            found = last_partition_id
-        taken.add(found)
-        fields.append(replace(field, field_id=found))
-    return PartitionSpec(*fields, spec_id=spec.spec_id)
-
-
 def rebind_spec(spec: PartitionSpec, old_schema: Schema, new_schema: Schema) -> PartitionSpec:
     """The spec with its sources found by name in `new_schema`, for a table whose columns get fresh ids.
 
@@ -302,11 +314,14 @@ def rebind_spec(spec: PartitionSpec, old_schema: Schema, new_schema: Schema) -> 
     """
     fields = []
     for field in spec.fields:
-        name = old_schema.find_column_name(field.source_id)
-        found = new_schema.find_id(name) if name is not None else None
-        if found is None:
-            raise InvalidPartitionSpecError(f"partition field {field.name!r}: there is no column with field id {field.source_id}")
-        fields.append(replace(field, source_id=found))
+        found = []
+        for source_id in field.source_ids:
+            name = old_schema.find_column_name(source_id)
+            new_id = new_schema.find_id(name) if name is not None else None
+            if new_id is None:
+                raise InvalidPartitionSpecError(f"partition field {field.name!r}: there is no column with field id {source_id}")
+            found.append(new_id)
+        fields.append(replace(field, source_id=found[0], further_source_ids=tuple(found[1:])))
     return PartitionSpec(*fields, spec_id=spec.spec_id)
 
 
@@ -316,7 +331,7 @@ def rebind_spec(spec: PartitionSpec, old_schema: Schema, new_schema: Schema) -> 
 def fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
     """The fields alone, as v1 metadata and manifest files hold them. Spec: Appendix C, Partition Specs."""
     return [
-        {"source-id": field.source_id, "field-id": field.field_id, "transform": str(field.transform), "name": field.name}
+        {**sources_to_json(field.source_ids), "field-id": field.field_id, "transform": str(field.transform), "name": field.name}
         for field in spec.fields
     ]
 
@@ -333,7 +348,6 @@ def fields_from_json(items: Any, *, spec_id: int = 0, where: str = "fields") -> 
 
     Raises:
         MetadataFormatError: the JSON has another shape; every problem is listed with its path.
-        UnsupportedFeatureError: a field has several sources.
     """
     if not isinstance(items, list):
         raise MetadataFormatError("the partition spec cannot be read", problems=[Problem(where=where, what="expected a list of fields")])
@@ -360,22 +374,19 @@ def _field_from_json(item: Any, index: int, where: str, problems: list[Problem])
     if not isinstance(item, dict):
         problems.append(Problem(where=where, what="expected an object"))
         return None
-    sources = item.get("source-ids")
-    if isinstance(sources, list) and len(sources) > 1:
-        raise UnsupportedFeatureError(f"{where}: partition transforms of several columns are not supported")
-    source_id = sources[0] if isinstance(sources, list) and sources and "source-id" not in item else item.get("source-id")
-    field_id = item.get("field-id", FIRST_PARTITION_FIELD_ID + index)
     count = len(problems)
-    for key, value in (("source-id", source_id), ("field-id", field_id)):
-        if not isinstance(value, int) or isinstance(value, bool):
-            problems.append(Problem(where=f"{where}.{key}", what="expected an integer"))
+    source_ids = sources_from_json(item, where, problems)
+    field_id = item.get("field-id", FIRST_PARTITION_FIELD_ID + index)
+    if not isinstance(field_id, int) or isinstance(field_id, bool):
+        problems.append(Problem(where=f"{where}.field-id", what="expected an integer"))
     for key in ("transform", "name"):
         if not isinstance(item.get(key), str):
             problems.append(Problem(where=f"{where}.{key}", what="expected a string"))
     if len(problems) > count:
         return None
     try:
-        return PartitionField(int(source_id or 0), int(field_id), parse_transform(item["transform"]), item["name"])
+        transform = transform_of(item["transform"], source_ids)
+        return PartitionField(source_ids[0], int(field_id), transform, item["name"], source_ids[1:])
     except InvalidPartitionSpecError as error:
         problems.append(Problem(where=f"{where}.transform", what=error.message))
         return None

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, MetadataFormatError, Problem, UnsupportedFeatureError
-from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, parse_transform
+from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, MetadataFormatError, Problem
+from icefloe.kernel.partitioning.sources import sources_from_json, sources_to_json, transform_of
+from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform
 from icefloe.kernel.schema.schema import Schema
 
 # The id of the order of unsorted tables; the first real order has the next. Spec: Sorting.
@@ -42,13 +43,19 @@ class SortField:
     transform: Transform = field(default_factory=IdentityTransform)
     direction: SortDirection = SortDirection.ASC
     null_order: NullOrder | None = None
+    further_source_ids: tuple[int, ...] = ()  # those after the first, of a transform of several columns
+
+    @property
+    def source_ids(self) -> tuple[int, ...]:
+        """The field ids of every column that the key is computed from, in the transform's order; mostly one."""
+        return (self.source_id, *self.further_source_ids)
 
     def __post_init__(self) -> None:
         if self.null_order is None:
             object.__setattr__(self, "null_order", NullOrder.NULLS_FIRST if self.direction is SortDirection.ASC else NullOrder.NULLS_LAST)
 
     def __str__(self) -> str:
-        return f"{self.transform}({self.source_id}) {self.direction} {self.null_order}"
+        return f"{self.transform}({', '.join(map(str, self.source_ids))}) {self.direction} {self.null_order}"
 
 
 @dataclass(frozen=True, init=False)
@@ -66,6 +73,11 @@ class SortOrder:
     def is_unsorted(self) -> bool:
         return not self.fields
 
+    @property
+    def is_known(self) -> bool:
+        """Whether rows can be sorted by it. Where they cannot, they are written unsorted: an order is a wish of the table. Spec: Sorting."""
+        return not any(isinstance(key.transform, UnknownTransform) for key in self.fields)
+
     def __str__(self) -> str:
         return "[" + ", ".join(map(str, self.fields)) + "]"
 
@@ -73,27 +85,30 @@ class SortOrder:
 UNSORTED_SORT_ORDER = SortOrder(order_id=UNSORTED_ORDER_ID)
 
 
-def check_sort_order(order: SortOrder, schema: Schema) -> None:
-    """Checks a sort order that is about to be added to a table.
+def check_sort_order(order: SortOrder, schema: Schema, *, may_be_unknown: bool = False) -> None:
+    """Checks a sort order that is about to be added to a table, or, where `may_be_unknown`, whether one of a table still fits a new schema.
 
     Raises:
-        InvalidInputError: a source is unknown, or its type does not fit the transform; every problem is listed.
+        InvalidInputError: a source is unknown, its type does not fit the transform, or the transform is not known; every problem is listed.
     """
-    problems = list(_problems(order, schema))
+    problems = list(_problems(order, schema, may_be_unknown))
     if problems:
         raise InvalidInputError("the sort order does not fit the schema", problems=problems)
 
 
-def _problems(order: SortOrder, schema: Schema) -> Iterator[Problem]:
+def _problems(order: SortOrder, schema: Schema, may_be_unknown: bool) -> Iterator[Problem]:
     if (order.order_id == UNSORTED_ORDER_ID) != order.is_unsorted:
         yield Problem(where="order-id", what=f"{UNSORTED_ORDER_ID} is the order without fields, and only that one")
     for key in order.fields:
-        if key.source_id not in schema:
-            yield Problem(where=str(key), what=f"there is no column with field id {key.source_id}")
-            continue
-        kind = schema.find_type(key.source_id)
-        if not kind.is_primitive or not key.transform.can_transform(kind):
-            yield Problem(where=schema.find_column_name(key.source_id) or "", what=f"{key.transform} does not work on type {kind}")
+        if isinstance(key.transform, UnknownTransform) and not may_be_unknown:
+            yield Problem(where=str(key), what=f"there is no transform {str(key.transform)!r} of {len(key.source_ids)} columns")
+        for source_id in key.source_ids:
+            if source_id not in schema:
+                yield Problem(where=str(key), what=f"there is no column with field id {source_id}")
+                continue
+            kind = schema.find_type(source_id)
+            if not kind.is_primitive or not key.transform.can_transform(kind):
+                yield Problem(where=schema.find_column_name(source_id) or "", what=f"{key.transform} does not work on type {kind}")
 
 
 def rebind_sort_order(order: SortOrder, old_schema: Schema, new_schema: Schema) -> SortOrder:
@@ -104,11 +119,14 @@ def rebind_sort_order(order: SortOrder, old_schema: Schema, new_schema: Schema) 
     """
     fields = []
     for key in order.fields:
-        name = old_schema.find_column_name(key.source_id)
-        found = new_schema.find_id(name) if name is not None else None
-        if found is None:
-            raise InvalidInputError(f"sort field {key}: there is no column with field id {key.source_id}")
-        fields.append(replace(key, source_id=found))
+        found = []
+        for source_id in key.source_ids:
+            name = old_schema.find_column_name(source_id)
+            new_id = new_schema.find_id(name) if name is not None else None
+            if new_id is None:
+                raise InvalidInputError(f"sort field {key}: there is no column with field id {source_id}")
+            found.append(new_id)
+        fields.append(replace(key, source_id=found[0], further_source_ids=tuple(found[1:])))
     return SortOrder(*fields, order_id=order.order_id)
 
 
@@ -117,7 +135,7 @@ def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
     fields = [
         {
             "transform": str(key.transform),
-            "source-id": key.source_id,
+            **sources_to_json(key.source_ids),
             "direction": str(key.direction),
             "null-order": str(key.null_order),
         }
@@ -131,7 +149,6 @@ def sort_order_from_json(value: Any, *, where: str = "sort-order") -> SortOrder:
 
     Raises:
         MetadataFormatError: the JSON has another shape; every problem is listed with its path.
-        UnsupportedFeatureError: a field has several sources.
     """
     problems: list[Problem] = []
     items = value.get("fields") if isinstance(value, dict) else None
@@ -151,13 +168,8 @@ def _field_from_json(item: Any, where: str, problems: list[Problem]) -> SortFiel
     if not isinstance(item, dict):
         problems.append(Problem(where=where, what="expected an object"))
         return None
-    sources = item.get("source-ids")
-    if isinstance(sources, list) and len(sources) > 1:
-        raise UnsupportedFeatureError(f"{where}: transforms of several columns are not supported")
-    source_id = sources[0] if isinstance(sources, list) and sources and "source-id" not in item else item.get("source-id")
     count = len(problems)
-    if not _is_integer(source_id):
-        problems.append(Problem(where=f"{where}.source-id", what="expected an integer"))
+    source_ids = sources_from_json(item, where, problems)
     for name, allowed in (("direction", tuple(SortDirection)), ("null-order", tuple(NullOrder))):
         if item.get(name) not in allowed:
             problems.append(Problem(where=f"{where}.{name}", what=f"expected one of {', '.join(allowed)}"))
@@ -166,12 +178,12 @@ def _field_from_json(item: Any, where: str, problems: list[Problem]) -> SortFiel
         problems.append(Problem(where=f"{where}.transform", what="expected a string"))
         return None
     try:
-        parsed = parse_transform(transform)
+        parsed = transform_of(transform, source_ids)
     except InvalidPartitionSpecError as error:
         problems.append(Problem(where=f"{where}.transform", what=error.message))
     if len(problems) > count:
         return None
-    return SortField(int(source_id or 0), parsed, SortDirection(item["direction"]), NullOrder(item["null-order"]))
+    return SortField(source_ids[0], parsed, SortDirection(item["direction"]), NullOrder(item["null-order"]), source_ids[1:])
 
 
 def _is_integer(value: Any) -> bool:

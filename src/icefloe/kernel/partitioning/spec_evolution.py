@@ -7,8 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from icefloe.errors import InvalidInputError, InvalidPartitionSpecError
-from icefloe.kernel.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec, assign_field_ids, check_spec
-from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, Transform, TruncateTransform, VoidTransform
+from icefloe.kernel.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec, check_spec
+from icefloe.kernel.partitioning.transforms import (
+    BucketTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+    UnknownTransform,
+    VoidTransform,
+)
 from icefloe.kernel.schema.schema import Schema
 
 
@@ -73,7 +80,8 @@ class EvolvingSpec:
                     self._remove(self._find(change.name))
                 case RenamePartitionField():
                     self._rename(self._find(change.name), change.new_name)
-            check_spec(self.finished(), self._schema)
+            # Fields with an unknown transform may stay until the last of the changes: the table refuses to add the spec that still has them.
+            check_spec(self.finished(), self._schema, may_be_unknown=True)
         except InvalidInputError:
             self._fields, self._removed = before
             raise
@@ -91,8 +99,13 @@ class EvolvingSpec:
 
     def _add(self, change: AddPartitionField) -> str:
         name = change.name or _default_name(change, self._schema)
+        if isinstance(change.transform, UnknownTransform):
+            raise InvalidPartitionSpecError(
+                f"partition field {name} cannot be added: there is no transform {str(change.transform)!r}",
+                next_step="use one of identity, bucket[N], truncate[W], year, month, day, hour",
+            )
         for field in self._fields:
-            if (field.source_id, field.transform) != (change.source_id, change.transform):
+            if (field.source_ids, field.transform) != ((change.source_id,), change.transform):
                 continue
             if field.field_id not in self._removed:
                 raise InvalidPartitionSpecError(
@@ -155,6 +168,29 @@ def _default_name(change: AddPartitionField, schema: Schema) -> str:
             return f"{column}_{change.transform.name_suffix}"
 
 
+def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int) -> PartitionSpec:
+    """The spec with the ids that a table gives it: that of the same source and transform in a known spec, else counted up from `last_partition_id`.
+
+    Where several known fields have the same source and transform, one of the same name comes first. Spec: Partition Evolution.
+    """
+    known: dict[tuple[tuple[int, ...], Transform, str | None], int] = {}
+    for older in known_specs:
+        for field in older.fields:
+            known.setdefault((field.source_ids, field.transform, field.name), field.field_id)
+            known.setdefault((field.source_ids, field.transform, None), field.field_id)
+    taken: set[int] = set()
+    fields: list[PartitionField] = []
+    for field in spec.fields:
+        same_name = known.get((field.source_ids, field.transform, field.name))
+        found = same_name if same_name is not None else known.get((field.source_ids, field.transform, None))
+        if found is None or found in taken:
+            last_partition_id += 1
+            found = last_partition_id
+        taken.add(found)
+        fields.append(replace(field, field_id=found))
+    return PartitionSpec(*fields, spec_id=spec.spec_id)
+
+
 def numbered_spec(
     spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int, *, format_version: int
 ) -> PartitionSpec:
@@ -171,7 +207,7 @@ def numbered_spec(
     for known in known_specs:
         for old, new in zip(known.fields, numbered.fields, strict=False):
             is_void = isinstance(old.transform, VoidTransform) or isinstance(new.transform, VoidTransform)
-            if old.field_id != new.field_id or old.source_id != new.source_id or not (is_void or old.transform == new.transform):
+            if old.field_id != new.field_id or old.source_ids != new.source_ids or not (is_void or old.transform == new.transform):
                 raise InvalidPartitionSpecError(
                     f"partition field {new.name} stands where {old.name} stood: a table of format version 1 may only add partition fields "
                     "at the end of its spec; removed ones stay as void",
