@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.write import write_manifest
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,
@@ -67,12 +67,15 @@ _COUNTS = st.none() | st.dictionaries(_IDS, st.integers(0, 2**40), max_size=2)
 _BOUNDS = st.none() | st.dictionaries(_IDS, st.binary(max_size=80), max_size=2)
 
 
+ROW_FORMATS = [FileFormat.AVRO, FileFormat.ORC, FileFormat.PARQUET]
+
+
 def data_files(partition_type: StructType) -> st.SearchStrategy[DataFile]:
     values = [st.none() | PARTITION_VALUES[field.field_type] for field in partition_type.fields]  # type: ignore[index]
     return st.builds(
         DataFile,
         file_path=st.text(max_size=90),
-        file_format=st.sampled_from(FileFormat),
+        file_format=st.sampled_from(ROW_FORMATS),
         partition=st.tuples(*values),
         record_count=st.integers(0, 2**40),
         file_size_in_bytes=st.integers(0, 2**40),
@@ -89,14 +92,52 @@ def data_files(partition_type: StructType) -> st.SearchStrategy[DataFile]:
     )
 
 
-def entries(partition_type: StructType) -> st.SearchStrategy[list[ManifestEntry]]:
-    numbers = st.integers(1, 2**33)
-    added = st.builds(
-        ManifestEntry, st.just(ManifestEntryStatus.ADDED), st.none() | numbers, st.none(), st.none(), data_files(partition_type)
+def delete_files(partition_type: StructType, format_version: int, *, is_new: bool) -> st.SearchStrategy[DataFile]:
+    """Equality deletes, and position deletes as the version has them: in v3 a table's old ones stay, and new ones are deletion vectors."""
+    equality_ids = st.lists(st.integers(1, 200), min_size=1, max_size=3).map(tuple)
+    position_deletes = {"content": FileContent.POSITION_DELETES, "sort_order_id": None}
+    in_rows = st.builds(
+        lambda file, target: replace(file, referenced_data_file=target, **position_deletes),
+        data_files(partition_type),
+        st.none() | st.text(max_size=90),
     )
-    old = st.sampled_from([ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED])
-    others = st.builds(ManifestEntry, old, numbers, numbers, numbers, data_files(partition_type))
-    return st.lists(added | others, max_size=3)
+    vectors = st.builds(
+        lambda file, target, offset, size: replace(
+            file,
+            file_format=FileFormat.PUFFIN,
+            referenced_data_file=target,
+            content_offset=offset,
+            content_size_in_bytes=size,
+            **position_deletes,
+        ),
+        data_files(partition_type),
+        st.text(max_size=90),
+        st.integers(0, 2**40),
+        st.integers(0, 2**40),
+    )
+    equality = st.builds(
+        lambda file, ids: replace(file, content=FileContent.EQUALITY_DELETES, equality_ids=ids), data_files(partition_type), equality_ids
+    )
+    if format_version == 2:
+        return in_rows | equality
+    return vectors | equality if is_new else in_rows | vectors | equality
+
+
+def entries(
+    partition_type: StructType, format_version: int = 2, content: ManifestContent = ManifestContent.DATA
+) -> st.SearchStrategy[list[ManifestEntry]]:
+    """Entries as a writer may write them."""
+    numbers = st.integers(1, 2**33)
+    if content == ManifestContent.DATA:
+        new = old = data_files(partition_type)
+    else:
+        new, old = (delete_files(partition_type, format_version, is_new=is_new) for is_new in (True, False))
+    if content == ManifestContent.DATA and format_version > 2:
+        old = st.builds(lambda file, row_id: replace(file, first_row_id=row_id), old, st.none() | st.integers(0, 2**40))
+    added = st.builds(ManifestEntry, st.just(ManifestEntryStatus.ADDED), st.none() | numbers, st.none(), st.none(), new)
+    statuses = st.sampled_from([ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED])
+    others = st.builds(ManifestEntry, statuses, numbers, numbers, numbers, old)
+    return st.lists(added | others, max_size=4)
 
 
 def data_file(path: str = "f.parquet", **changes: Any) -> DataFile:
@@ -125,7 +166,7 @@ def written(
     )
 
 
-def committed(manifest: ManifestFile, sequence_number: int) -> ManifestFile:
+def committed(manifest: ManifestFile, sequence_number: int, **changes: Any) -> ManifestFile:
     """The manifest as the list of its commit has it."""
     least = sequence_number if manifest.min_sequence_number == -1 else manifest.min_sequence_number
-    return replace(manifest, sequence_number=sequence_number, min_sequence_number=least)
+    return replace(manifest, sequence_number=sequence_number, min_sequence_number=least, **changes)

@@ -32,8 +32,8 @@ def inherited(entry: ManifestEntry, number: int) -> ManifestEntry:
     return replace(entry, snapshot_id=SNAPSHOT_ID if entry.snapshot_id is None else entry.snapshot_id)
 
 
-@pytest.mark.parametrize("codec", ["deflate", "null"])
-@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("codec", ["deflate", "null", "zstd", "snappy"])
+@settings(max_examples=10, deadline=None)
 @given(entries(EVERY_PARTITION))
 def test_entries_come_back_with_their_numbers_inherited(codec: str, rows: list[ManifestEntry]) -> None:
     content, manifest = written(rows, EVERY_PARTITION, codec=codec)

@@ -32,20 +32,28 @@ def outline(record: dict[str, Any]) -> list[tuple[int, str, bool]]:
     return [(field["field-id"], field["name"], not isinstance(field["type"], list)) for field in record["fields"]]
 
 
-def test_the_schema_of_version_2_has_the_names_ids_and_order_of_the_spec() -> None:
-    schema = avro_schema(2)
+FIELDS_OF_V2 = [
+    (134, "content", True), (100, "file_path", True), (101, "file_format", True), (102, "partition", True), (103, "record_count", True),
+    (104, "file_size_in_bytes", True), (108, "column_sizes", False), (109, "value_counts", False), (110, "null_value_counts", False),
+    (137, "nan_value_counts", False), (125, "lower_bounds", False), (128, "upper_bounds", False), (131, "key_metadata", False),
+    (132, "split_offsets", False), (135, "equality_ids", False), (140, "sort_order_id", False),
+]  # fmt: skip
+REFERENCED = (143, "referenced_data_file", False)
+IN_PUFFIN = [(144, "content_offset", False), (145, "content_size_in_bytes", False)]
+
+
+@pytest.mark.parametrize(
+    ("version", "fields"), [(2, [*FIELDS_OF_V2, REFERENCED]), (3, [*FIELDS_OF_V2, (142, "first_row_id", False), REFERENCED, *IN_PUFFIN])]
+)
+def test_the_schema_has_the_names_ids_and_order_of_the_spec(version: int, fields: list[tuple[int, str, bool]]) -> None:
+    schema = avro_schema(version)
     assert schema["name"] == "manifest_entry"
     assert outline(schema) == [
         (0, "status", True), (1, "snapshot_id", False), (3, "sequence_number", False), (4, "file_sequence_number", False), (2, "data_file", True),
     ]  # fmt: skip
     data_file_record = schema["fields"][-1]["type"]
     assert data_file_record["name"] == "r2"
-    assert outline(data_file_record) == [
-        (134, "content", True), (100, "file_path", True), (101, "file_format", True), (102, "partition", True), (103, "record_count", True),
-        (104, "file_size_in_bytes", True), (108, "column_sizes", False), (109, "value_counts", False), (110, "null_value_counts", False),
-        (137, "nan_value_counts", False), (125, "lower_bounds", False), (128, "upper_bounds", False), (131, "key_metadata", False),
-        (132, "split_offsets", False), (135, "equality_ids", False), (140, "sort_order_id", False),
-    ]  # fmt: skip
+    assert outline(data_file_record) == fields
 
 
 def test_the_schema_of_version_1_has_a_block_size_and_no_sequence_numbers() -> None:
@@ -190,7 +198,7 @@ def test_a_manifest_of_deletes_says_so_and_keeps_the_equality_ids() -> None:
 
 def test_versions_and_codecs_that_cannot_be_written_are_refused() -> None:
     with pytest.raises(UnsupportedFormatVersionError):
-        written([], format_version=3)
+        written([], format_version=4)
     with pytest.raises(InvalidInputError, match="format version 1"):
         written([], format_version=1, content=ManifestContent.DELETES)
     with pytest.raises(InvalidPropertyError):

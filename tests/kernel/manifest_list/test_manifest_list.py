@@ -26,25 +26,27 @@ SUMMARIES = st.builds(
 def manifests(version: int) -> st.SearchStrategy[list[ManifestFile]]:
     since_v2 = {"content": st.sampled_from(ManifestContent), "sequence_number": LONGS, "min_sequence_number": LONGS} if version > 1 else {}
     count = COUNTS if version > 1 else st.none() | COUNTS
-    return st.lists(
-        st.builds(
-            ManifestFile,
-            manifest_path=st.text(max_size=90),
-            manifest_length=LONGS,
-            partition_spec_id=st.integers(0, 9),
-            added_snapshot_id=LONGS,
-            added_files_count=count,
-            existing_files_count=count,
-            deleted_files_count=count,
-            added_rows_count=count,
-            existing_rows_count=count,
-            deleted_rows_count=count,
-            partitions=st.none() | st.lists(SUMMARIES, max_size=3).map(tuple),
-            key_metadata=st.none() | st.binary(max_size=9),
-            **since_v2,  # type: ignore[arg-type]
-        ),
-        max_size=4,
+
+    def with_row_id(manifest: ManifestFile, row_id: int) -> ManifestFile:
+        return replace(manifest, first_row_id=row_id) if version > 2 and manifest.content == ManifestContent.DATA else manifest
+
+    made = st.builds(
+        ManifestFile,
+        manifest_path=st.text(max_size=90),
+        manifest_length=LONGS,
+        partition_spec_id=st.integers(0, 9),
+        added_snapshot_id=LONGS,
+        added_files_count=count,
+        existing_files_count=count,
+        deleted_files_count=count,
+        added_rows_count=count,
+        existing_rows_count=count,
+        deleted_rows_count=count,
+        partitions=st.none() | st.lists(SUMMARIES, max_size=3).map(tuple),
+        key_metadata=st.none() | st.binary(max_size=9),
+        **since_v2,  # type: ignore[arg-type]
     )
+    return st.lists(st.builds(with_row_id, made, LONGS), max_size=4)
 
 
 def manifest(number: int, **changes: Any) -> ManifestFile:
@@ -67,11 +69,11 @@ def manifest(number: int, **changes: Any) -> ManifestFile:
 
 
 def written(rows: list[ManifestFile], version: int = 2, **others: Any) -> bytes:
-    head = {"snapshot_id": 77, "parent_snapshot_id": None, "sequence_number": 9} | others
+    head = {"snapshot_id": 77, "parent_snapshot_id": None, "sequence_number": 9, "first_row_id": 40} | others
     return write_manifest_list(rows, format_version=version, **head)
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_manifests_come_back_as_they_were_written_and_another_library_agrees(version: int) -> None:
     @settings(max_examples=40, deadline=None)
     @given(manifests(version))
@@ -91,15 +93,18 @@ def test_manifests_come_back_as_they_were_written_and_another_library_agrees(ver
     check()
 
 
-def test_the_schema_of_version_2_has_the_names_ids_and_order_of_the_spec() -> None:
-    schema = json.loads(open_container(written([]), "f").schema_text)
+@pytest.mark.parametrize(("version", "last"), [(2, []), (3, [(520, "first_row_id")])])
+def test_the_schema_has_the_names_ids_and_order_of_the_spec(version: int, last: list[tuple[int, str]]) -> None:
+    schema = json.loads(open_container(written([], version), "f").schema_text)
     assert schema["name"] == "manifest_file"
-    assert [field["field-id"] for field in schema["fields"]] == [500, 501, 502, 517, 515, 516, 503, 504, 505, 506, 512, 513, 514, 507, 519]
+    ids = [field["field-id"] for field in schema["fields"]]
+    assert ids == [500, 501, 502, 517, 515, 516, 503, 504, 505, 506, 512, 513, 514, 507, 519, *(field_id for field_id, _ in last)]
     assert [field["name"] for field in schema["fields"]][6:13] == [
         "added_snapshot_id", "added_files_count", "existing_files_count", "deleted_files_count", "added_rows_count", "existing_rows_count",
         "deleted_rows_count",
     ]  # fmt: skip
-    assert [field["name"] for field in schema["fields"] if isinstance(field["type"], list)] == ["partitions", "key_metadata"]
+    optional = [field["name"] for field in schema["fields"] if isinstance(field["type"], list)]
+    assert optional == ["partitions", "key_metadata", *(name for _, name in last)]
     partitions = schema["fields"][13]["type"][1]
     assert (partitions["element-id"], partitions["items"]["name"]) == (508, "r508")
     assert [(field["field-id"], field["name"]) for field in partitions["items"]["fields"]] == [
@@ -113,7 +118,7 @@ def test_the_schema_of_version_1_has_no_content_and_no_sequence_numbers_and_opti
     assert [isinstance(field["type"], list) for field in schema["fields"]] == [False] * 4 + [True] * 8
 
 
-@pytest.mark.parametrize(("version", "more"), [(1, {}), (2, {"sequence-number": "9"})])
+@pytest.mark.parametrize(("version", "more"), [(1, {}), (2, {"sequence-number": "9"}), (3, {"sequence-number": "9", "first-row-id": "40"})])
 @pytest.mark.parametrize(("parent", "text"), [(None, "null"), (5, "5")])
 def test_the_header_tells_the_snapshot(version: int, more: dict[str, str], parent: int | None, text: str) -> None:
     metadata = open_container(written([], version, parent_snapshot_id=parent), "f").metadata
@@ -139,7 +144,7 @@ def test_what_a_version_cannot_say_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="format version 1"):
         written([manifest(1, content=ManifestContent.DELETES)], 1)
     with pytest.raises(UnsupportedFormatVersionError):
-        written([], 3)
+        written([], 4)
 
 
 def foreign(fields: list[tuple[str, Any, int | None, Any]]) -> bytes:
@@ -173,6 +178,7 @@ def test_the_names_of_old_v1_lists_are_understood_by_id_or_without(with_ids: boo
             added_files_count=1,
             existing_files_count=2,
             deleted_files_count=3,
+            first_row_id=5,
         )
     ]
 

@@ -1,14 +1,17 @@
 """Puts manifests together into a new snapshot: its manifest list, its summary, the updates and what they require.
 
-Floor: kernel.commit. Spec: Snapshots; Manifest Lists; Sequence Numbers.
+Floor: kernel.commit. Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypedDict
 
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.manifest.read import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.manifest_list.read import has_row_ids
+from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
 from icefloe.kernel.manifest_list.write import append_to_manifest_list, write_manifest_list
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.manifests import read_manifests
@@ -43,33 +46,20 @@ def snapshot_attempt(
     `kept` None keeps every manifest of the parent, whose list is then carried over without decoding it. `number` counts attempts from 0.
     """
     parent = parent_snapshot(base, context.branch)
-    parent_id = parent.snapshot_id if parent else None
     new_manifests = (*already_written, *(manifest for _, manifest in written))
-    write: Callable[..., bytes] = write_manifest_list
-    listed: Sequence[ManifestFile] = new_manifests
-    if kept is None and parent is not None and parent.manifest_list is not None and not _is_from_v1(base, parent):
-        write = partial(append_to_manifest_list, read(parent.manifest_list), parent.manifest_list)
-    else:
-        old = kept if kept is not None else read_manifests(parent, read) if parent else ()
-        listed = (*new_manifests, *(_counted(manifest, base.format_version, read) for manifest in old))
-    content = write(
-        listed,
-        format_version=base.format_version,
-        snapshot_id=context.snapshot_id,
-        parent_snapshot_id=parent_id,
-        sequence_number=base.next_sequence_number,
-        codec=properties.AVRO_CODEC.read(base.properties),
-    )
+    content, next_row_id = _manifest_list(base, context, parent, new_manifests, kept, read)
     location = f"{context.metadata_location}/{manifest_list_name(context.snapshot_id, number, context.commit_uuid)}"
     snapshot = Snapshot(
         snapshot_id=context.snapshot_id,
-        parent_snapshot_id=parent_id,
+        parent_snapshot_id=parent.snapshot_id if parent else None,
         sequence_number=base.next_sequence_number,
         timestamp_ms=max(now_ms, base.last_updated_ms),
         manifest_list=location,
         summary=summary,
         schema_id=base.current_schema_id,
     )
+    if next_row_id is not None:
+        snapshot = replace(snapshot, first_row_id=base.next_row_id, added_rows=next_row_id - base.next_row_id)
     ref = base.refs.get(context.branch)
     new_ref = SnapshotRef(
         snapshot_id=context.snapshot_id,
@@ -89,9 +79,59 @@ def snapshot_attempt(
     )
 
 
-def _is_from_v1(base: TableMetadata, snapshot: Snapshot) -> bool:
-    """Whether a v2 table's snapshot was made before its upgrade, so that its list may lack what v2 requires."""
-    return base.format_version > 1 and snapshot.sequence_number == 0
+def _manifest_list(
+    base: TableMetadata,
+    context: CommitContext,
+    parent: Snapshot | None,
+    new: Sequence[ManifestFile],
+    kept: Sequence[ManifestFile] | None,
+    read: Read,
+) -> tuple[bytes, int | None]:
+    """The bytes of the manifest list, and the next row id after it, which is None before v3."""
+    assigns_row_ids = base.format_version > 2
+    old_list = _list_to_carry_over(base, parent, read) if kept is None else None
+    listed = list(new)
+    if old_list is None:
+        old = kept if kept is not None else read_manifests(parent, read) if parent else ()
+        listed += (_counted(manifest, base.format_version, read) for manifest in old)
+    next_row_id = None
+    if assigns_row_ids:
+        listed, next_row_id = assign_first_row_ids(listed, base.next_row_id)
+    commit = _ListHeader(
+        format_version=base.format_version,
+        snapshot_id=context.snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent else None,
+        sequence_number=base.next_sequence_number,
+        first_row_id=base.next_row_id if assigns_row_ids else None,
+        codec=properties.AVRO_CODEC.read(base.properties),
+    )
+    if old_list is not None:
+        return append_to_manifest_list(*old_list, listed, **commit), next_row_id
+    return write_manifest_list(listed, **commit), next_row_id
+
+
+class _ListHeader(TypedDict):
+    format_version: int
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    first_row_id: int | None
+    codec: str
+
+
+def _list_to_carry_over(base: TableMetadata, parent: Snapshot | None, read: Read) -> tuple[bytes, str] | None:
+    """The parent's manifest list and its path, where new manifests can be put before it; None where each of its manifests must be looked at.
+
+    A list from before an upgrade may lack the counts that v2 requires, and has no row ids, which v3 gives to every data manifest.
+    """
+    if parent is None or parent.manifest_list is None or (base.format_version > 1 and parent.sequence_number == 0):
+        return None
+    if base.format_version > 2 and parent.first_row_id is None:
+        return None
+    content = read(parent.manifest_list)
+    if base.format_version > 2 and not has_row_ids(content, parent.manifest_list):
+        return None
+    return content, parent.manifest_list
 
 
 def _counted(manifest: ManifestFile, format_version: int, read: Read) -> ManifestFile:

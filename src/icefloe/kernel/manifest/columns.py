@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-# Every table of entries has these columns first; `partition.<field id>` follow in spec order, then the slot columns.
+# Every table of entries has these columns first; `partition.<field id>` follow in spec order, then the slot columns. Delete files have no `first_row_id`.
 ENTRY_FIELDS = pa.schema(
     [
         pa.field("status", pa.int32(), nullable=False),
@@ -23,6 +23,16 @@ ENTRY_FIELDS = pa.schema(
         pa.field("file_size_in_bytes", pa.int64(), nullable=False),
         pa.field("split_offsets", pa.list_(pa.int64())),
         pa.field("sort_order_id", pa.int32()),
+        pa.field("first_row_id", pa.int64()),
+    ]
+)
+# These follow in the tables of delete manifests.
+DELETE_FIELDS = pa.schema(
+    [
+        pa.field("equality_ids", pa.list_(pa.int32())),
+        pa.field("referenced_data_file", pa.string()),
+        pa.field("content_offset", pa.int64()),
+        pa.field("content_size_in_bytes", pa.int64()),
     ]
 )
 
@@ -58,7 +68,7 @@ def statistic_column(statistic: str, field_id: int) -> str:
 class ManifestColumns:
     """Entries as columns, one row an entry, in file order; numbers are inherited already.
 
-    `entries` (a `pyarrow.Table`) has the columns of `ENTRY_FIELDS`, then `partition.<field id>` typed by
+    `entries` (a `pyarrow.Table`) has the columns of `ENTRY_FIELDS`, in a delete manifest those of `DELETE_FIELDS`, then `partition.<field id>` typed by
     `values.physical_arrow_type`, then those that were asked for of `value_count.<id>`, `null_value_count.<id>`, `nan_value_count.<id>` (int64) and
     `lower_bound.<id>`, `upper_bound.<id>` (binary) by table column: null where the manifest says nothing.
     """

@@ -1,9 +1,9 @@
 """Reads manifests: into columns for planning, into objects for whoever looks at every entry.
 
-Floor: kernel.manifest. Spec: Manifests; Sequence Number Inheritance.
+Floor: kernel.manifest. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,27 @@ from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
 from icefloe.kernel.arrow_values import array_of, filled
 from icefloe.kernel.avro.columns import read_batches
 from icefloe.kernel.avro.container import Container, open_container
-from icefloe.kernel.manifest.columns import ENTRY_FIELDS, STATISTICS, ManifestColumns, Statistic, partition_column, statistic_column
+from icefloe.kernel.manifest.columns import (
+    DELETE_FIELDS,
+    ENTRY_FIELDS,
+    STATISTICS,
+    ManifestColumns,
+    Statistic,
+    partition_column,
+    statistic_column,
+)
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.inheritance import inherit_sequence_numbers, inherit_snapshot_ids, inherited_sequence_number
+from icefloe.kernel.manifest.inheritance import (
+    first_row_id_reader,
+    inherit_first_row_ids,
+    inherit_sequence_numbers,
+    inherit_snapshot_ids,
+    inherited_sequence_number,
+)
 from icefloe.kernel.manifest.partition_values import arrow_reader, converted, primitive, reader
 from icefloe.kernel.manifest.schema import WANTED_COUNTS, wanted_columns, wanted_entries
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.types import StructType
 from icefloe.kernel.values import physical_arrow_type
 
@@ -40,8 +54,8 @@ def read_columns(
         AvroFormatError: the file is damaged; the error names it and the byte.
         ManifestFormatError: a required value is null, a value does not fit its type, or the entries are not as many as the manifest list says.
     """
-    wanted = wanted_columns(partition_type, statistics)
-    schema = _arrow_schema(partition_type, statistics)
+    wanted = wanted_columns(partition_type, manifest.content, statistics)
+    schema = _arrow_schema(partition_type, manifest.content, statistics)
     readers = {partition_column(part.field_id): arrow_reader(part) for part in partition_type.fields}
     tables = []
     for batch in read_batches(_open(content, manifest), wanted):
@@ -64,8 +78,8 @@ def _open(content: bytes, manifest: ManifestFile) -> Container:
     return open_container(content, manifest.manifest_path)
 
 
-def _arrow_schema(partition_type: StructType, statistics: Collection[Statistic]) -> Any:
-    fields = list(ENTRY_FIELDS)
+def _arrow_schema(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic]) -> Any:
+    fields = [*ENTRY_FIELDS, *(DELETE_FIELDS if content == ManifestContent.DELETES else ())]
     fields += [pa.field(partition_column(part.field_id), physical_arrow_type(primitive(part.field_type))) for part in partition_type.fields]
     for field_id in sorted({field_id for _, field_id in statistics}):
         for statistic in (name for name in STATISTICS.values() if (name, field_id) in statistics):
@@ -118,6 +132,10 @@ def _inherited(entries: Any, manifest: ManifestFile) -> Any:
     numbers = {"snapshot_id": inherit_snapshot_ids(entries["snapshot_id"], manifest)}
     for name in ("sequence_number", "file_sequence_number"):
         numbers[name] = inherit_sequence_numbers(entries["status"], entries[name], manifest)
+    try:
+        numbers["first_row_id"] = inherit_first_row_ids(entries["status"], entries["record_count"], entries["first_row_id"], manifest)
+    except pa.ArrowInvalid as error:
+        raise _refuse(manifest, "record_count", f"all of them together are more than row ids can number: {error}") from error
     for name, array in numbers.items():
         index = ENTRY_FIELDS.get_field_index(name)
         entries = entries.set_column(index, entries.schema.field(index), array)
@@ -132,6 +150,7 @@ def read_entries(content: bytes, manifest: ManifestFile, partition_type: StructT
     """
     found: list[ManifestEntry] = []
     readers = [(partition_column(part.field_id), reader(part)) for part in partition_type.fields]
+    first_row_id = first_row_id_reader(manifest)
     for batch in read_batches(_open(content, manifest), wanted_entries(partition_type)):
         for name in _REQUIRED:
             if None in batch[name]:
@@ -140,7 +159,7 @@ def read_entries(content: bytes, manifest: ManifestFile, partition_type: StructT
             partitions = [converted(read, batch.pop(name)) for name, read in readers]
             tuples: Iterator[tuple[Any, ...]] = zip(*partitions, strict=True) if partitions else iter([()] * len(batch["status"]))
             paths = [str(path, "utf-8") for path in batch.pop("file_path")]
-            found += _entries(batch, paths, tuples, manifest)
+            found += _entries(batch, paths, tuples, manifest, first_row_id)
         except (TypeError, ValueError, KeyError) as error:
             raise _refuse(manifest, f"entries {len(found)} and after", f"a value does not fit its type: {error!r}") from error
     counts: dict[int, int] = {}
@@ -151,7 +170,11 @@ def read_entries(content: bytes, manifest: ManifestFile, partition_type: StructT
 
 
 def _entries(
-    batch: dict[str, list[Any]], paths: list[str], partitions: Iterator[tuple[Any, ...]], manifest: ManifestFile
+    batch: dict[str, list[Any]],
+    paths: list[str],
+    partitions: Iterator[tuple[Any, ...]],
+    manifest: ManifestFile,
+    first_row_id: Callable[[int, int, int | None], int | None],
 ) -> Iterator[ManifestEntry]:
     formats = {raw: _FORMATS[str(raw, "utf-8").upper()] for raw in set(batch["file_format"])}
     names = tuple(name for name in batch if name not in ("status", "snapshot_id", "sequence_number", "file_sequence_number"))
@@ -161,6 +184,9 @@ def _entries(
         fields = dict(zip(names, row, strict=True))
         fields["content"] = _CONTENTS[fields["content"]]
         fields["file_format"] = formats[fields["file_format"]]
+        fields["first_row_id"] = first_row_id(status, fields["record_count"], fields["first_row_id"])
+        if fields["referenced_data_file"] is not None:
+            fields["referenced_data_file"] = str(fields["referenced_data_file"], "utf-8")
         data_file = DataFile(file_path=path, partition=partition, spec_id=manifest.partition_spec_id, **fields)
         yield ManifestEntry(
             _STATUSES[status],

@@ -14,6 +14,7 @@ from icefloe.kernel.avro.schema import AvroType, array, field, id_map, parse_sch
 from icefloe.kernel.avro.wanted import IdMap, Numbers, Shape, Slots, Struct, Value, WantedField
 from icefloe.kernel.manifest.columns import STATISTICS, Statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.partition_values import avro_name, partition_record
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.types import StructType
 
 # Field id, key id, value id and type of value of a data file's maps, in Java's order.
@@ -28,9 +29,9 @@ _MAPS = (
 
 
 def manifest_schema(partition_type: StructType, format_version: int) -> AvroType:
-    """The record `manifest_entry` of a format version. Raises `UnsupportedFormatVersionError` beyond 2."""
-    if format_version not in (1, 2):
-        raise UnsupportedFormatVersionError(f"manifests of format version {format_version} cannot be written; 1 and 2 can")
+    """The record `manifest_entry` of a format version. Raises `UnsupportedFormatVersionError` beyond 3."""
+    if format_version not in (1, 2, 3):
+        raise UnsupportedFormatVersionError(f"manifests of format version {format_version} cannot be written; 1, 2 and 3 can")
     status = field(0, "status", "int")
     data_file = field(2, "data_file", record("r2", _data_file_fields(partition_type, format_version)))
     if format_version == 1:
@@ -55,6 +56,12 @@ def _data_file_fields(partition_type: StructType, format_version: int) -> list[d
     if format_version > 1:
         fields.append(field(135, "equality_ids", array(136, "int"), required=False))
     fields.append(field(140, "sort_order_id", "int", required=False))
+    if format_version > 2:
+        fields.append(field(142, "first_row_id", "long", required=False))
+    if format_version > 1:
+        fields.append(field(143, "referenced_data_file", "string", required=False))
+    if format_version > 2:
+        fields += [field(i, name, "long", required=False) for i, name in ((144, "content_offset"), (145, "content_size_in_bytes"))]
     return fields
 
 
@@ -95,12 +102,22 @@ def _file_fields(partition_type: StructType) -> tuple[WantedField, ...]:
         _wanted(104, "file_size_in_bytes", required=True),
         _wanted(132, "split_offsets", Numbers("split_offsets", repeats=True)),
         _wanted(140, "sort_order_id", repeats=True),
+        _wanted(142, "first_row_id", repeats=True),
     )
 
 
-def wanted_columns(partition_type: StructType, statistics: Collection[Statistic]) -> Struct:
+# What only delete files have.
+_DELETE_FIELDS = (
+    _wanted(135, "equality_ids", Numbers("equality_ids", repeats=True)),
+    _wanted(143, "referenced_data_file"),
+    _wanted(144, "content_offset"),
+    _wanted(145, "content_size_in_bytes"),
+)
+
+
+def wanted_columns(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic]) -> Struct:
     """What `read_columns` wants: the entry, and of each map of statistics the values of the table columns that are given with it."""
-    slots = []
+    slots = list(_DELETE_FIELDS) if content == ManifestContent.DELETES else []
     for i, name, *_ in _MAPS:
         asked = sorted({field_id for statistic, field_id in statistics if statistic == STATISTICS.get(name)})
         if asked:
@@ -111,8 +128,7 @@ def wanted_columns(partition_type: StructType, statistics: Collection[Statistic]
 def wanted_entries(partition_type: StructType) -> Struct:
     """What `read_entries` wants: everything."""
     maps = tuple(_wanted(i, name, IdMap(name)) for i, name, *_ in _MAPS)
-    rest = (_wanted(131, "key_metadata"), _wanted(135, "equality_ids", Numbers("equality_ids")))
-    return _entry_fields(_file_fields(partition_type) + maps + rest)
+    return _entry_fields((*_file_fields(partition_type), *maps, _wanted(131, "key_metadata"), *_DELETE_FIELDS))
 
 
 # What counting wants.

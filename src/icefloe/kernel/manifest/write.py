@@ -1,6 +1,6 @@
 """Writes a manifest and tells what its manifest list has to say about it.
 
-Floor: kernel.manifest. Spec: Manifests; Sequence Numbers.
+Which files a format version lets in is `file_rules.py`. Floor: kernel.manifest. Spec: Manifests; Sequence Numbers; First Row ID Inheritance.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +12,7 @@ from icefloe.kernel.avro.codec import codec_name
 from icefloe.kernel.avro.container import write_container
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.kernel.manifest.file_rules import check_added
 from icefloe.kernel.manifest.partition_summary import summarise
 from icefloe.kernel.manifest.partition_values import tuple_writer
 from icefloe.kernel.manifest.schema import manifest_codec
@@ -55,7 +56,7 @@ def write_manifest(
     content: ManifestContent = ManifestContent.DATA,
     codec: str = "deflate",
 ) -> tuple[bytes, ManifestFile]:
-    """The bytes of a manifest, and its line for the manifest list, whose sequence numbers are `UNASSIGNED_SEQ` until the list is written.
+    """The bytes of a manifest, and its line for the manifest list, which gives it its sequence number (`UNASSIGNED_SEQ` until then) and first row id.
 
     ADDED entries leave `file_sequence_number` None, and `sequence_number` too unless the rows are older than the commit; EXISTING
     and DELETED ones carry both (not in v1). An entry without a snapshot id gets `snapshot_id`. `schema_json` is the whole table
@@ -64,10 +65,10 @@ def write_manifest(
     Raises:
         InvalidInputError: an entry breaks these rules, or its values do not fit their types.
         InvalidPropertyError: the codec is not known.
-        UnsupportedFormatVersionError: the format version is above 2.
+        UnsupportedFormatVersionError: the format version is above 3.
     """
     if format_version == 1 and content != ManifestContent.DATA:
-        raise InvalidInputError("a table of format version 1 has no delete files")
+        raise InvalidInputError(f"{path} cannot be written: a table of format version 1 has no delete files")
     schema_text, _ = manifest_codec(partition_type, format_version)
     metadata = {
         "schema": schema_json,
@@ -94,7 +95,7 @@ def _encoded(
 ) -> Iterator[bytes]:
     """Each entry's bytes; it is checked and counted on the way."""
     _, encode = manifest_codec(partition_type, format_version)
-    record = _record_v1 if format_version == 1 else _record_v2
+    record = _RECORDS[format_version]
     write_partition = tuple_writer(partition_type)
     for entry in entries:
         _check(entry, content, format_version)
@@ -130,6 +131,8 @@ def _manifest_file(
 
 def _check(entry: ManifestEntry, content: ManifestContent, format_version: int) -> None:
     path = entry.data_file.file_path
+    if entry.status == ManifestEntryStatus.ADDED:
+        check_added(entry.data_file, format_version)
     if (entry.data_file.content == FileContent.DATA) != (content == ManifestContent.DATA):
         raise InvalidInputError(
             f"{path} holds {entry.data_file.content.name}, its manifest {content.name}: a manifest holds one or the other"
@@ -146,41 +149,55 @@ def _check(entry: ManifestEntry, content: ManifestContent, format_version: int) 
 _PartitionWriter = Callable[[tuple[Any, ...]], Any]
 
 
-def _record_v2(entry: ManifestEntry, snapshot_id: int, write_partition: _PartitionWriter) -> tuple[Any, ...]:
-    file = entry.data_file
-    data_file = (
-        int(file.content),
-        file.file_path,
-        file.file_format.value,
-        write_partition(file.partition),
-        file.record_count,
-        file.file_size_in_bytes,
-        *_maps(file),
-        file.key_metadata,
-        file.split_offsets,
-        file.equality_ids,
-        file.sort_order_id,
-    )
-    own_id = snapshot_id if entry.snapshot_id is None else entry.snapshot_id
-    return (int(entry.status), own_id, entry.sequence_number, entry.file_sequence_number, data_file)
-
-
 def _record_v1(entry: ManifestEntry, snapshot_id: int, write_partition: _PartitionWriter) -> tuple[Any, ...]:
     file = entry.data_file
-    data_file = (
-        file.file_path,
-        file.file_format.value,
-        write_partition(file.partition),
-        file.record_count,
-        file.file_size_in_bytes,
-        _V1_BLOCK_SIZE,
-        *_maps(file),
-        file.key_metadata,
-        file.split_offsets,
-        file.sort_order_id,
-    )
+    data_file = (*_identity(file, write_partition), _V1_BLOCK_SIZE, *_maps(file), file.key_metadata, file.split_offsets, file.sort_order_id)
     return (int(entry.status), snapshot_id if entry.snapshot_id is None else entry.snapshot_id, data_file)
+
+
+def _record_v2(entry: ManifestEntry, snapshot_id: int, write_partition: _PartitionWriter) -> tuple[Any, ...]:
+    file = entry.data_file
+    return (*_numbers(entry, snapshot_id), (*_data_file_v2(file, write_partition), _referenced(file)))
+
+
+def _record_v3(entry: ManifestEntry, snapshot_id: int, write_partition: _PartitionWriter) -> tuple[Any, ...]:
+    file = entry.data_file
+    # A file that is added gets its row ids from the manifest list, whatever ids it had in another table or branch. Spec: First Row ID Inheritance.
+    keeps_row_ids = file.content == FileContent.DATA and entry.status != ManifestEntryStatus.ADDED
+    is_position_delete = file.content == FileContent.POSITION_DELETES
+    data_file = (
+        *_data_file_v2(file, write_partition),
+        file.first_row_id if keeps_row_ids else None,
+        _referenced(file),
+        file.content_offset if is_position_delete else None,
+        file.content_size_in_bytes if is_position_delete else None,
+    )
+    return (*_numbers(entry, snapshot_id), data_file)
+
+
+def _numbers(entry: ManifestEntry, snapshot_id: int) -> tuple[Any, ...]:
+    own_id = snapshot_id if entry.snapshot_id is None else entry.snapshot_id
+    return (int(entry.status), own_id, entry.sequence_number, entry.file_sequence_number)
+
+
+def _identity(file: DataFile, write_partition: _PartitionWriter) -> tuple[Any, ...]:
+    return (file.file_path, file.file_format.value, write_partition(file.partition), file.record_count, file.file_size_in_bytes)
+
+
+def _data_file_v2(file: DataFile, write_partition: _PartitionWriter) -> tuple[Any, ...]:
+    """What v2 and v3 begin with, up to `sort_order_id`, which position deletes do not have. Spec: Data File Fields, note 3."""
+    sort_order_id = None if file.content == FileContent.POSITION_DELETES else file.sort_order_id
+    equality_ids = file.equality_ids if file.content == FileContent.EQUALITY_DELETES else None
+    rest = (file.key_metadata, file.split_offsets, equality_ids, sort_order_id)
+    return (int(file.content), *_identity(file, write_partition), *_maps(file), *rest)
+
+
+def _referenced(file: DataFile) -> str | None:
+    return file.referenced_data_file if file.content == FileContent.POSITION_DELETES else None
 
 
 def _maps(file: DataFile) -> tuple[Any, ...]:
     return (file.column_sizes, file.value_counts, file.null_value_counts, file.nan_value_counts, file.lower_bounds, file.upper_bounds)
+
+
+_RECORDS = {1: _record_v1, 2: _record_v2, 3: _record_v3}

@@ -9,7 +9,7 @@ from icefloe.errors import ManifestFormatError, Problem
 from icefloe.kernel.avro.columns import read_batches
 from icefloe.kernel.avro.container import open_container
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.manifest_list.schema import WANTED
+from icefloe.kernel.manifest_list.schema import WANTED, WANTED_ROW_IDS
 
 _REQUIRED = ("manifest_path", "manifest_length", "partition_spec_id", "added_snapshot_id")
 _CONTENTS: dict[int | None, ManifestContent] = {None: ManifestContent.DATA, **{int(content): content for content in ManifestContent}}
@@ -32,8 +32,30 @@ def read_manifest_list(content: bytes, path: str) -> list[ManifestFile]:
     return found
 
 
+def has_row_ids(content: bytes, path: str) -> bool:
+    """Whether every data manifest of a list has a first row id, as those of v3 snapshots do. Raises `AvroFormatError` where the file is damaged."""
+    for batch in read_batches(open_container(content, path), WANTED_ROW_IDS):
+        if any(
+            row_id is None and kind != ManifestContent.DELETES for kind, row_id in zip(batch["content"], batch["first_row_id"], strict=True)
+        ):
+            return False
+    return True
+
+
 def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:
-    manifest_path, length, spec_id, content, sequence_number, min_sequence_number, snapshot_id, *counts, partitions, key_metadata = row
+    (
+        manifest_path,
+        length,
+        spec_id,
+        content,
+        sequence_number,
+        min_sequence_number,
+        snapshot_id,
+        *counts,
+        partitions,
+        key_metadata,
+        row_id,
+    ) = row
     if content not in _CONTENTS:
         raise _refuse(path, index, f"content is {content}; it is 0 (data) or 1 (deletes)")
     try:
@@ -56,6 +78,8 @@ def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:
         deleted_rows_count=counts[5],
         partitions=None if partitions is None else tuple(PartitionFieldSummary(*summary) for summary in partitions),
         key_metadata=key_metadata,
+        # Delete manifests have none; Java writes null for them too.
+        first_row_id=row_id if _CONTENTS[content] == ManifestContent.DATA else None,
     )
 
 

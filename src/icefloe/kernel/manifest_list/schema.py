@@ -1,6 +1,6 @@
 """The Avro schemas of manifest lists that we write, and what we want from anyone's.
 
-Floor: kernel.manifest_list. Spec: Manifest Lists; section 1 of the field tables (ids 500 to 519).
+Floor: kernel.manifest_list. Spec: Manifest Lists; section 1 of the field tables (ids 500 to 520).
 """
 
 import json
@@ -30,23 +30,22 @@ _COUNTS = (
     (513, "existing_rows_count", "long"),
     (514, "deleted_rows_count", "long"),
 )
+_V2_FIELDS = [
+    *_HEAD,
+    field(517, "content", "int"),
+    field(515, "sequence_number", "long"),
+    field(516, "min_sequence_number", "long"),
+    field(503, "added_snapshot_id", "long"),
+    *(field(i, name, kind) for i, name, kind in _COUNTS),
+    *_TAIL,
+]
 _SCHEMAS: dict[int, AvroType] = {
     1: record(
         "manifest_file",
         [*_HEAD, field(503, "added_snapshot_id", "long"), *(field(i, name, kind, required=False) for i, name, kind in _COUNTS), *_TAIL],
     ),
-    2: record(
-        "manifest_file",
-        [
-            *_HEAD,
-            field(517, "content", "int"),
-            field(515, "sequence_number", "long"),
-            field(516, "min_sequence_number", "long"),
-            field(503, "added_snapshot_id", "long"),
-            *(field(i, name, kind) for i, name, kind in _COUNTS),
-            *_TAIL,
-        ],
-    ),
+    2: record("manifest_file", _V2_FIELDS),
+    3: record("manifest_file", [*_V2_FIELDS, field(520, "first_row_id", "long", required=False)]),
 }
 
 # The counts had other names in the first years of v1.
@@ -79,16 +78,21 @@ WANTED = Struct(
             ),
         ),
         WantedField(519, ("key_metadata",), Value("key_metadata")),
+        WantedField(520, ("first_row_id",), Value("first_row_id")),
     )
 )
+# What tells whether every data manifest has its row ids.
+WANTED_ROW_IDS = Struct((WantedField(517, ("content",), Value("content")), WantedField(520, ("first_row_id",), Value("first_row_id"))))
 
 
 def manifest_list_schema(format_version: int) -> AvroType:
-    """The schema of a manifest list as this format version has it. Raises `UnsupportedFormatVersionError` beyond 2."""
+    """The schema of a manifest list as this format version has it. Raises `UnsupportedFormatVersionError` beyond 3."""
     try:
         return _SCHEMAS[format_version]
     except KeyError:
-        raise UnsupportedFormatVersionError(f"manifest lists of format version {format_version} cannot be written; 1 and 2 can") from None
+        raise UnsupportedFormatVersionError(
+            f"manifest lists of format version {format_version} cannot be written; 1, 2 and 3 can"
+        ) from None
 
 
 @lru_cache(maxsize=4)

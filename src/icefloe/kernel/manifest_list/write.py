@@ -1,6 +1,6 @@
 """Writes manifest lists: from manifests, or by putting new manifests before an old list without decoding it.
 
-Floor: kernel.manifest_list. Spec: Manifest Lists; Sequence Numbers.
+Row ids are given out before, by `row_ids.py`. Floor: kernel.manifest_list. Spec: Manifest Lists; Sequence Numbers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +35,7 @@ class _Commit:
     snapshot_id: int
     parent_snapshot_id: int | None
     sequence_number: int
+    first_row_id: int | None
 
     def metadata(self) -> dict[str, str]:
         """Java's key-value metadata."""
@@ -42,6 +43,8 @@ class _Commit:
         pairs = {"snapshot-id": str(self.snapshot_id), "parent-snapshot-id": parent}
         if self.format_version > 1:
             pairs["sequence-number"] = str(self.sequence_number)
+        if self.format_version > 2:
+            pairs["first-row-id"] = str(self.first_row_id)
         return {**pairs, "format-version": str(self.format_version)}
 
 
@@ -52,17 +55,24 @@ def write_manifest_list(
     snapshot_id: int,
     parent_snapshot_id: int | None,
     sequence_number: int,
+    first_row_id: int | None = None,
     codec: str = "deflate",
 ) -> bytes:
     """A whole manifest list, in the order given. `UNASSIGNED_SEQ` in a manifest of this commit becomes `sequence_number`.
 
+    From v3 on `first_row_id` is the snapshot's, and every data manifest has its own already (`row_ids.assign_first_row_ids`).
+
     Raises:
         InvalidInputError: a manifest cannot stand in a list of this format version, or its numbers are unassigned though another snapshot added it.
         InvalidPropertyError: the codec is not known.
-        UnsupportedFormatVersionError: the format version is above 2.
+        UnsupportedFormatVersionError: the format version is above 3.
     """
     commit = _Commit(
-        format_version=format_version, snapshot_id=snapshot_id, parent_snapshot_id=parent_snapshot_id, sequence_number=sequence_number
+        format_version=format_version,
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent_snapshot_id,
+        sequence_number=sequence_number,
+        first_row_id=first_row_id,
     )
     schema_text, _ = manifest_list_codec(format_version)
     return write_container(schema_text, commit.metadata(), codec_name(codec), _encoded(manifests, commit))
@@ -77,19 +87,25 @@ def append_to_manifest_list(
     snapshot_id: int,
     parent_snapshot_id: int | None,
     sequence_number: int,
+    first_row_id: int | None = None,
     codec: str = "deflate",
 ) -> bytes:
     """The list `content` (read from `path`) with `new` manifests before its own, which is Java's order.
 
     Where codec and schema are the same the old blocks are copied as they are. Small blocks at the front are merged with the new ones as a binary counter
     carries, so that a thousand appends leave about ten blocks, and each manifest is packed again about ten times over all of them.
+    From v3 on, every data manifest of the old list must have its row ids (`read.has_row_ids`).
 
     Raises:
         AvroFormatError: the old list is damaged.
         Others as `write_manifest_list` does.
     """
     commit = _Commit(
-        format_version=format_version, snapshot_id=snapshot_id, parent_snapshot_id=parent_snapshot_id, sequence_number=sequence_number
+        format_version=format_version,
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent_snapshot_id,
+        sequence_number=sequence_number,
+        first_row_id=first_row_id,
     )
     old = open_container(content, path)
     name = codec_name(codec)
@@ -159,7 +175,15 @@ def _record(manifest: ManifestFile, commit: _Commit) -> tuple[Any, ...]:
         )
     sequence_number = _assigned(manifest, manifest.sequence_number, commit)
     min_sequence_number = _assigned(manifest, manifest.min_sequence_number, commit)
-    return (*head, int(manifest.content), sequence_number, min_sequence_number, manifest.added_snapshot_id, *tail)
+    record = (*head, int(manifest.content), sequence_number, min_sequence_number, manifest.added_snapshot_id, *tail)
+    return record if commit.format_version == 2 else (*record, _first_row_id(manifest))
+
+
+def _first_row_id(manifest: ManifestFile) -> int | None:
+    if (manifest.first_row_id is None) == (manifest.content == ManifestContent.DATA):
+        what = "holds data and has no" if manifest.first_row_id is None else "holds deletes and has a"
+        raise InvalidInputError(f"{manifest.manifest_path} {what} first row id in a manifest list of format version 3")
+    return manifest.first_row_id
 
 
 def _assigned(manifest: ManifestFile, number: int, commit: _Commit) -> int:

@@ -1,0 +1,35 @@
+"""Gives row ids to the manifests of a v3 snapshot, when its manifest list is written.
+
+How the files of a manifest take them over is `kernel/manifest/inheritance.py`. Floor: kernel.manifest_list. Spec: First Row ID Assignment; Row Lineage.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+
+
+def assign_first_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
+    """The manifests in their order, each data manifest with a first row id, and the next row id after them.
+
+    Those that have one keep it, delete manifests have none. The others, new ones and those from before v3, take `next_row_id` and move it on by their added
+    and existing rows: which of the existing files have row ids already is not known here, and ids may be left unused.
+
+    Raises:
+        InvalidInputError: a manifest's row counts are not known.
+    """
+    found = []
+    for manifest in manifests:
+        if manifest.content != ManifestContent.DATA or manifest.first_row_id is not None:
+            found.append(manifest)
+            continue
+        if manifest.added_rows_count is None or manifest.existing_rows_count is None:
+            raise InvalidInputError(
+                f"{manifest.manifest_path} cannot be given row ids: its rows are not counted",
+                path=manifest.manifest_path,
+                next_step="count the manifest's entries first (kernel.manifest.read.fill_counts)",
+            )
+        found.append(replace(manifest, first_row_id=next_row_id))
+        next_row_id += manifest.added_rows_count + manifest.existing_rows_count
+    return found, next_row_id
