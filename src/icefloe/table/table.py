@@ -27,6 +27,7 @@ from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, rea
 from icefloe.table.levels import TableSnapshot, table_snapshot
 from icefloe.table.result import WriteResult
 from icefloe.table.scan import DataScan
+from icefloe.table.transaction import Transaction
 from icefloe.table.update_layout import UpdateSortOrder, UpdateSpec
 from icefloe.table.update_schema import UpdateSchema
 from icefloe.table.writes import append, replace_rows
@@ -223,6 +224,10 @@ class Table(TableReader):
         """The same as `update_sort_order`, under Java's name."""
         return self.update_sort_order(case_sensitive)
 
+    def transaction(self) -> Transaction:
+        """Several changes as one commit: `with table.transaction() as tx: tx.upgrade_table_version(2); tx.set_properties(owner="me")`."""
+        return Transaction(self.metadata, self._commit, self._handle.clock, self.io)
+
     def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Sets table properties, others stay; `format-version` upgrades the table.
 
@@ -292,6 +297,10 @@ class StaticTable(TableReader):
         raise self._read_only("changed")
 
     def replace_sort_order(self, *_options: Any, **_more: Any) -> UpdateSortOrder:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
+
+    def transaction(self) -> Transaction:
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("changed")
 

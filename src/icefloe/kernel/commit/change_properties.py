@@ -1,16 +1,16 @@
-"""Changes of a table's properties, as the updates that make them.
+"""Changes of a table's properties, format version and location, as the updates that make them.
 
 What each property may be is `kernel/metadata/properties.py`. Floor: kernel.commit. Spec: Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Mapping, Sequence
 
-from icefloe.errors import InvalidPropertyError
+from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.requirement import AssertTableUUID, Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import Update
-from icefloe.kernel.metadata.update_table import RemoveProperties, SetProperties, UpgradeFormatVersion
+from icefloe.kernel.metadata.update_table import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 
 
 def property_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
@@ -36,6 +36,18 @@ def remove_property_updates(base: TableMetadata, names: Sequence[str]) -> tuple[
     """The updates that remove these properties; names that are not there are no error."""
     there = tuple(name for name in names if name in base.properties)
     return (RemoveProperties(there),) if there else ()
+
+
+def version_updates(base: TableMetadata, format_version: int) -> tuple[Update, ...]:
+    """The update that raises the format version; none where the table has it."""
+    return () if format_version == base.format_version else (UpgradeFormatVersion(format_version),)
+
+
+def location_updates(base: TableMetadata, location: str) -> tuple[Update, ...]:
+    """The update that moves the table's folder; none where it is there already. Raises `InvalidInputError` for an empty location."""
+    if not location.strip("/ "):
+        raise InvalidInputError(f"{location!r} is no location for a table", next_step="pass a folder's path or URI")
+    return () if location.rstrip("/") == base.location.rstrip("/") else (SetLocation(location),)
 
 
 def _text(name: str, value: object) -> str:
