@@ -184,7 +184,7 @@ def it_columns(it: Any) -> int:
     return int(it_metadata(it).last_column_id)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_a_transaction_ends_where_its_changes_one_by_one_end(
     steps: list[Callable[[Any], Any]], tmp_path_factory: pytest.TempPathFactory
