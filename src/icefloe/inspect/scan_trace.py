@@ -185,7 +185,6 @@ def trace(reader: TableReader, where: str | BooleanExpression | None = None, sna
 
     Raises:
         InvalidFilterError, NoSuchSnapshotError, NoSuchFileError, AvroFormatError, ManifestFormatError
-        UnsupportedFeatureError: the snapshot has delete files.
     """
     scan = reader.scan(row_filter=where, snapshot_id=snapshot_id)
     plan, chosen = scan.plan(explain=True), scan.snapshot()
@@ -245,8 +244,8 @@ def _totals(plan: ScanPlan, chosen: Snapshot | None) -> TraceTotals:
         data_size=data_size,
         data_size_read=plan.bytes_kept,
         data_size_skipped=None if data_size is None else max(0, data_size - plan.bytes_kept),
-        records=plan.records_kept + plan.records_skipped + plan.records_in_skipped_manifests,
-        records_read=plan.records_kept,
+        records=plan.records_before_deletes + plan.records_skipped + plan.records_in_skipped_manifests,
+        records_read=plan.records_before_deletes,
         records_skipped=plan.records_skipped + plan.records_in_skipped_manifests,
         manifests=plan.manifests_total,
         manifests_read=plan.manifests_read,

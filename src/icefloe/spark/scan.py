@@ -40,7 +40,7 @@ from icefloe.spark.filters import column_named, filter_to_column
 from icefloe.spark.native import PATH_COLUMN, SIZE_COLUMN, hadoop_paths, native_rows, schemes_without_file_system
 from icefloe.spark.portable import TaskReader, portable_rows
 from icefloe.spark.types import COMMENT_KEY, schema_to_struct
-from icefloe.table.engine import ScanRequest
+from icefloe.table.engine import ScanRequest, refuse_deletes
 
 LOG = logging.getLogger(__name__)
 
@@ -58,10 +58,11 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
     """The rows of a scan, lazily: nothing is read before an action.
 
     Raises:
-        UnsupportedFeatureError: a file is not Parquet.
+        UnsupportedFeatureError: a file is not Parquet, or has deletes.
         UnsupportedTypeError: a column's type is not one this Spark has.
         EngineError: the session is not a classic one.
     """
+    refuse_deletes(request.table_name, request.plan)
     files = _files_of(request)
     _check_formats(request.table_name, files)
     needed = Schema(*fields_to_read(request.schema, request.projection, request.row_filter))

@@ -22,7 +22,7 @@ from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.cast import cast_to_schema
-from icefloe.table.engine import RewriteRequest, ScanRequest
+from icefloe.table.engine import RewriteRequest, ScanRequest, refuse_deletes
 
 # Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
@@ -79,6 +79,7 @@ class InProcessEngine:
 
     def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
         """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
+        refuse_deletes(request.table_name, request.plan)
         schema = schema_to_arrow(request.projection)
         return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
 

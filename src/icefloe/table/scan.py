@@ -128,9 +128,11 @@ class DataScan:
         return engine_named("spark").read(self._request())
 
     def count(self) -> int:
-        """How many rows match; from metadata alone where every planned file matches whole."""
+        """How many rows match; from metadata alone where all do and there are no deletes but deletion vectors, which say how many rows they delete."""
         if self.limit is None and isinstance(self.row_filter, AlwaysTrue):
-            return self.plan().records_kept
+            records = self.plan().records_after_deletes
+            if records is not None:
+                return records
         rows = replace(self, selected_fields=self._filter_columns()).to_arrow_batch_reader()
         return sum(batch.num_rows for batch in rows)
 

@@ -23,7 +23,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import plan_scan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.commit_loop import CommitReport, commit, delete_quietly
-from icefloe.table.engine import Engine, RewriteRequest
+from icefloe.table.engine import Engine, RewriteRequest, refuse_deletes
 from icefloe.table.engines import IN_PROCESS, engine_for_rows, engine_named
 from icefloe.table.handle import LoadedMetadata, TableHandle, data_folder, metadata_folder
 from icefloe.table.result import WriteResult
@@ -108,7 +108,16 @@ class ReplaceRows:
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
         """See `Action.attempt`."""
-        plan = plan_scan(base, base.current_snapshot(), self._row_filter, read, case_sensitive=self._case_sensitive, find_covered=True)
+        plan = plan_scan(
+            base,
+            base.current_snapshot(),
+            self._row_filter,
+            read,
+            case_sensitive=self._case_sensitive,
+            find_covered=True,
+            every_delete=True,
+        )
+        refuse_deletes(self._handle.table_name, plan)
         tasks = list(plan.tasks())
         whole = [task.file for task in tasks if task.is_covered]
         self._copy([task for task in tasks if not task.is_covered], base)

@@ -159,7 +159,7 @@ def test_without_a_filter_every_live_file_is_planned_and_no_statistics_are_decod
     plan = warehouse.plan()
     assert [task.file.file_path for task in plan.tasks()] == ["m1", "m2", "j1", "u1", "u2"]
     assert (plan.manifests_total, plan.manifests_skipped, plan.manifests_read) == (3, 0, 3)
-    assert (plan.files_considered, plan.files_kept, plan.bytes_kept, plan.records_kept) == (5, 5, 5000, 50)
+    assert (plan.files_considered, plan.files_kept, plan.bytes_kept, plan.records_before_deletes) == (5, 5, 5000, 50)
     assert all("bound" not in name and "count" not in name for name in plan.files.column_names if name != "record_count")
     assert plan.files["spec_id"].to_pylist() == [0, 0, 0, 1, 1]
     assert plan.decisions == ()

@@ -1,11 +1,11 @@
-"""`PlannedFiles`: the kept files of one manifest as columns, and tasks made of them when someone asks.
+"""`PlannedFiles`: kept files of one partition spec as columns, and tasks made of them when someone asks.
 
 A scan of a million files holds columns only; objects are made slice by slice. Floor: kernel.scan. Spec: Scan Planning; Data File Fields.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask
-from icefloe.kernel.manifest.columns import STATISTICS, partition_column, statistic_column
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest.partition_values import primitive
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.types import StructType
-from icefloe.kernel.values import physical_list
 
 # Rows turned into objects at a time: large enough that the work per slice is nothing, small enough that a first task is there at once.
 SLICE_ROWS = 4096
 
-_FORMATS = {form.value: form for form in FileFormat}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFiles:
-    """Files of one partition spec. `entries` (a `pyarrow.Table`) has the columns of `ManifestColumns` and `spec_id`; the arrays have one element a file."""
+    """Files of one partition spec. `entries` (a `pyarrow.Table`) has the columns of `ManifestColumns` and `spec_id`; the arrays have one element a file.
+
+    `delete_offsets` (one element more than there are files) and `delete_indices` are compressed rows: the delete files of file i are
+    `delete_files[k] for k in delete_indices[delete_offsets[i] : delete_offsets[i + 1]]`. Both are None where no file has any. `delete_files` is the plan's.
+    """
 
     entries: Any
     spec_id: int
@@ -37,6 +37,9 @@ class PlannedFiles:
     residual_index: NDArray[np.int64]
     covered: Mask | None
     statistics: Sequence[int]
+    delete_offsets: NDArray[np.int64] | None = None
+    delete_indices: NDArray[np.int64] | None = None
+    delete_files: tuple[DataFile, ...] = ()
 
     def __len__(self) -> int:
         return int(self.entries.num_rows)
@@ -45,13 +48,16 @@ class PlannedFiles:
         """One task a file, in the manifest's order."""
         for start in range(0, len(self), SLICE_ROWS):
             rows = self.entries.slice(start, SLICE_ROWS)
-            residuals = [self.residuals[index] for index in self.residual_index[start : start + SLICE_ROWS].tolist()]
-            covered = repeat(False) if self.covered is None else self.covered[start : start + SLICE_ROWS].tolist()
-            numbers = zip(rows["sequence_number"].to_pylist(), rows["file_sequence_number"].to_pylist(), strict=True)
-            # `covered` may be endless.
-            for file, residual, (sequence_number, file_sequence_number), is_covered in zip(
-                self._data_files(rows), residuals, numbers, covered, strict=False
-            ):
+            columns = zip(
+                file_objects(rows, self.spec_id, self.partition_type, self.statistics),
+                [self.residuals[index] for index in self.residual_index[start : start + SLICE_ROWS].tolist()],
+                rows["sequence_number"].to_pylist(),
+                rows["file_sequence_number"].to_pylist(),
+                repeat(False, rows.num_rows) if self.covered is None else self.covered[start : start + SLICE_ROWS].tolist(),
+                self._deletes(start, rows.num_rows),
+                strict=True,
+            )
+            for file, residual, sequence_number, file_sequence_number, is_covered, delete_files in columns:
                 yield FileScanTask(
                     file=file,
                     residual=residual,
@@ -60,60 +66,20 @@ class PlannedFiles:
                     sequence_number=sequence_number,
                     file_sequence_number=file_sequence_number,
                     is_covered=is_covered,
+                    delete_files=delete_files,
                 )
 
     def partitions(self, rows: Any) -> list[tuple[Any, ...]]:
         """The partition tuples of some rows of `entries`, as physical values in spec order."""
         return partition_tuples(rows, self.partition_type)
 
-    def _data_files(self, rows: Any) -> Iterator[DataFile]:
-        maps = [_maps(rows, name, self.statistics) for name in STATISTICS.values()]
-        columns = zip(
-            rows["file_path"].to_pylist(),
-            rows["file_format"].to_pylist(),
-            rows["record_count"].to_pylist(),
-            rows["file_size_in_bytes"].to_pylist(),
-            self.partitions(rows),
-            rows["split_offsets"].to_pylist(),
-            rows["sort_order_id"].to_pylist(),
-            *maps,
-            strict=True,
-        )
-        spec_id = self.spec_id
-        for path, form, records, size, partition, offsets, sort_order_id, values, nulls, nans, lower, upper in columns:
-            yield DataFile(
-                file_path=path,
-                file_format=_FORMATS[form],
-                record_count=records,
-                file_size_in_bytes=size,
-                content=FileContent.DATA,
-                partition=partition,
-                value_counts=values,
-                null_value_counts=nulls,
-                nan_value_counts=nans,
-                lower_bounds=lower,
-                upper_bounds=upper,
-                split_offsets=None if offsets is None else tuple(offsets),
-                sort_order_id=sort_order_id,
-                spec_id=spec_id,
-            )
-
-
-def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, ...]]:
-    """The partition tuples of rows of a `ManifestColumns` table, as physical values in spec order."""
-    values = []
-    for field in partition_type.fields:
-        values.append(physical_list(primitive(field.field_type), rows[partition_column(field.field_id)]))
-    return list(zip(*values, strict=True)) if values else [()] * rows.num_rows
-
-
-def _maps(rows: Any, statistic: str, field_ids: Sequence[int]) -> list[dict[int, Any] | None]:
-    """The statistic's map of each file, from the slot columns; None where it says nothing."""
-    if not field_ids:
-        return [None] * rows.num_rows
-    found: list[dict[int, Any]] = [{} for _ in range(rows.num_rows)]
-    for field_id in field_ids:
-        for known, value in zip(found, rows[statistic_column(statistic, field_id)].to_pylist(), strict=True):
-            if value is not None:
-                known[field_id] = value
-    return [known or None for known in found]
+    def _deletes(self, start: int, count: int) -> Iterator[tuple[DataFile, ...]]:
+        """The delete files of each of `count` files from `start`."""
+        if self.delete_offsets is None or self.delete_indices is None:
+            yield from repeat((), count)
+            return
+        offsets = self.delete_offsets[start : start + count + 1].tolist()
+        indices = self.delete_indices[offsets[0] : offsets[-1]].tolist()
+        first = offsets[0]
+        for begin, end in pairwise(offsets):
+            yield tuple(self.delete_files[index] for index in indices[begin - first : end - first])

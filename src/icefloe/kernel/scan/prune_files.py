@@ -33,6 +33,7 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.evidence import PredicateOutcome, tell
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, UnknownType
 from icefloe.kernel.values import bounds_to_array, to_human
 
 
@@ -207,18 +208,23 @@ class FileTest:
 
 
 def metrics_range(columns: ManifestColumns, leaf: BoundPredicate) -> ColumnRange:
-    """What the slot columns of the predicate's column say of each file.
-
-    A count is believed only where it is there and not negative, and where the value count, if given, accounts for every row of the file.
-    Spec: Data File Fields.
-    """
-    count = len(columns)
+    """What the slot columns of the predicate's column say of each file; nothing for a struct, list, map or variant, whose counts are not those of its rows."""
     if not leaf.field.field_type.is_primitive:
+        count = len(columns)
         unknown = np.ones(count, dtype=bool)
         return ColumnRange(
             lower=pa.nulls(count), upper=pa.nulls(count), may_have_null=unknown, may_have_nan=unknown & False, may_have_value=unknown
         )
-    field_id, kind = leaf.field.field_id, leaf.kind
+    return column_range(columns, leaf.field.field_id, leaf.kind)
+
+
+def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -> ColumnRange:
+    """What the slot columns of a primitive column say of each file.
+
+    A count is believed only where it is there and not negative, and where the value count, if given, accounts for every row of the file. Bounds of geometries
+    are corners of boxes, which order nothing: they are left aside.
+    Spec: Data File Fields.
+    """
     records, _ = _numbers(columns, "record_count")
     values, values_known = _numbers(columns, statistic_column("value_count", field_id))
     nulls, nulls_known = _numbers(columns, statistic_column("null_value_count", field_id))
@@ -229,18 +235,20 @@ def metrics_range(columns: ManifestColumns, leaf: BoundPredicate) -> ColumnRange
     null_rows, nan_rows = np.where(nulls_known, nulls, 0), np.where(nans_known, nans, 0)
     return range_of_bounds(
         kind,
-        _bounds(columns, "lower_bound", leaf),
-        _bounds(columns, "upper_bound", leaf),
+        _bounds(columns, "lower_bound", field_id, kind),
+        _bounds(columns, "upper_bound", field_id, kind),
         may_have_null=~(nulls_known & (nulls == 0)) & ~(complete & (nan_rows >= total)),
         may_have_nan=~(nans_known & (nans == 0)) & ~(complete & (null_rows >= total)),
         may_have_value=~(complete & (null_rows + nan_rows >= total)),
     )
 
 
-def _bounds(columns: ManifestColumns, statistic: str, leaf: BoundPredicate) -> Any:
-    name = statistic_column(statistic, leaf.field.field_id)
+def _bounds(columns: ManifestColumns, statistic: str, field_id: int, kind: PrimitiveType) -> Any:
+    name = statistic_column(statistic, field_id)
+    if isinstance(kind, GeometryType | GeographyType | UnknownType):
+        return pa.nulls(len(columns), pa.binary())
     known = name in columns.entries.column_names
-    return bounds_to_array(leaf.kind, columns.entries.column(name) if known else pa.nulls(len(columns), pa.binary()))
+    return bounds_to_array(kind, columns.entries.column(name) if known else pa.nulls(len(columns), pa.binary()))
 
 
 def _numbers(columns: ManifestColumns, name: str) -> tuple[NDArray[np.int64], Mask]:

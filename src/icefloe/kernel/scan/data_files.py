@@ -1,0 +1,144 @@
+"""The data files of manifests that were not skipped: read side by side, tested in batches over many manifests, matched with their delete files.
+
+A test costs the same for one file as for thousands, so that small manifests are tested together. Floor: kernel.scan. Spec: Scan Planning.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
+from icefloe.kernel.expressions.ranges import Mask
+from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, every_statistic, statistic_column
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.scan.decision import Decision, Reason
+from icefloe.kernel.scan.delete_index import DeleteIndex
+from icefloe.kernel.scan.file_counts import FileCounts
+from icefloe.kernel.scan.file_objects import partition_tuples
+from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
+from icefloe.kernel.scan.question import Parallel, Question, Read
+
+# A batch is tested when it has this many files; the entries of no more need to be in memory.
+BATCH_FILES = 2**15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedBatch:
+    """Files of one partition spec that were tested together. `decisions` are by the place of the manifest among those that were read."""
+
+    files: PlannedFiles
+    kept: FileCounts
+    skipped_by_partition: FileCounts
+    skipped_by_metrics: FileCounts
+    decisions: Mapping[int, Sequence[Decision]]
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Entries that wait for their test, and the place of the manifest each table is from."""
+
+    tables: list[Any] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    files: int = 0
+
+
+class DataFilePlanner:
+    """Reads and tests data manifests. Reading many side by side shares nothing that changes."""
+
+    def __init__(self, question: Question, deletes: DeleteIndex, read: Read) -> None:
+        self._question = question
+        self._deletes = deletes
+        self._read = read
+        self._wanted = {spec_id: self._statistics(spec_id) for spec_id in question.specs}
+
+    def plan(self, manifests: Sequence[ManifestFile], parallel: Parallel) -> Iterator[PlannedBatch]:
+        """The files of these manifests that may match, in the order of the manifests but for those of other partition specs between them."""
+        pending: dict[int, _Pending] = {}
+        tables: Iterable[Any] = parallel(self._live, manifests)
+        for place, (manifest, table) in enumerate(zip(manifests, tables, strict=True)):
+            waiting = pending.setdefault(manifest.partition_spec_id, _Pending())
+            waiting.tables.append(table)
+            waiting.places.append(place)
+            waiting.files += table.num_rows
+            if waiting.files >= BATCH_FILES:
+                yield self._batch(manifest.partition_spec_id, pending.pop(manifest.partition_spec_id))
+        for spec_id, waiting in pending.items():
+            yield self._batch(spec_id, waiting)
+
+    def _live(self, manifest: ManifestFile) -> Any:
+        return self._question.live_entries(self._read(manifest.manifest_path), manifest, self._wanted[manifest.partition_spec_id])
+
+    def _statistics(self, spec_id: int) -> set[Statistic]:
+        question = self._question
+        compared = every_statistic(self._deletes.compared_columns(spec_id))
+        if question.include_statistics:
+            return set(every_statistic(question.primitive_ids) | compared)
+        strict = question.find_covered or question.explain
+        return wanted_statistics(question.bound, question.specs[spec_id], question.schema, strict=strict) | compared
+
+    def _batch(self, spec_id: int, waiting: _Pending) -> PlannedBatch:
+        question = self._question
+        live = pa.concat_tables(waiting.tables).combine_chunks()
+        test = FileTest(ManifestColumns(live), question.bound, question.specs[spec_id], question.schema)
+        every = np.ones(live.num_rows, dtype=bool)
+        may = every if question.is_unfiltered else test.may_match
+        by_partition = ~every if may.all() else ~may & ~test.partition_may_match
+        residuals, residual_index = test.residuals(may)
+        entries = live if may.all() else live.filter(mask_array(may)).combine_chunks()
+        matches = self._deletes.match(entries, spec_id)
+        kept_statistics = set(every_statistic(question.primitive_ids)) if question.include_statistics else set()
+        entries = entries.drop_columns([statistic_column(*statistic) for statistic in self._wanted[spec_id] - kept_statistics])
+        spec_ids = numbers_array(np.full(entries.num_rows, spec_id, dtype=np.int32), pa.int32())
+        files = PlannedFiles(
+            entries=entries.append_column("spec_id", spec_ids),
+            spec_id=spec_id,
+            partition_type=question.partition_types[spec_id],
+            residuals=residuals,
+            residual_index=residual_index,
+            covered=test.must_match[may] if question.find_covered else None,
+            statistics=question.primitive_ids if question.include_statistics else (),
+            delete_offsets=None if matches is None else matches.offsets,
+            delete_indices=None if matches is None else matches.indices,
+        )
+        return PlannedBatch(
+            files=files,
+            kept=_count(live, may),
+            skipped_by_partition=_count(live, by_partition),
+            skipped_by_metrics=_count(live, ~may & ~by_partition),
+            decisions=self._decisions(live, test, may, spec_id, waiting) if question.explain else {},
+        )
+
+    def _decisions(self, live: Any, test: FileTest, may: Mask, spec_id: int, waiting: _Pending) -> Mapping[int, Sequence[Decision]]:
+        found: dict[int, list[Decision]] = {place: [] for place in waiting.places}
+        rows = zip(
+            np.repeat(waiting.places, [table.num_rows for table in waiting.tables]).tolist(),
+            live["file_path"].to_pylist(),
+            live["file_size_in_bytes"].to_pylist(),
+            live["record_count"].to_pylist(),
+            partition_tuples(live, self._question.partition_types[spec_id]),
+            strict=True,
+        )
+        for index, (place, path, size, records, partition) in enumerate(rows):
+            reason, evidence = (Reason.NO_FILTER, "") if self._question.is_unfiltered else test.explain(index)
+            found[place].append(
+                Decision(
+                    level="file",
+                    path=path,
+                    kept=bool(may[index]),
+                    reason=reason,
+                    evidence=evidence,
+                    bytes=size,
+                    records=records,
+                    partition=self._question.partition_text(spec_id, partition),
+                )
+            )
+        return found
+
+
+def _count(live: Any, mask: Mask) -> FileCounts:
+    sizes, records = numpy_of(live["file_size_in_bytes"]), numpy_of(live["record_count"])
+    return FileCounts(files=int(mask.sum()), bytes=int(sizes[mask].sum()), records=int(records[mask].sum()))

@@ -1,0 +1,203 @@
+"""The live delete files of a snapshot, read from its delete manifests and checked; and what became of each.
+
+Which data files each applies to is `delete_index.py`. Floor: kernel.scan. Spec: Scan Planning; Delete Formats; Data File Fields.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.errors import ManifestFormatError, Problem
+from icefloe.kernel.arrow_values import mask_array, numpy_of
+from icefloe.kernel.expressions.bind import predicates
+from icefloe.kernel.expressions.ranges import Mask
+from icefloe.kernel.expressions.residual import simplify
+from icefloe.kernel.manifest.columns import ManifestColumns, every_statistic
+from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.kernel.scan.decision import Decision, Reason
+from icefloe.kernel.scan.delete_index import PATH_BOUNDS, DeleteFilesOfSpec, DeleteIndex, is_vector
+from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
+from icefloe.kernel.scan.prune_files import FileTest
+from icefloe.kernel.scan.question import Parallel, Question, Read
+from icefloe.kernel.types import PrimitiveType
+
+# What each row of a delete manifest must say, where it is of that kind.
+_OF_VECTORS = ("referenced_data_file", "content_offset", "content_size_in_bytes")
+# The place of the manifest a delete file is from, beside its columns.
+_PLACE = "place"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveDeletes:
+    """Delete files that a scan may need. Decisions of the others are by the place of their manifest among those that were read."""
+
+    parts: tuple[DeleteFilesOfSpec, ...]
+    index: DeleteIndex
+    skipped: tuple[tuple[int, Decision], ...]
+    total: int
+
+    def files(self, chosen: NDArray[np.int64]) -> tuple[DataFile, ...]:
+        """The delete files of some numbers of the index, ascending, as objects."""
+        found: list[DataFile] = []
+        for part, rows in self._rows(chosen):
+            found += file_objects(part.entries.take(rows).drop_columns([_PLACE]), part.spec.spec_id, part.partition_type)
+        return tuple(found)
+
+    def _rows(self, chosen: NDArray[np.int64]) -> Iterator[tuple[DeleteFilesOfSpec, Any]]:
+        start = 0
+        for part in self.parts:
+            first, last = np.searchsorted(chosen, [start, start + len(part)])
+            yield part, pa.array(chosen[first:last] - start)
+            start += len(part)
+
+
+def read_deletes(question: Question, manifests: Sequence[ManifestFile], read: Read, parallel: Parallel) -> LiveDeletes:
+    """The live delete files of delete manifests, indexed.
+
+    Of equality deletes those are left out that delete no row the filter keeps, unless the question is about every delete: then they must be there for the
+    rows that the filter does not keep. Position deletes say nothing of the values of rows.
+
+    Raises:
+        AvroFormatError: a manifest is damaged.
+        ManifestFormatError: an entry lacks what its kind needs, or two deletion vectors are about one data file.
+    Spec: Scan Planning.
+    """
+    schemas = [question.schema, question.metadata.schema(), *reversed(question.metadata.schemas)]
+
+    def live(manifest: ManifestFile) -> Any:
+        content = read(manifest.manifest_path)
+        entries = question.live_entries(content, manifest, PATH_BOUNDS)
+        _check(entries, manifest)
+        compared = _compared(entries)
+        if compared:  # the columns whose bounds are wanted are known only now
+            entries = question.live_entries(content, manifest, {*PATH_BOUNDS, *every_statistic(compared)})
+        return entries
+
+    tables: dict[int, list[Any]] = {}
+    for place, (manifest, entries) in enumerate(zip(manifests, parallel(live, manifests), strict=True)):
+        placed = entries.append_column(_PLACE, pa.array(np.full(entries.num_rows, place)))
+        tables.setdefault(manifest.partition_spec_id, []).append(placed)
+    parts, total = [], 0
+    skipped: list[tuple[int, Decision]] = []
+    for spec_id, found in tables.items():
+        entries = pa.concat_tables(found, promote_options="default").combine_chunks()
+        total += entries.num_rows
+        masks = {} if question.every_delete or question.is_unfiltered else _needed(question, entries)
+        keep = np.ones(entries.num_rows, dtype=bool)
+        for rows, test in masks.values():
+            keep[rows] = test.may_match
+            if question.explain:
+                skipped += _skipped(question, entries.take(pa.array(rows)), test, spec_id)
+        part = DeleteFilesOfSpec(
+            entries=entries if keep.all() else entries.filter(mask_array(keep)).combine_chunks(),
+            spec=question.metadata.spec_by_id(spec_id),
+            partition_type=question.partition_types[spec_id],
+        )
+        parts.append(part)
+    kinds = _kinds(set().union(*(_compared(part.entries) for part in parts)), schemas)
+    return LiveDeletes(parts=tuple(parts), index=DeleteIndex(parts, kinds), skipped=tuple(skipped), total=total)
+
+
+def delete_decisions(question: Question, deletes: LiveDeletes, counts: NDArray[np.int64]) -> Mapping[int, list[Decision]]:
+    """What became of every delete file, by the place of its manifest; `counts` has the number of data files that each of the index applies to."""
+    found: dict[int, list[Decision]] = {}
+    for place, decision in deletes.skipped:
+        found.setdefault(place, []).append(decision)
+    start = 0
+    for part in deletes.parts:
+        rows = zip(_described(question, part.entries, part.spec.spec_id), counts[start : start + len(part)].tolist(), strict=True)
+        for (place, facts), count in rows:
+            reason = Reason.APPLIES if count else Reason.NO_DATA_FILE
+            evidence = f"applies to {count} data file{'s' if count > 1 else ''}" if count else ""
+            found.setdefault(place, []).append(Decision(kept=count > 0, reason=reason, evidence=evidence, **facts))
+        start += len(part)
+    return found
+
+
+def _needed(question: Question, entries: Any) -> dict[tuple[int, ...], tuple[NDArray[np.int64], FileTest]]:
+    """Equality deletes by the columns they compare: their rows, and the test of the filter on those columns alone.
+
+    A row that the filter keeps is equal to a deleted one in those columns, and only in those.
+    """
+    by_columns: dict[tuple[int, ...], list[int]] = {}
+    for row, ids in enumerate(entries["equality_ids"].to_pylist()):
+        if ids:
+            by_columns.setdefault(tuple(sorted(ids)), []).append(row)
+    found = {}
+    for ids, rows in by_columns.items():
+        others = {leaf: True for leaf in predicates(question.bound) if leaf.field.field_id not in ids}
+        chosen = entries.take(pa.array(rows)).combine_chunks()
+        test = FileTest(ManifestColumns(chosen), simplify(question.bound, others.get), UNPARTITIONED_SPEC, question.schema)
+        found[ids] = (np.array(rows), test)
+    return found
+
+
+def _skipped(question: Question, entries: Any, test: FileTest, spec_id: int) -> Iterator[tuple[int, Decision]]:
+    described = _described(question, entries, spec_id)
+    for row, (place, facts) in enumerate(described):
+        if not test.may_match[row]:
+            reason, evidence = test.explain(row)
+            yield place, Decision(kept=False, reason=reason, evidence=evidence, **facts)
+
+
+def _described(question: Question, entries: Any, spec_id: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each delete file's place, and what a decision tells of any."""
+    rows = zip(
+        entries[_PLACE].to_pylist(),
+        entries["file_path"].to_pylist(),
+        entries["content_size_in_bytes"].to_pylist(),
+        entries["file_size_in_bytes"].to_pylist(),
+        entries["record_count"].to_pylist(),
+        partition_tuples(entries, question.partition_types[spec_id]),
+        strict=True,
+    )
+    for place, path, size, file_size, records, partition in rows:
+        facts = {
+            "level": "delete file",
+            "path": path,
+            "bytes": file_size if size is None else size,
+            "records": records,
+            "partition": question.partition_text(spec_id, partition),
+        }
+        yield place, facts
+
+
+def _kinds(field_ids: Iterable[int], schemas: Sequence[Any]) -> dict[int, PrimitiveType]:
+    """The type of each column, in the first schema that has it."""
+    found: dict[int, PrimitiveType] = {}
+    for field_id in set(field_ids):
+        kind = next((schema.find_type(field_id) for schema in schemas if field_id in schema), None)
+        if isinstance(kind, PrimitiveType):
+            found[field_id] = kind
+    return found
+
+
+def _compared(entries: Any) -> set[int]:
+    """The columns that any equality delete compares."""
+    return set(pc.unique(pc.list_flatten(entries["equality_ids"])).to_pylist())
+
+
+def _check(entries: Any, manifest: ManifestFile) -> None:
+    vectors = is_vector(entries)
+    for name in _OF_VECTORS:
+        _refuse(entries, manifest, vectors & ~numpy_of(pc.is_valid(entries[name])), f"a deletion vector has no {name}")
+    equality = numpy_of(entries["content"]) == int(FileContent.EQUALITY_DELETES)
+    named = numpy_of(pc.greater(pc.fill_null(pc.list_value_length(entries["equality_ids"]), 0), 0))
+    _refuse(entries, manifest, equality & ~named, "an equality delete file has no equality_ids")
+
+
+def _refuse(entries: Any, manifest: ManifestFile, wrong: Mask, what: str) -> None:
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ManifestFormatError(
+            f"the delete manifest {manifest.manifest_path} breaks a rule of the format",
+            path=manifest.manifest_path,
+            problems=(Problem(where=str(entries["file_path"][row].as_py()), what=what),),
+        )
