@@ -63,7 +63,8 @@ class TraceTotals:
     """The whole scan in numbers. Sizes are in bytes.
 
     Files in skipped manifests count as the manifest list counts them; their size is what the snapshot's summary leaves over, None where it gives no total.
-    Rows read are those of the kept files: how many of them match is only known once they are read.
+    Rows are counted before deletes. Rows read are those of the kept files: how many of them match is only known once they are read. Manifests are all, those
+    of deletes too; `delete_files` are the live ones of the delete manifests that were read.
     """
 
     data_files: int
@@ -79,11 +80,16 @@ class TraceTotals:
     manifests_read: int
     manifest_size_read: int
     manifest_size_skipped: int
+    delete_files: int
+    delete_files_read: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTrace(View):
-    """A scan, step by step. `catalog` is None for a table opened by its metadata file, `snapshot` for a table that was never written."""
+    """A scan, step by step. Levels of deletes are empty for a table without them.
+
+    `catalog` is None for a table opened by its metadata file, `snapshot` for a table that was never written.
+    """
 
     table: str
     location: str
@@ -93,6 +99,8 @@ class ScanTrace(View):
     snapshot: SnapshotRead | None
     manifests: LevelDecisions
     files: LevelDecisions
+    delete_manifests: LevelDecisions
+    delete_files: LevelDecisions
     totals: TraceTotals
 
     def report(self, most: int | None = MOST_LINES) -> Report:
@@ -101,7 +109,10 @@ class ScanTrace(View):
         if self.snapshot is not None:
             steps.append(self._decided("4. Manifests", "manifest", self.manifests, most))
             steps.append(self._decided("5. Data files", "data file", self.files, most))
-            steps.append(self._totals())
+            if self.delete_manifests.kept or self.delete_manifests.skipped:
+                steps.append(self._decided("6. Delete manifests", "delete manifest", self.delete_manifests, most))
+                steps.append(self._decided("7. Delete files", "delete file", self.delete_files, most))
+            steps.append(self._totals(f"{len(steps) + 1}. In all"))
         return Report(f"{self.table} where {self.where}", tuple(steps))
 
     def _catalog(self) -> Outline:
@@ -151,8 +162,9 @@ class ScanTrace(View):
             mark=Mark.KEPT if decision.kept else Mark.SKIPPED,
         )
 
-    def _totals(self) -> Facts:
+    def _totals(self, title: str) -> Facts:
         totals = self.totals
+        deletes = (("delete files to read", f"{totals.delete_files_read:,} of {totals.delete_files:,}"),) if totals.delete_files else ()
         share = (
             "" if totals.data_size is None or totals.data_size_skipped is None else share_text(totals.data_size_skipped, totals.data_size)
         )
@@ -166,13 +178,14 @@ class ScanTrace(View):
                     "rows in the files to read",
                     f"{totals.records_read:,} of {totals.records:,}, {totals.records_skipped:,} ruled out unread",
                 ),
+                *deletes,
                 (
                     "manifests opened",
                     f"{totals.manifests_read:,} of {totals.manifests:,}"
                     + (f"; {count_text(inside, 'data file')} in the others were never looked at" if inside else ""),
                 ),
             ),
-            "6. In all",
+            title,
         )
 
 
@@ -202,6 +215,8 @@ def trace(reader: TableReader, where: str | BooleanExpression | None = None, sna
         snapshot=_snapshot_read(reader, chosen, plan) if chosen else None,
         manifests=_level("manifest", plan.decisions),
         files=_level("file", plan.decisions),
+        delete_manifests=_level("delete manifest", plan.decisions),
+        delete_files=_level("delete file", plan.decisions),
         totals=_totals(plan, chosen),
     )
 
@@ -235,7 +250,8 @@ def _level(level: str, decisions: Sequence[Decision]) -> LevelDecisions:
 def _totals(plan: ScanPlan, chosen: Snapshot | None) -> TraceTotals:
     considered_size = plan.bytes_kept + plan.bytes_skipped
     # Where no manifest was skipped the files themselves give the total; otherwise only the snapshot's summary can.
-    stated = summary_number(chosen.summary, "total-files-size") if chosen else 0
+    # Its size is of data files and delete files together.
+    stated = summary_number(chosen.summary, "total-files-size") if chosen and not plan.delete_manifests_total else None
     data_size = stated if plan.files_in_skipped_manifests else considered_size
     return TraceTotals(
         data_files=plan.files_considered + plan.files_in_skipped_manifests,
@@ -251,4 +267,6 @@ def _totals(plan: ScanPlan, chosen: Snapshot | None) -> TraceTotals:
         manifests_read=plan.manifests_read,
         manifest_size_read=plan.manifest_bytes_read,
         manifest_size_skipped=plan.manifest_bytes_skipped,
+        delete_files=plan.delete_files_considered,
+        delete_files_read=len(plan.delete_files),
     )

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tests.kernel.brute_force import SCHEMA
 
-from icefloe.errors import InvalidFilterError, ManifestFormatError, UnsupportedFeatureError
+from icefloe.errors import InvalidFilterError, ManifestFormatError
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.write import write_manifest
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
@@ -68,7 +68,12 @@ class Warehouse:
         return self.files[path]
 
     def add_manifest(
-        self, path: str, spec: PartitionSpec, entries: list[ManifestEntry], content: ManifestContent = ManifestContent.DATA
+        self,
+        path: str,
+        spec: PartitionSpec,
+        entries: list[ManifestEntry],
+        content: ManifestContent = ManifestContent.DATA,
+        version: int = 2,
     ) -> None:
         data, manifest = write_manifest(
             entries,
@@ -79,7 +84,7 @@ class Warehouse:
             spec_id=spec.spec_id,
             partition_type=partition_type(spec, SCHEMA),
             snapshot_id=1,
-            format_version=2,
+            format_version=version,
             content=content,
         )
         self.files[path] = data
@@ -248,15 +253,6 @@ def test_manifests_may_be_read_side_by_side(warehouse):
             return list(pool.map(function, items))
 
     assert list(warehouse.plan("i < 5", parallel=in_threads).tasks()) == list(warehouse.plan("i < 5").tasks())
-
-
-def test_delete_files_are_refused_by_name_and_dead_ones_are_not(warehouse):
-    deletes = data_file("d", (MARCH, "JFK"), 0, 9, content=FileContent.POSITION_DELETES)
-    warehouse.add_manifest("dead.avro", BY_MONTH, [older(deletes, ManifestEntryStatus.DELETED)], ManifestContent.DELETES)
-    assert warehouse.plan().files_kept == 5
-    warehouse.add_manifest("deletes.avro", BY_MONTH, [added(deletes)], ManifestContent.DELETES)
-    with pytest.raises(UnsupportedFeatureError, match=r"delete files.*\n?.*deletes\.avro"):
-        warehouse.plan()
 
 
 def test_an_unknown_partition_spec_is_named(warehouse):

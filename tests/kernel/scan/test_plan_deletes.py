@@ -1,0 +1,216 @@
+"""`plan_scan` over manifests with delete files: which are read, which reach the tasks, and what is told of the others."""
+
+import struct
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.kernel.scan.test_plan import BY_MONTH, JUNE, MARCH, UNPARTITIONED, Warehouse, added, data_file, older
+
+from icefloe.errors import ManifestFormatError
+from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.scan.decision import Reason
+from icefloe.kernel.scan.delete_index import FILE_PATH_ID
+from icefloe.kernel.scan.plan import ScanPlan, plan_scan
+
+
+def positions(path: str, partition: tuple[Any, ...], first: str, last: str) -> DataFile:
+    """Position deletes of the data files from `first` to `last`."""
+    return DataFile(
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        content=FileContent.POSITION_DELETES,
+        partition=partition,
+        record_count=2,
+        file_size_in_bytes=100,
+        lower_bounds={FILE_PATH_ID: first.encode()},
+        upper_bounds={FILE_PATH_ID: last.encode()},
+    )
+
+
+def equality(path: str, partition: tuple[Any, ...], low: int, high: int) -> DataFile:
+    """Equality deletes by column `i`."""
+    file = data_file(path, partition, low, high, content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
+    return replace(file, sort_order_id=None, split_offsets=None)
+
+
+def vector(path: str, partition: tuple[Any, ...], target: str, **more: Any) -> DataFile:
+    """Three rows of `target`."""
+    return DataFile(
+        file_path=path,
+        file_format=FileFormat.PUFFIN,
+        content=FileContent.POSITION_DELETES,
+        partition=partition,
+        record_count=3,
+        file_size_in_bytes=900,
+        **{"referenced_data_file": target, "content_offset": 4, "content_size_in_bytes": 50, **more},
+    )
+
+
+class DeletedFrom(Warehouse):
+    """March (`m1`, `m2`) and two files without partition (`u1`, `u2`), of sequence number 3; and delete manifests."""
+
+    def __init__(self, version: int = 2) -> None:
+        super().__init__()
+        self.version = version
+        self.add_manifest(
+            "march.avro", BY_MONTH, [older(data_file("m1", (MARCH, "JFK"), 0, 9)), older(data_file("m2", (MARCH, "EWR"), 10, 19))]
+        )
+        self.add_manifest("flat.avro", UNPARTITIONED, [older(data_file("u1", (), 0, 4)), older(data_file("u2", (), 5, 9))])
+
+    def deletes(self, path: str, spec: PartitionSpec, *files: DataFile, entry: Any = added) -> None:
+        self.add_manifest(path, spec, [entry(file) for file in files], ManifestContent.DELETES, self.version)
+
+    def found(self, text: str | None = None, **options: Any) -> dict[str, list[str]]:
+        return applied(self.plan(text, **options))
+
+
+def applied(plan: ScanPlan) -> dict[str, list[str]]:
+    return {task.file.file_path: [file.file_path for file in task.delete_files] for task in plan.tasks()}
+
+
+def test_tasks_carry_the_delete_files_that_apply_as_objects():
+    table = DeletedFrom()
+    by_position, by_value = positions("p1", (MARCH, "JFK"), "m1", "m1"), equality("e1", (), 0, 3)
+    table.deletes("d1.avro", BY_MONTH, by_position, positions("p2", (JUNE, "JFK"), "j1", "j1"))
+    table.deletes("d2.avro", UNPARTITIONED, by_value)
+    plan = table.plan()
+    assert applied(plan) == {"m1": ["p1", "e1"], "m2": [], "u1": ["e1"], "u2": []}
+    first = next(iter(plan.tasks()))
+    assert first.delete_files == (
+        replace(by_position, lower_bounds=None, upper_bounds=None, spec_id=0),
+        DataFile(
+            file_path="e1",
+            file_format=FileFormat.PARQUET,
+            content=FileContent.EQUALITY_DELETES,
+            record_count=10,
+            file_size_in_bytes=1000,
+            equality_ids=(1,),
+            spec_id=1,
+        ),
+    )
+    assert first.delete_files[0].partition == (MARCH, "JFK")
+    assert (len(plan.delete_files), plan.delete_files_considered, plan.delete_manifests_total) == (2, 3, 2)
+    assert (plan.records_before_deletes, plan.records_after_deletes) == (40, None)
+
+
+def test_a_deletion_vector_takes_the_place_of_position_deletes_and_says_how_many_rows_are_left():
+    table = DeletedFrom(version=3)
+    table.version = 2
+    table.deletes("old.avro", BY_MONTH, positions("p1", (MARCH, "JFK"), "m1", "m1"), entry=older)
+    table.version = 3
+    deletion_vector = vector("v", (MARCH, "JFK"), "m1")
+    table.deletes("d1.avro", BY_MONTH, deletion_vector)
+    plan = table.plan()
+    assert applied(plan) == {"m1": ["v"], "m2": [], "u1": [], "u2": []}
+    assert plan.delete_files == (replace(deletion_vector, spec_id=0),)
+    assert (plan.records_before_deletes, plan.records_after_deletes) == (40, 37)
+
+
+def test_without_deletes_every_row_is_left():
+    plan = DeletedFrom().plan("i < 5")
+    assert (plan.records_before_deletes, plan.records_after_deletes, plan.delete_files) == (20, 20, ())
+
+
+def test_dead_delete_files_do_nothing_and_their_manifest_is_not_read():
+    table = DeletedFrom()
+    dead = equality("e1", (), 0, 9)
+    table.add_manifest("d1.avro", UNPARTITIONED, [older(dead, ManifestEntryStatus.DELETED)], ManifestContent.DELETES)
+    table.add_manifest(
+        "d2.avro", UNPARTITIONED, [older(dead, ManifestEntryStatus.DELETED), added(equality("e2", (), 9, 9))], ManifestContent.DELETES
+    )
+    assert table.found() == {"m1": ["e2"], "m2": [], "u1": [], "u2": ["e2"]}
+    assert "d1.avro" not in table.read_paths
+
+
+def test_delete_manifests_are_read_first_and_only_where_they_may_matter():
+    table = DeletedFrom()
+    table.deletes("march-deletes.avro", BY_MONTH, equality("e1", (MARCH, "JFK"), 0, 9))
+    table.deletes("june-deletes.avro", BY_MONTH, equality("e2", (JUNE, "JFK"), 0, 9))
+    table.deletes("global.avro", UNPARTITIONED, equality("e3", (), 0, 9))
+    assert table.found("t < '2013-04-01'") == {"m1": ["e1", "e3"], "m2": [], "u1": ["e3"], "u2": ["e3"]}
+    assert table.read_paths == ["snap.avro", "march-deletes.avro", "global.avro", "march.avro", "flat.avro"]
+    assert table.found("i > 3000000000") == {}
+    assert table.read_paths == ["snap.avro"]
+
+
+def test_delete_manifests_older_than_every_data_file_are_not_read():
+    table = DeletedFrom()
+    old = ManifestEntry(ManifestEntryStatus.EXISTING, 9, 2, 2, equality("e1", (), 0, 9))
+    table.add_manifest("old.avro", UNPARTITIONED, [old], ManifestContent.DELETES)
+    table.manifests[-1] = replace(table.manifests[-1], sequence_number=2, min_sequence_number=2)
+    plan = table.plan(explain=True)
+    assert "old.avro" not in table.read_paths
+    assert [(found.path, found.reason) for found in plan.decisions if found.level == "delete manifest"] == [("old.avro", Reason.OLDER)]
+    assert (plan.manifests_total, plan.manifests_skipped, plan.delete_manifests_skipped) == (3, 1, 1)
+
+
+def test_equality_deletes_of_rows_that_the_filter_drops_are_left_out_unless_every_delete_is_wanted():
+    table = DeletedFrom()
+    table.deletes("d.avro", UNPARTITIONED, equality("low", (), 0, 3), equality("high", (), 4, 9))
+    assert table.found("i >= 4 AND s = 'JFK'") == {"m1": ["high"], "u1": ["high"], "u2": ["high"]}
+    assert table.found("i >= 4 AND s = 'JFK'", every_delete=True) == {"m1": ["low", "high"], "u1": ["low", "high"], "u2": ["high"]}
+    # The other columns of an equality delete file say nothing of the rows it deletes.
+    assert table.found("s = 'zz'", every_delete=False) == {}
+    assert table.found("s = 'B' AND i < 4")["u1"] == ["low"]
+
+
+def test_position_deletes_are_never_left_out_by_the_filter():
+    table = DeletedFrom()
+    file = positions("p", (MARCH, "JFK"), "m1", "m1")
+    bounds = {1: struct.pack("<i", 100), FILE_PATH_ID: b"m1"}
+    table.deletes("d.avro", BY_MONTH, replace(file, lower_bounds=bounds, upper_bounds=bounds))
+    assert table.found("i < 5")["m1"] == ["p"]
+
+
+def test_a_covered_file_is_covered_with_deletes_too():
+    table = DeletedFrom()
+    table.deletes("d.avro", UNPARTITIONED, equality("e", (), 0, 9))
+    tasks = {task.file.file_path: task for task in table.plan("i < 5", find_covered=True, every_delete=True).tasks()}
+    assert (tasks["u1"].is_covered, [file.file_path for file in tasks["u1"].delete_files]) == (True, ["e"])
+
+
+def test_every_delete_manifest_and_delete_file_gets_its_decision():
+    table = DeletedFrom()
+    table.deletes("d1.avro", BY_MONTH, positions("p1", (MARCH, "JFK"), "m1", "m1"), positions("p2", (MARCH, "EWR"), "x", "y"))
+    table.deletes("d2.avro", UNPARTITIONED, equality("e1", (), 0, 3), equality("e2", (), 20, 29))
+    table.deletes("d3.avro", BY_MONTH, equality("e3", (JUNE, "JFK"), 0, 9))
+    decisions = [found for found in table.plan("i < 10 AND t < '2013-04-01'", explain=True).decisions if "delete" in found.level]
+    assert [(found.level, found.path, found.kept, found.reason, found.evidence, found.partition) for found in decisions] == [
+        ("delete manifest", "d1.avro", True, Reason.MAY_MATCH, "", ""),
+        ("delete file", "p1", True, Reason.APPLIES, "applies to 1 data file", "t_month=2013-03/s=JFK"),
+        ("delete file", "p2", False, Reason.NO_DATA_FILE, "", "t_month=2013-03/s=EWR"),
+        ("delete manifest", "d2.avro", True, Reason.MAY_MATCH, "", ""),
+        ("delete file", "e2", False, Reason.BY_METRICS, "i: lower bound 20 >= 10", ""),
+        ("delete file", "e1", True, Reason.APPLIES, "applies to 2 data files", ""),
+        ("delete manifest", "d3.avro", False, Reason.BY_PARTITION, "partition t_month: lower 2013-06 > 2013-03", ""),
+    ]
+
+
+def test_two_deletion_vectors_for_one_file_are_an_error_with_both_names():
+    table = DeletedFrom(version=3)
+    table.deletes("d.avro", BY_MONTH, vector("v1", (MARCH, "JFK"), "m1"), vector("v2", (MARCH, "JFK"), "m1"))
+    with pytest.raises(ManifestFormatError, match=r"data file m1, in v1 and v2"):
+        table.plan()
+
+
+def test_statistics_for_matching_do_not_stay_in_the_plan():
+    table = DeletedFrom()
+    table.deletes("d.avro", UNPARTITIONED, equality("e", (), 0, 9))
+    plan = table.plan("s > 'B'")
+    assert not [name for name in plan.files.column_names if "bound" in name or "value_count" in name]
+    with_statistics = next(iter(table.plan("s > 'B'", include_statistics=True).tasks()))
+    assert with_statistics.file.lower_bounds == {1: struct.pack("<i", 0), 3: b"A"}
+
+
+def test_a_manifest_of_the_other_content_than_its_list_says_is_named():
+    table = DeletedFrom()
+    table.deletes("d.avro", UNPARTITIONED, equality("e", (), 0, 9))
+    table.manifests[-1] = replace(table.manifests[-1], content=ManifestContent.DATA)
+    metadata = table.table()
+    with pytest.raises(ManifestFormatError, match=r"d\.avro holds delete files"):
+        plan_scan(metadata, metadata.current_snapshot(), to_expression(None), table.read)
