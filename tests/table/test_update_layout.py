@@ -220,6 +220,25 @@ def test_the_format_version_is_upgraded_by_its_property(table: Table) -> None:
         table.set_properties({"format-version": "9"})
 
 
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_an_upgrade_gives_a_v1_table_without_a_uuid_one(catalog: SqlCatalog, tmp_path: Path, version: str) -> None:
+    made = catalog.create_table("db.old", rows(0, 1).schema, properties={"format-version": "1"})
+    made.append(rows(0, 10))
+    document = json.loads(Path(made.metadata_location.removeprefix("file://")).read_text())
+    del document["table-uuid"]
+    nameless = tmp_path / "00005-nameless.metadata.json"
+    nameless.write_text(json.dumps(document))
+    table = catalog.register_table("db.nameless", str(nameless))
+    table.set_properties(owner="me")
+    assert table.metadata.table_uuid is None
+    table.set_properties({"format-version": version})
+    uuid = table.metadata.table_uuid
+    assert (table.format_version, uuid is not None) == (int(version), True)
+    table.set_properties(owner="you")
+    assert catalog.load_table("db.nameless").metadata.table_uuid == uuid
+    assert ids(table) == list(range(10))
+
+
 # ---- beside other writers ----
 
 

@@ -234,8 +234,8 @@ class Table(TableReader):
         Raises:
             InvalidPropertyError: a property that Icefloe acts on is not what it may be; each wrong one is listed.
         """
-        given = {**(properties or {}), **more}
-        self._commit(MetadataChange(lambda base: set_property_updates(base, given), property_requirements(self.metadata)))
+        given, new_uuid = {**(properties or {}), **more}, self._handle.ids.uuid()
+        self._commit(MetadataChange(lambda base: set_property_updates(base, given, new_uuid), property_requirements(self.metadata)))
 
     def remove_properties(self, *names: str) -> None:
         """Removes table properties; names that are not there are no error."""

@@ -17,6 +17,7 @@ TABLE = new_table_metadata(location="memory://t", schema=Schema(NestedField(1, "
     ("held", "failed"),
     [
         (r.AssertTableUUID("u-1"), r.AssertTableUUID("u-2")),
+        (r.AssertTableUUID("U-1"), r.AssertTableUUID(None)),
         (r.AssertRefSnapshotId("main", None), r.AssertRefSnapshotId("main", 5)),
         (r.AssertLastAssignedFieldId(1), r.AssertLastAssignedFieldId(2)),
         (r.AssertCurrentSchemaId(0), r.AssertCurrentSchemaId(1)),

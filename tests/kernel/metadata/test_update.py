@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kernel.metadata.made_up_tables import ID, NAME, START, row_ids, snapshot, table, with_snapshots
 
 from icefloe.errors import (
     InvalidInputError,
@@ -13,61 +14,39 @@ from icefloe.errors import (
     NoSuchSnapshotError,
     UnsupportedFormatVersionError,
 )
+from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.history import SnapshotLogEntry
 from icefloe.kernel.metadata.invariants import check_change
-from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
 from icefloe.kernel.metadata.update_layout import (
     AddPartitionSpec,
     AddSchema,
     AddSortOrder,
+    RemovePartitionSpecs,
+    RemoveSchemas,
     SetCurrentSchema,
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
 from icefloe.kernel.metadata.update_snapshots import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
-from icefloe.kernel.metadata.update_table import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+from icefloe.kernel.metadata.update_statistics import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
+from icefloe.kernel.metadata.update_table import (
+    AddEncryptionKey,
+    AssignUUID,
+    RemoveEncryptionKey,
+    RemoveProperties,
+    SetLocation,
+    SetProperties,
+    UpgradeFormatVersion,
+)
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DoubleType, LongType, NestedField, StringType
-
-ID, NAME = NestedField(1, "id", LongType()), NestedField(2, "name", StringType())
-START = 1_000_000
-
-
-def table(version: int = 2) -> TableMetadata:
-    return new_table_metadata(location="memory://t", schema=Schema(ID, NAME), format_version=version, table_uuid="u-1", now_ms=START)
-
-
-def snapshot(snapshot_id: int, number: int, **changes: Any) -> Snapshot:
-    made = Snapshot(
-        snapshot_id=snapshot_id,
-        sequence_number=number,
-        timestamp_ms=START + number * 10,
-        manifest_list=f"memory://t/{snapshot_id}.avro",
-        summary={"operation": "append"},
-        schema_id=0,
-    )
-    return replace(made, **changes)
-
-
-def with_snapshots(count: int) -> TableMetadata:
-    """A table of snapshots 1, 2, ... each made current when it was added."""
-    metadata = table()
-    for number in range(1, count + 1):
-        parent = number - 1 if number > 1 else None
-        updates = [
-            AddSnapshot(snapshot(number, number, parent_snapshot_id=parent)),
-            SetSnapshotRef("main", SnapshotRef(snapshot_id=number)),
-        ]
-        metadata = apply_updates(metadata, updates, START + number * 10)
-    return metadata
+from icefloe.kernel.types import DoubleType, NestedField
 
 
 def test_a_commit_adds_a_snapshot_and_moves_main() -> None:
@@ -178,15 +157,20 @@ def test_removing_a_snapshot_takes_its_statistics_along() -> None:
     assert [file.statistics_path for file in metadata.partition_statistics] == ["p2"]
 
 
-def test_a_snapshot_that_a_name_keeps_is_not_removed() -> None:
-    with pytest.raises(InvalidInputError, match=r"main \(2\)"):
-        RemoveSnapshots((1, 2)).apply(with_snapshots(2), START)
+def test_removing_a_snapshot_takes_its_names_along() -> None:
+    tagged = SetSnapshotRef("gold", SnapshotRef(snapshot_id=1, type="tag")).apply(with_snapshots(3), START + 30)
+    metadata = apply_updates(tagged, [RemoveSnapshots((1,))], START + 40)
+    assert list(metadata.refs) == ["main"]
+    assert metadata.current_snapshot_id == 3
+    emptied = apply_updates(metadata, [RemoveSnapshots((2, 3, 99))], START + 50)
+    assert (len(emptied.snapshots), emptied.refs, emptied.current_snapshot_id, len(emptied.snapshot_log)) == (0, {}, None, 0)
+    assert RemoveSnapshots((99,)).apply(metadata, START + 60) is metadata
 
 
 def test_removing_main_leaves_a_table_without_a_current_snapshot() -> None:
     metadata = apply_updates(with_snapshots(2), [RemoveSnapshotRef("main")], START + 30)
     assert metadata.current_snapshot_id is None
-    assert len(metadata.snapshot_log) == 0
+    assert [entry.snapshot_id for entry in metadata.snapshot_log] == [1, 2]
     assert len(metadata.snapshots) == 2
     assert RemoveSnapshotRef("nothing").apply(metadata, START + 99) is metadata
 
@@ -317,6 +301,83 @@ def test_a_table_keeps_its_uuid() -> None:
     assert AssignUUID("u-1").apply(table(), START).table_uuid == "u-1"
     with pytest.raises(InvalidInputError, match="u-1"):
         AssignUUID("u-2").apply(table(), START)
+
+
+def test_the_last_column_id_may_be_given_and_not_go_back() -> None:
+    wider = Schema(ID, NAME, NestedField(3, "size", DoubleType()))
+    assert AddSchema(wider, 7).apply(table(), START).last_column_id == 7
+    assert AddSchema(Schema(ID, NAME), 7).apply(table(), START).last_column_id == 7
+    for last in (1, 2):
+        with pytest.raises(InvalidInputError, match=f"cannot be {last}: 3 is given already"):
+            AddSchema(wider, last).apply(table(), START)
+
+
+def test_specs_are_removed_but_for_the_default_one() -> None:
+    by_name = PartitionSpec(PartitionField(2, 5, IdentityTransform(), "name"))
+    metadata = apply_updates(table(), [AddPartitionSpec(by_name), SetDefaultSpec(-1)], START)
+    removed = apply_updates(metadata, [RemovePartitionSpecs((0, 9))], START + 10)
+    assert [spec.spec_id for spec in removed.partition_specs] == [1]
+    assert removed.last_partition_id == 1000
+    assert RemovePartitionSpecs((9,)).apply(metadata, START) is metadata
+    with pytest.raises(InvalidInputError, match="1 is the default one"):
+        RemovePartitionSpecs((0, 1)).apply(metadata, START)
+
+
+def test_schemas_are_removed_but_for_those_in_use() -> None:
+    wider = Schema(ID, NAME, NestedField(3, "size", DoubleType()))
+    widest = Schema(*wider.fields, NestedField(4, "more", DoubleType()))
+    metadata = apply_updates(with_snapshots(1), [AddSchema(wider), AddSchema(widest), SetCurrentSchema(-1)], START + 20)
+    assert RemoveSchemas((9,)).apply(metadata, START) is metadata
+    removed = apply_updates(metadata, [RemoveSchemas((1,))], START + 30)
+    assert [schema.schema_id for schema in removed.schemas] == [0, 2]
+    assert removed.last_column_id == 4
+    with pytest.raises(InvalidInputError, match="2 is the current one"):
+        RemoveSchemas((2,)).apply(metadata, START)
+    with pytest.raises(InvalidInputError, match="snapshot 1 is read with it"):
+        RemoveSchemas((0, 1)).apply(metadata, START)
+
+
+def test_a_snapshot_has_one_statistics_file_of_each_kind() -> None:
+    def file(snapshot_id: int, path: str) -> StatisticsFile:
+        return StatisticsFile(snapshot_id=snapshot_id, statistics_path=path, file_size_in_bytes=9, file_footer_size_in_bytes=5)
+
+    def partition_file(snapshot_id: int, path: str) -> PartitionStatisticsFile:
+        return PartitionStatisticsFile(snapshot_id=snapshot_id, statistics_path=path, file_size_in_bytes=9)
+
+    updates = [SetStatistics(file(1, "a")), SetStatistics(file(2, "b")), SetStatistics(file(1, "c"))]
+    more = [SetPartitionStatistics(partition_file(1, "d")), SetPartitionStatistics(partition_file(1, "e"))]
+    metadata = apply_updates(with_snapshots(2), [*updates, *more], START + 30)
+    assert [found.statistics_path for found in metadata.statistics] == ["b", "c"]
+    assert [found.statistics_path for found in metadata.partition_statistics] == ["e"]
+    removed = apply_updates(metadata, [RemoveStatistics(2), RemovePartitionStatistics(1)], START + 40)
+    assert [found.statistics_path for found in removed.statistics] == ["c"]
+    assert len(removed.partition_statistics) == 0
+    assert RemoveStatistics(2).apply(removed, START) is removed
+    assert RemovePartitionStatistics(2).apply(removed, START) is removed
+    for update in (SetStatistics(file(9, "x")), SetPartitionStatistics(partition_file(9, "x"))):
+        with pytest.raises(NoSuchSnapshotError, match="snapshot 9"):
+            update.apply(metadata, START)
+
+
+def test_encryption_keys_are_added_once_and_kept_while_needed() -> None:
+    outer = EncryptedKey(key_id="k0", encrypted_key_metadata="QQ==")
+    inner = EncryptedKey(key_id="k1", encrypted_key_metadata="Qg==", encrypted_by_id="k0")
+    updates = [AddEncryptionKey(outer), AddEncryptionKey(inner), AddSnapshot(snapshot(1, 1, key_id="k1", **row_ids(1, 3)))]
+    metadata = apply_updates(table(3), updates, START + 10)
+    assert [key.key_id for key in metadata.encryption_keys] == ["k0", "k1"]
+    assert AddEncryptionKey(outer).apply(metadata, START) is metadata
+    assert RemoveEncryptionKey("k9").apply(metadata, START) is metadata
+    for update, reason in (
+        (AddEncryptionKey(replace(outer, encrypted_key_metadata="Qw==")), "another encryption key k0"),
+        (RemoveEncryptionKey("k0"), "key k1 could not"),
+        (RemoveEncryptionKey("k1"), "snapshot 1 could not"),
+    ):
+        with pytest.raises(InvalidInputError, match=reason):
+            update.apply(metadata, START)
+    emptied = apply_updates(metadata, [RemoveSnapshots((1,)), RemoveEncryptionKey("k1"), RemoveEncryptionKey("k0")], START + 20)
+    assert len(emptied.encryption_keys) == 0
+    with pytest.raises(InvalidInputError, match="format version 2 has no encryption keys"):
+        AddEncryptionKey(outer).apply(table(2), START)
 
 
 def test_a_location_loses_its_last_slash() -> None:

@@ -10,7 +10,7 @@ from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.requirement import AssertTableUUID, Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import Update
-from icefloe.kernel.metadata.update_table import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+from icefloe.kernel.metadata.update_table import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 
 
 def property_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
@@ -18,8 +18,10 @@ def property_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
     return (AssertTableUUID(base.table_uuid),)
 
 
-def set_property_updates(base: TableMetadata, given: Mapping[str, object]) -> tuple[Update, ...]:
+def set_property_updates(base: TableMetadata, given: Mapping[str, object], new_uuid: str | None = None) -> tuple[Update, ...]:
     """The updates that set these properties; none where they are so already. `format-version` upgrades the table instead of being kept.
+
+    `new_uuid` is the identity for a v1 table that has none and is upgraded: later versions require one. Spec: Appendix E, Version 2.
 
     Raises:
         InvalidPropertyError: a value is no text, number or truth value, or not what its property may be.
@@ -29,6 +31,8 @@ def set_property_updates(base: TableMetadata, given: Mapping[str, object]) -> tu
     version = properties.FORMAT_VERSION.read(texts) if properties.FORMAT_VERSION.name in texts else base.format_version
     changed = {name: text for name, text in texts.items() if name != properties.FORMAT_VERSION.name and base.properties.get(name) != text}
     updates: list[Update] = [UpgradeFormatVersion(version)] if version != base.format_version else []
+    if updates and base.table_uuid is None and new_uuid is not None:
+        updates.insert(0, AssignUUID(new_uuid))
     return (*updates, SetProperties(changed)) if changed else tuple(updates)
 
 

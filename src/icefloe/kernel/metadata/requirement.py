@@ -28,7 +28,8 @@ class AssertTableUUID:
 
     def check(self, metadata: TableMetadata | None) -> None:
         """Raises `CommitConflictError` where it is another table, or gone."""
-        _compare(metadata, "table uuid", self.uuid, lambda table: table.table_uuid)
+        wanted = None if self.uuid is None else self.uuid.lower()  # a uuid is a number, however its digits are written
+        _compare(metadata, "table uuid", wanted, lambda table: None if table.table_uuid is None else table.table_uuid.lower())
 
 
 @dataclass(frozen=True, slots=True)

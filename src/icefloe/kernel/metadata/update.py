@@ -1,6 +1,7 @@
 """The changes of one commit put together: every update in order, with the rules that join them.
 
-Each update is a value that is applied to one version and gives the next, touching no other value: `update_table.py`, `update_layout.py`, `update_snapshots.py`.
+Each update is a value that is applied to one version and gives the next, touching no other value: `update_table.py`, `update_layout.py`, `update_snapshots.py`,
+`update_statistics.py`; as JSON, `update_json.py`.
 What must hold for a change to be right is `requirement.py`; what every version keeps, `invariants.py`; the metadata log, which follows from the commit and not
 from a change, `metadata_log.py`. Floor: kernel.metadata. Spec: REST catalog, TableUpdate.
 """
@@ -14,6 +15,8 @@ from icefloe.kernel.metadata.update_layout import (
     AddPartitionSpec,
     AddSchema,
     AddSortOrder,
+    RemovePartitionSpecs,
+    RemoveSchemas,
     SetCurrentSchema,
     SetDefaultSortOrder,
     SetDefaultSpec,
@@ -22,7 +25,21 @@ from icefloe.kernel.metadata.update_layout import (
     spec_id_of,
 )
 from icefloe.kernel.metadata.update_snapshots import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
-from icefloe.kernel.metadata.update_table import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+from icefloe.kernel.metadata.update_statistics import (
+    RemovePartitionStatistics,
+    RemoveStatistics,
+    SetPartitionStatistics,
+    SetStatistics,
+)
+from icefloe.kernel.metadata.update_table import (
+    AddEncryptionKey,
+    AssignUUID,
+    RemoveEncryptionKey,
+    RemoveProperties,
+    SetLocation,
+    SetProperties,
+    UpgradeFormatVersion,
+)
 
 Update = (
     AssignUUID
@@ -40,6 +57,14 @@ Update = (
     | SetLocation
     | SetProperties
     | RemoveProperties
+    | SetStatistics
+    | RemoveStatistics
+    | SetPartitionStatistics
+    | RemovePartitionStatistics
+    | RemovePartitionSpecs
+    | RemoveSchemas
+    | AddEncryptionKey
+    | RemoveEncryptionKey
 )
 
 

@@ -19,12 +19,21 @@ LAST_ADDED = -1
 
 @dataclass(frozen=True, slots=True)
 class AddSchema:
-    """Adds a schema under the next free id. One equal to a known schema is not added again (`schema_id_of` says which it is)."""
+    """Adds a schema under the next free id. One equal to a known schema is not added again (`schema_id_of` says which it is).
+
+    `last_column_id` is the highest column id given so far, where ids were given that no schema has; None: it follows from the schema.
+    """
 
     schema: Schema
+    last_column_id: int | None = None
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
+        """Raises `InvalidInputError` where the last column id is below one in use."""
         last_column_id = max(metadata.last_column_id, self.schema.highest_field_id)
+        if self.last_column_id is not None:
+            if self.last_column_id < last_column_id:
+                raise InvalidInputError(f"the last column id cannot be {self.last_column_id}: {last_column_id} is given already")
+            last_column_id = self.last_column_id
         if schema_id_of(metadata, self.schema) is not None:
             return metadata.changed(now_ms, last_column_id=last_column_id)
         schema_id = max(metadata.schemas.ids(), default=-1) + 1
@@ -110,6 +119,48 @@ class SetDefaultSortOrder:
             raise _unknown("sort order", self.sort_order_id)
         check_sort_order(order, metadata.schema())
         return metadata.changed(now_ms, default_sort_order_id=self.sort_order_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePartitionSpecs:
+    """Removes specs that no manifest of the table is written with: whoever asks for it has looked. Ids that are not there are no error."""
+
+    spec_ids: tuple[int, ...]
+
+    def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
+        """Raises `InvalidInputError` where the default spec is one of them."""
+        if metadata.default_spec_id in self.spec_ids:
+            raise InvalidInputError(
+                f"partition spec {metadata.default_spec_id} is the default one and cannot be removed", next_step="make another the default"
+            )
+        kept = metadata.partition_specs.without(self.spec_ids)
+        return metadata if kept is metadata.partition_specs else metadata.changed(now_ms, partition_specs=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSchemas:
+    """Removes schemas that no snapshot is read with. Ids that are not there are no error."""
+
+    schema_ids: tuple[int, ...]
+
+    def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
+        """Raises `InvalidInputError` where the current schema or that of a snapshot is one of them. Decodes every snapshot."""
+        gone = frozenset(self.schema_ids)
+        if metadata.current_schema_id in gone:
+            raise InvalidInputError(
+                f"schema {metadata.current_schema_id} is the current one and cannot be removed", next_step="make another schema current"
+            )
+        kept = metadata.schemas.without(gone)
+        if kept is metadata.schemas:
+            return metadata
+        for snapshot in metadata.snapshots:
+            if snapshot.schema_id in gone:
+                raise InvalidInputError(
+                    f"schema {snapshot.schema_id} cannot be removed: snapshot {snapshot.snapshot_id} is read with it",
+                    snapshot_id=snapshot.snapshot_id,
+                    next_step="expire that snapshot first",
+                )
+        return metadata.changed(now_ms, schemas=kept)
 
 
 def schema_id_of(metadata: TableMetadata, schema: Schema) -> int | None:

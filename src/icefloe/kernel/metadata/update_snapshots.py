@@ -62,22 +62,23 @@ class SetSnapshotRef:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSnapshots:
-    """Removes snapshots, their statistics files, and the part of the snapshot log before them. Ids that are not there are no error."""
+    """Removes snapshots, the branches and tags that name them, their statistics files, and the part of the snapshot log before them.
+
+    Ids that are not there are no error. Which snapshots may go is the retention policy's to say, not this update's.
+    """
 
     snapshot_ids: tuple[int, ...]
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where a branch or tag names one of them: what it names must stay readable."""
         gone = frozenset(self.snapshot_ids)
-        named = [f"{name} ({ref.snapshot_id})" for name, ref in metadata.refs.items() if ref.snapshot_id in gone]
-        if named:
-            raise InvalidInputError(
-                f"snapshots that branches or tags name cannot be removed: {', '.join(named)}", next_step="remove or move those names first"
-            )
         snapshots = metadata.snapshots.without(gone)
+        if snapshots is metadata.snapshots:
+            return metadata
         return metadata.changed(
             now_ms,
             snapshots=snapshots,
+            refs={name: ref for name, ref in metadata.refs.items() if ref.snapshot_id not in gone},
+            current_snapshot_id=None if metadata.current_snapshot_id in gone else metadata.current_snapshot_id,
             snapshot_log=_log_after_removal(metadata, snapshots),
             statistics=metadata.statistics.without(gone),
             partition_statistics=metadata.partition_statistics.without(gone),
@@ -94,10 +95,8 @@ class RemoveSnapshotRef:
         if self.name not in metadata.refs:
             return metadata
         changed = metadata.changed(now_ms, refs={name: ref for name, ref in metadata.refs.items() if name != self.name})
-        if self.name != MAIN:
-            return changed
-        # The log tells which snapshots were current up to now, and now none is. JAVA: TableMetadata.Builder.removeRef.
-        return replace(changed, current_snapshot_id=None, snapshot_log=metadata.snapshot_log.without_first(len(metadata.snapshot_log)))
+        # The log keeps which snapshots were current up to now: it is history, and cannot say that none is.
+        return changed if self.name != MAIN else replace(changed, current_snapshot_id=None)
 
 
 def _check_new_snapshot(metadata: TableMetadata, snapshot: Snapshot, now_ms: int) -> None:

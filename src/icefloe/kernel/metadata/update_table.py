@@ -1,7 +1,7 @@
-"""Changes of a table as a whole: its identity, format version, location and properties.
+"""Changes of a table as a whole: its identity, format version, location, properties and encryption keys.
 
 Other changes are in `update_layout.py` and `update_snapshots.py`; all of one commit are joined in `update.py`.
-Floor: kernel.metadata. Spec: REST catalog, TableUpdate (names and meaning); Table Metadata Fields; Appendix E.
+Floor: kernel.metadata. Spec: REST catalog, TableUpdate (names and meaning); Table Metadata Fields; Encryption Keys; Appendix E.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata import properties as table_properties
+from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.new_table import check_version
 from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
+
+FIRST_VERSION_OF_KEYS = 3  # Spec: Appendix E, Version 3, Encryption changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +78,45 @@ class RemoveProperties:
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
         return metadata.changed(now_ms, properties={name: text for name, text in metadata.properties.items() if name not in self.removals})
+
+
+@dataclass(frozen=True, slots=True)
+class AddEncryptionKey:
+    """Adds a key; one that is there already, the same in everything, is no change."""
+
+    key: EncryptedKey
+
+    def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
+        """Raises `InvalidInputError` where another key has its id, or in a table before v3."""
+        if metadata.format_version < FIRST_VERSION_OF_KEYS:
+            raise InvalidInputError(
+                f"a table of format version {metadata.format_version} has no encryption keys", next_step="upgrade it to format version 3"
+            )
+        known = metadata.encryption_key(self.key.key_id)
+        if known == self.key:
+            return metadata
+        if known is not None:
+            raise InvalidInputError(
+                f"the table has another encryption key {self.key.key_id}", next_step="give the new key an id of its own"
+            )
+        return metadata.changed(now_ms, encryption_keys=metadata.encryption_keys.appended(self.key))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveEncryptionKey:
+    """Removes a key; one that is not there is no error."""
+
+    key_id: str
+
+    def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
+        """Raises `InvalidInputError` where a snapshot or another key needs it to be decrypted. Decodes every snapshot."""
+        if metadata.encryption_key(self.key_id) is None:
+            return metadata
+        needing = [f"snapshot {snapshot.snapshot_id}" for snapshot in metadata.snapshots if snapshot.key_id == self.key_id]
+        needing += [f"key {key.key_id}" for key in metadata.encryption_keys if key.encrypted_by_id == self.key_id != key.key_id]
+        if needing:
+            raise InvalidInputError(
+                f"encryption key {self.key_id} cannot be removed: {', '.join(needing)} could not be decrypted without it",
+                next_step="remove what needs it first",
+            )
+        return metadata.changed(now_ms, encryption_keys=metadata.encryption_keys.where(lambda key: key.key_id != self.key_id))

@@ -1,0 +1,233 @@
+"""Updates of metadata as the JSON of a REST catalog's commit, both ways.
+
+What each update does is beside its value, in `update_table.py`, `update_layout.py`, `update_snapshots.py` and `update_statistics.py`.
+Floor: kernel.metadata. Spec: REST catalog, TableUpdate.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from icefloe.errors import Problem, UnsupportedFeatureError
+from icefloe.kernel.metadata.encrypted_key import encrypted_key_from_json, encrypted_key_to_json
+from icefloe.kernel.metadata.snapshot import snapshot_from_json, snapshot_to_json
+from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_from_json, snapshot_ref_to_json
+from icefloe.kernel.metadata.statistics_file import (
+    partition_statistics_file_from_json,
+    partition_statistics_file_to_json,
+    statistics_file_from_json,
+    statistics_file_to_json,
+)
+from icefloe.kernel.metadata.update import Update
+from icefloe.kernel.metadata.update_layout import (
+    AddPartitionSpec,
+    AddSchema,
+    AddSortOrder,
+    RemovePartitionSpecs,
+    RemoveSchemas,
+    SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+)
+from icefloe.kernel.metadata.update_snapshots import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
+from icefloe.kernel.metadata.update_statistics import (
+    RemovePartitionStatistics,
+    RemoveStatistics,
+    SetPartitionStatistics,
+    SetStatistics,
+)
+from icefloe.kernel.metadata.update_table import (
+    AddEncryptionKey,
+    AssignUUID,
+    RemoveEncryptionKey,
+    RemoveProperties,
+    SetLocation,
+    SetProperties,
+    UpgradeFormatVersion,
+)
+from icefloe.kernel.partitioning.partition_spec import spec_from_json, spec_to_json
+from icefloe.kernel.partitioning.sort_order import sort_order_from_json, sort_order_to_json
+from icefloe.kernel.schema.json_shape import (
+    Key,
+    a_long,
+    a_string,
+    an_int,
+    an_object,
+    array_of,
+    object_problems,
+    refuse,
+    strings_by_name,
+)
+from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """How one kind of update or requirement stands in JSON: the keys beside its name, and the two ways between object and value.
+
+    `read` is given the object, whose keys have been checked, and its JSON path; `write` gives the keys without the name.
+    """
+
+    kind: type
+    keys: tuple[Key, ...]
+    read: Callable[[Object, str], Any]
+    write: Callable[[Any], dict[str, Any]]
+
+
+def update_to_json(update: Update) -> dict[str, Any]:
+    """An update as a JSON object with its `action`. Spec: REST catalog, TableUpdate."""
+    return named_to_json(update, "action", UPDATE_FORMS)
+
+
+def update_from_json(value: object, path: str = "$") -> Update:
+    """The update that parsed JSON describes.
+
+    Raises:
+        MetadataFormatError: every problem, named by JSON path from `path` on.
+        UnsupportedFeatureError: an action that is not known; lists those that are.
+    Spec: REST catalog, TableUpdate.
+    """
+    update: Update = named_from_json(value, path, "action", UPDATE_FORMS, "the update")
+    return update
+
+
+def named_to_json(value: object, name_key: str, forms: Mapping[str, JsonForm]) -> dict[str, Any]:
+    """A value as the JSON object that `forms` has for its kind, the name first."""
+    name = next(name for name, form in forms.items() if form.kind is type(value))
+    return {name_key: name, **forms[name].write(value)}
+
+
+def named_from_json(value: object, path: str, name_key: str, forms: Mapping[str, JsonForm], what: str) -> Any:
+    """The value of a JSON object whose kind stands under `name_key`. Raises as `update_from_json` does."""
+    refuse(list(object_problems(value, path, (Key(name_key, a_string),))), what)
+    assert isinstance(value, Mapping)  # noqa: S101  # the line above refused anything else
+    name = value[name_key]
+    form = forms.get(name.lower())
+    if form is None:
+        raise UnsupportedFeatureError(
+            f"{what} {name!r} is not known; known are {', '.join(forms)}",
+            problems=[Problem(where=f"{path}.{name_key}", what=f"{name!r} is not known")],
+        )
+    refuse(list(object_problems(value, path, form.keys)), f"{what} {name}")
+    return form.read(value, path)
+
+
+def _single(kind: type, key: str, check: Callable[[Any], str | None], attribute: str) -> JsonForm:
+    """The form of a value with one field, which JSON holds as it is."""
+    return JsonForm(kind, (Key(key, check),), lambda value, _: kind(value[key]), lambda update: {key: getattr(update, attribute)})
+
+
+def _several(kind: type, key: str, check: Callable[[Any], str | None], attribute: str) -> JsonForm:
+    """The form of a value with one field that is a tuple."""
+    return JsonForm(
+        kind,
+        (Key(key, array_of(check)),),
+        lambda value, _: kind(tuple(value[key])),
+        lambda update: {key: list(getattr(update, attribute))},
+    )
+
+
+def _nested(kind: type, key: str, read: Callable[[Any, str], Any], write: Callable[[Any], Any], attribute: str) -> JsonForm:
+    """The form of a value with one field that has a JSON form of its own."""
+    return JsonForm(
+        kind,
+        (Key(key, an_object),),
+        lambda value, path: kind(read(value[key], f"{path}.{key}")),
+        lambda update: {key: write(getattr(update, attribute))},
+    )
+
+
+def _add_schema(value: Object, path: str) -> AddSchema:
+    return AddSchema(schema_from_json(value["schema"], f"{path}.schema"), value.get("last-column-id"))
+
+
+def _add_schema_json(update: AddSchema) -> dict[str, Any]:
+    found = {"schema": schema_to_json(update.schema)}
+    return found if update.last_column_id is None else {**found, "last-column-id": update.last_column_id}
+
+
+def _spec(value: Object, path: str) -> Any:
+    return spec_from_json({"spec-id": 0, **value}, where=path)  # a catalog gives the id, so a client need not
+
+
+def _sort_order(value: Object, path: str) -> Any:
+    return sort_order_from_json({"order-id": 1 if value.get("fields") else 0, **value}, where=path)
+
+
+def _set_snapshot_ref(value: Object, path: str) -> SetSnapshotRef:
+    # Keys that are not known here are the update's and not the reference's to keep.
+    return SetSnapshotRef(value["ref-name"], replace(snapshot_ref_from_json(value, path), unknown={}))
+
+
+def _set_snapshot_ref_json(update: SetSnapshotRef) -> dict[str, Any]:
+    return {"ref-name": update.name, **snapshot_ref_to_json(update.ref)}
+
+
+def _set_statistics(value: Object, path: str) -> SetStatistics:
+    file = statistics_file_from_json(value["statistics"], f"{path}.statistics")
+    said = value.get("snapshot-id")
+    if said is not None and said != file.snapshot_id:
+        refuse(
+            [Problem(where=f"{path}.snapshot-id", what=f"is {said}, and the file is of snapshot {file.snapshot_id}")],
+            "the update set-statistics",
+        )
+    return SetStatistics(file)
+
+
+def _set_statistics_json(update: SetStatistics) -> dict[str, Any]:
+    # The id beside the file is deprecated; catalogs before that require it.
+    return {"snapshot-id": update.file.snapshot_id, "statistics": statistics_file_to_json(update.file)}
+
+
+def _set_properties(value: Object, path: str) -> SetProperties:
+    return SetProperties(dict(_either(value, path, "updates", "updated", strings_by_name)))
+
+
+def _remove_properties(value: Object, path: str) -> RemoveProperties:
+    return RemoveProperties(tuple(_either(value, path, "removals", "removed", array_of(a_string))))
+
+
+def _either(value: Object, path: str, key: str, older: str, check: Callable[[Any], str | None]) -> Any:
+    """The value of a key that older clients call otherwise. JAVA: MetadataUpdateParser reads both names."""
+    named = key if value.get(key) is not None or value.get(older) is None else older
+    refuse(list(object_problems(value, path, (Key(named, check),))), "the update")
+    return value[named]
+
+
+UPDATE_FORMS: Mapping[str, JsonForm] = {
+    "assign-uuid": _single(AssignUUID, "uuid", a_string, "uuid"),
+    "upgrade-format-version": _single(UpgradeFormatVersion, "format-version", an_int, "format_version"),
+    "add-schema": JsonForm(
+        AddSchema, (Key("schema", an_object), Key("last-column-id", an_int, required=False)), _add_schema, _add_schema_json
+    ),
+    "set-current-schema": _single(SetCurrentSchema, "schema-id", an_int, "schema_id"),
+    "add-spec": _nested(AddPartitionSpec, "spec", _spec, spec_to_json, "spec"),
+    "set-default-spec": _single(SetDefaultSpec, "spec-id", an_int, "spec_id"),
+    "add-sort-order": _nested(AddSortOrder, "sort-order", _sort_order, sort_order_to_json, "sort_order"),
+    "set-default-sort-order": _single(SetDefaultSortOrder, "sort-order-id", an_int, "sort_order_id"),
+    "add-snapshot": _nested(AddSnapshot, "snapshot", snapshot_from_json, snapshot_to_json, "snapshot"),
+    "set-snapshot-ref": JsonForm(SetSnapshotRef, (Key("ref-name", a_string),), _set_snapshot_ref, _set_snapshot_ref_json),
+    "remove-snapshots": _several(RemoveSnapshots, "snapshot-ids", a_long, "snapshot_ids"),
+    "remove-snapshot-ref": _single(RemoveSnapshotRef, "ref-name", a_string, "name"),
+    "set-location": _single(SetLocation, "location", a_string, "location"),
+    "set-properties": JsonForm(SetProperties, (), _set_properties, lambda update: {"updates": dict(update.updates)}),
+    "remove-properties": JsonForm(RemoveProperties, (), _remove_properties, lambda update: {"removals": list(update.removals)}),
+    "set-statistics": JsonForm(
+        SetStatistics, (Key("statistics", an_object), Key("snapshot-id", a_long, required=False)), _set_statistics, _set_statistics_json
+    ),
+    "remove-statistics": _single(RemoveStatistics, "snapshot-id", a_long, "snapshot_id"),
+    "set-partition-statistics": _nested(
+        SetPartitionStatistics,
+        "partition-statistics",
+        partition_statistics_file_from_json,
+        partition_statistics_file_to_json,
+        "file",
+    ),
+    "remove-partition-statistics": _single(RemovePartitionStatistics, "snapshot-id", a_long, "snapshot_id"),
+    "remove-partition-specs": _several(RemovePartitionSpecs, "spec-ids", an_int, "spec_ids"),
+    "remove-schemas": _several(RemoveSchemas, "schema-ids", an_int, "schema_ids"),
+    "add-encryption-key": _nested(AddEncryptionKey, "encryption-key", encrypted_key_from_json, encrypted_key_to_json, "key"),
+    "remove-encryption-key": _single(RemoveEncryptionKey, "key-id", a_string, "key_id"),
+}
