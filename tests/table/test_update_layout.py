@@ -231,7 +231,9 @@ def test_an_upgrade_gives_a_v1_table_without_a_uuid_one(catalog: SqlCatalog, tmp
     table = catalog.register_table("db.nameless", str(nameless))
     table.set_properties(owner="me")
     assert table.metadata.table_uuid is None
-    table.set_properties({"format-version": version})
+    with table.transaction() as transaction:
+        transaction.upgrade_table_version(2)
+        transaction.set_properties({"format-version": version})
     uuid = table.metadata.table_uuid
     assert (table.format_version, uuid is not None) == (int(version), True)
     table.set_properties(owner="you")

@@ -226,7 +226,7 @@ class Table(TableReader):
 
     def transaction(self) -> Transaction:
         """Several changes as one commit: `with table.transaction() as tx: tx.upgrade_table_version(2); tx.set_properties(owner="me")`."""
-        return Transaction(self.metadata, self._commit, self._handle.clock, self.io)
+        return Transaction(self.metadata, self._commit, self._handle.clock, self.io, self._handle.ids)
 
     def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Sets table properties, others stay; `format-version` upgrades the table.

@@ -20,7 +20,7 @@ from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.commit.together import Together
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.ports import Clock, FileIO
+from icefloe.kernel.ports import Clock, FileIO, IdSource
 from icefloe.table.pending_change import Commit
 from icefloe.table.update_layout import UpdateSortOrder, UpdateSpec
 from icefloe.table.update_schema import UpdateSchema
@@ -32,11 +32,12 @@ class Transaction:
     Beside other writers the whole is as any single change: made again on the newer table where what it is based on is as it was, a conflict where not.
     """
 
-    def __init__(self, base: TableMetadata, commit: Commit, clock: Clock, io: FileIO) -> None:
+    def __init__(self, base: TableMetadata, commit: Commit, clock: Clock, io: FileIO, ids: IdSource) -> None:
         self._working = base
         self._commit = commit
         self._clock = clock
         self._io = io
+        self._ids = ids
         self._actions: list[Action] = []
         self._is_open = True
 
@@ -64,8 +65,8 @@ class Transaction:
 
     def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> Self:
         """Sets table properties, others stay. Raises `InvalidPropertyError`."""
-        given = {**(properties or {}), **more}
-        self._stage(MetadataChange(lambda base: set_property_updates(base, given), property_requirements(self._working)))
+        given, new_uuid = {**(properties or {}), **more}, self._ids.uuid()
+        self._stage(MetadataChange(lambda base: set_property_updates(base, given, new_uuid), property_requirements(self._working)))
         return self
 
     def remove_properties(self, *names: str) -> Self:
@@ -80,7 +81,8 @@ class Transaction:
             InvalidInputError: a lower version than the table's.
             UnsupportedFormatVersionError: a version that Icefloe does not write.
         """
-        self._stage(MetadataChange(lambda base: version_updates(base, format_version), property_requirements(self._working)))
+        new_uuid = self._ids.uuid()
+        self._stage(MetadataChange(lambda base: version_updates(base, format_version, new_uuid), property_requirements(self._working)))
         return self
 
     def set_location(self, location: str) -> Self:

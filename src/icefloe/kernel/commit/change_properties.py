@@ -18,10 +18,10 @@ def property_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
     return (AssertTableUUID(base.table_uuid),)
 
 
-def set_property_updates(base: TableMetadata, given: Mapping[str, object], new_uuid: str | None = None) -> tuple[Update, ...]:
+def set_property_updates(base: TableMetadata, given: Mapping[str, object], new_uuid: str) -> tuple[Update, ...]:
     """The updates that set these properties; none where they are so already. `format-version` upgrades the table instead of being kept.
 
-    `new_uuid` is the identity for a v1 table that has none and is upgraded: later versions require one. Spec: Appendix E, Version 2.
+    `new_uuid` is as in `version_updates`.
 
     Raises:
         InvalidPropertyError: a value is no text, number or truth value, or not what its property may be.
@@ -30,10 +30,8 @@ def set_property_updates(base: TableMetadata, given: Mapping[str, object], new_u
     properties.check_properties(texts)
     version = properties.FORMAT_VERSION.read(texts) if properties.FORMAT_VERSION.name in texts else base.format_version
     changed = {name: text for name, text in texts.items() if name != properties.FORMAT_VERSION.name and base.properties.get(name) != text}
-    updates: list[Update] = [UpgradeFormatVersion(version)] if version != base.format_version else []
-    if updates and base.table_uuid is None and new_uuid is not None:
-        updates.insert(0, AssignUUID(new_uuid))
-    return (*updates, SetProperties(changed)) if changed else tuple(updates)
+    updates = version_updates(base, version, new_uuid)
+    return (*updates, SetProperties(changed)) if changed else updates
 
 
 def remove_property_updates(base: TableMetadata, names: Sequence[str]) -> tuple[Update, ...]:
@@ -42,9 +40,15 @@ def remove_property_updates(base: TableMetadata, names: Sequence[str]) -> tuple[
     return (RemoveProperties(there),) if there else ()
 
 
-def version_updates(base: TableMetadata, format_version: int) -> tuple[Update, ...]:
-    """The update that raises the format version; none where the table has it."""
-    return () if format_version == base.format_version else (UpgradeFormatVersion(format_version),)
+def version_updates(base: TableMetadata, format_version: int, new_uuid: str) -> tuple[Update, ...]:
+    """The updates that raise the format version; none where the table has it.
+
+    `new_uuid` is the identity for a v1 table that has none: later versions require one. Spec: Appendix E, Version 2.
+    """
+    if format_version == base.format_version:
+        return ()
+    upgrade = UpgradeFormatVersion(format_version)
+    return (upgrade,) if base.table_uuid is not None else (AssignUUID(new_uuid), upgrade)
 
 
 def location_updates(base: TableMetadata, location: str) -> tuple[Update, ...]:
