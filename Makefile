@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark check format bench lock clean
+.PHONY: help setup demo test test-all test-spark check format bench wheel native lock clean
 PYTHON := .venv/bin/python
 
 help: ## what there is
@@ -34,6 +34,12 @@ format: setup ## format, and fix what lint can fix
 bench: setup ## measure against PyIceberg and against Spark's own Parquet, as ratios of one run: make bench [ARGS="planning append"]
 	@python3 scripts/setup pyiceberg
 	@$(PYTHON) -m benchmarks $(ARGS)
+
+wheel: setup ## dist/*.whl, with the compiled manifest codec where a C compiler is, for every Python from 3.11 on
+	$(PYTHON) -m hatchling build -t wheel
+
+native: ## compile the manifest codec in place, where its C has changed; `make setup` does it too
+	@$(PYTHON) scripts/build_native.py
 
 lock: ## make the pins in requirements/ anew (ARGS=--upgrade for the newest versions)
 	@scripts/lock $(ARGS)

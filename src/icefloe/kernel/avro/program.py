@@ -24,7 +24,7 @@ from icefloe.kernel.avro.schema import AvroType, kind_of, parse_schema
 from icefloe.kernel.avro.skip import NUMBERS, emit_items, emit_known_layout, emit_skip, pair_value
 from icefloe.kernel.avro.source import Source
 from icefloe.kernel.avro.varint import decode_raw, decode_rest, decode_rest_of_length, encode_long
-from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of
+from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of, matched_fields
 
 _BYTES = frozenset({"bytes", "string"})
 
@@ -92,13 +92,9 @@ def _emit_frame(source: Source, body: Source, columns: tuple[str, ...], variable
 
 def _emit_record(source: Source, record: AvroType, wanted: tuple[WantedField, ...], variables: dict[str, str]) -> None:
     """All of a record's fields in the writer's order; wanted fields that it lacks become None."""
-    chosen = _match(record["fields"], wanted)
+    chosen = matched_fields(record, wanted)
     for want in wanted:
         if want not in chosen.values():
-            if want.required:
-                raise ValueError(
-                    f"the schema of {record.get('name')!r} lacks field {want.field_id} ({want.names[0] if want.names else '?'})"
-                )
             _emit_none(source, want.shape, variables)
     for index, field in enumerate(record["fields"]):
         want_here = chosen.get(index)
@@ -109,15 +105,6 @@ def _emit_record(source: Source, record: AvroType, wanted: tuple[WantedField, ..
                 _emit_shape(source, field["type"], want_here.shape, variables)
             except ValueError as error:
                 raise ValueError(f"{field.get('name')}: {error}") from error
-
-
-def _match(fields: list[dict[str, Any]], wanted: tuple[WantedField, ...]) -> dict[int, WantedField]:
-    with_ids = any("field-id" in field for field in fields)
-    if with_ids:
-        by_id = {want.field_id: want for want in wanted}
-        return {index: by_id[field["field-id"]] for index, field in enumerate(fields) if field.get("field-id") in by_id}
-    by_name = {name: want for want in wanted for name in want.names}
-    return {index: by_name[field["name"]] for index, field in enumerate(fields) if field.get("name") in by_name}
 
 
 def _emit_none(source: Source, shape: Shape, variables: dict[str, str]) -> None:
@@ -220,7 +207,7 @@ def _emit_rows(source: Source, kind: AvroType, shape: Rows, name: str) -> None:
     found = source.fresh("f")
     source.line(f"{found} = []")
     with emit_items(source) as count:
-        with source.block(f"if {count} > len(buf):"):
+        with source.block(f"if {count} + len({found}) > len(buf):"):
             source.line("raise Torn(p, 'an array claims more items than there are bytes')")
         with source.block(f"for _ in range({count}):"):
             _emit_record(source, kind["items"], shape.fields, inner)

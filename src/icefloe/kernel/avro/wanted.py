@@ -5,6 +5,7 @@ Turning this into code is `program.py`. Floor: kernel.avro. Spec: Column Project
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +73,27 @@ def columns_of(shape: Shape) -> tuple[str, ...]:
     if isinstance(shape, Slots):
         return tuple(column for _, column in shape.columns)
     return (shape.column,)
+
+
+def matched_fields(record: Any, wanted: tuple[WantedField, ...]) -> dict[int, WantedField]:
+    """The wanted fields that a writer's record has, by their place in it.
+
+    Raises:
+        ValueError: it lacks a required one, or has one twice.
+    """
+    found = _matches(record["fields"], wanted)
+    for want in wanted:
+        matches = sum(one is want for one in found.values())
+        if matches > 1 or (want.required and not matches):
+            wrong = "lacks" if not matches else f"has {matches} times"
+            raise ValueError(f"the schema of {record.get('name')!r} {wrong} field {want.field_id} ({want.names[0] if want.names else '?'})")
+    return found
+
+
+def _matches(fields: list[dict[str, Any]], wanted: tuple[WantedField, ...]) -> dict[int, WantedField]:
+    with_ids = any("field-id" in field for field in fields)
+    if with_ids:
+        by_id = {want.field_id: want for want in wanted}
+        return {index: by_id[field["field-id"]] for index, field in enumerate(fields) if field.get("field-id") in by_id}
+    by_name = {name: want for want in wanted for name in want.names}
+    return {index: by_name[field["name"]] for index, field in enumerate(fields) if field.get("name") in by_name}

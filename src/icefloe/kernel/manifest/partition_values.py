@@ -8,8 +8,12 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
+import pyarrow as pa
+
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.arrow_values import array_of, validity_buffer
 from icefloe.kernel.avro.schema import AvroType, field, record
+from icefloe.kernel.byte_columns import decimal_words, spans_of
 from icefloe.kernel.partitioning.partition_spec import UntypedPartition
 from icefloe.kernel.types import (
     BinaryType,
@@ -49,6 +53,14 @@ _AVRO_TYPES: dict[type[PrimitiveType], AvroType] = {
 }
 # 38 digits, the most a decimal may have.
 _WIDE = Context(prec=38)
+# What the Avro reader gives, and what may be made of it. Arrow itself would also read a number out of text.
+_FITTING = (
+    (pa.types.is_integer, (pa.types.is_integer,)),
+    (pa.types.is_floating, (pa.types.is_floating,)),
+    (pa.types.is_binary, (pa.types.is_string, pa.types.is_decimal)),
+    (pa.types.is_fixed_size_binary, (pa.types.is_string, pa.types.is_binary, pa.types.is_decimal)),
+    (pa.types.is_list, (pa.types.is_list,)),
+)
 
 
 def primitive(kind: IcebergType) -> PrimitiveType:
@@ -129,12 +141,27 @@ def reader(part: NestedField) -> Callable[[Any], Any] | None:
     return None
 
 
-def arrow_reader(part: NestedField) -> Callable[[Any], Any] | None:
-    """As `reader`, for what `pyarrow.array` takes: it takes bytes for text and for UUIDs."""
-    if isinstance(part, UntypedPartition):
-        return lambda raw: _as_text(raw).encode()
-    kind = primitive(part.field_type)
-    return _decimal_reader(kind.scale) if isinstance(kind, DecimalType) else None
+def untyped_array(array: Any) -> Any:
+    """The column of an `UntypedPartition`, whatever the writer made of it, as text."""
+    return array_of([None if value is None else _as_text(value) for value in array.to_pylist()], pa.string())
+
+
+def typed_array(array: Any, kind: Any) -> Any:
+    """A column of a manifest as the Avro reader types it (integers of 64 bits, text as binary, decimals as big-endian fixed), as an Arrow type.
+
+    Raises `pyarrow.ArrowException` where a value does not fit.
+    """
+    if array.type == kind:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if not any(is_written(array.type) and any(fits(kind) for fits in wanted) for is_written, wanted in _FITTING):
+        raise pa.ArrowTypeError(f"the writer has {array.type}")
+    if not pa.types.is_decimal(kind):
+        return array.cast(kind)
+    words, known = decimal_words(spans_of(array))
+    wide = pa.Array.from_buffers(pa.decimal128(_WIDE.prec, kind.scale), len(known), [validity_buffer(known), pa.py_buffer(words)])
+    return wide.cast(kind)
 
 
 def _as_text(raw: Any) -> str:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
-from icefloe.kernel.arrow_values import array_of, filled
-from icefloe.kernel.avro.columns import read_batches
+from icefloe.kernel.arrow_values import filled
+from icefloe.kernel.avro.columns import read_arrays, read_batches
 from icefloe.kernel.avro.container import Container, open_container
 from icefloe.kernel.manifest.columns import (
     DELETE_FIELDS,
@@ -32,9 +32,10 @@ from icefloe.kernel.manifest.inheritance import (
     inherit_snapshot_ids,
     inherited_sequence_number,
 )
-from icefloe.kernel.manifest.partition_values import arrow_reader, converted, primitive, reader
+from icefloe.kernel.manifest.partition_values import converted, primitive, reader, typed_array, untyped_array
 from icefloe.kernel.manifest.schema import WANTED_COUNTS, wanted_columns, wanted_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.kernel.partitioning.partition_spec import UntypedPartition
 from icefloe.kernel.types import StructType
 from icefloe.kernel.values import physical_arrow_type
 
@@ -56,11 +57,11 @@ def read_columns(
     """
     wanted = wanted_columns(partition_type, manifest.content, statistics)
     schema = _arrow_schema(partition_type, manifest.content, statistics)
-    readers = {partition_column(part.field_id): arrow_reader(part) for part in partition_type.fields}
+    untyped = [partition_column(part.field_id) for part in partition_type.fields if isinstance(part, UntypedPartition)]
     tables = []
-    for batch in read_batches(_open(content, manifest), wanted):
-        columns = {name: converted(readers.get(name), values) for name, values in batch.items()}
-        tables.append(pa.table([_array(columns[field.name], field, manifest) for field in schema], schema=schema))
+    for columns in read_arrays(_open(content, manifest), wanted):
+        columns |= {name: untyped_array(columns[name]) for name in untyped}
+        tables.append(pa.Table.from_arrays([_typed(columns[field.name], field, manifest) for field in schema], schema=schema))
     entries = pa.concat_tables(tables) if tables else schema.empty_table()
     _check_entries(entries, manifest)
     return ManifestColumns(_inherited(entries, manifest))
@@ -87,16 +88,17 @@ def _arrow_schema(partition_type: StructType, content: ManifestContent, statisti
     return pa.schema(fields)
 
 
-def _array(values: list[Any], field: Any, manifest: ManifestFile) -> Any:
+def _typed(array: Any, field: Any, manifest: ManifestFile) -> Any:
+    """A column as the writer typed it, as the column that is promised."""
     try:
-        array = array_of(values, field.type)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        typed = typed_array(array, field.type)
+    except pa.ArrowException as error:
         raise _refuse(manifest, field.name, f"a value does not fit {field.type}: {error}") from error
     if field.name == "content":
-        return filled(array, int(FileContent.DATA))
+        return filled(typed, int(FileContent.DATA))
     if field.name == "file_format":
-        return pc.utf8_upper(array)
-    return array
+        return pc.utf8_upper(typed)
+    return typed
 
 
 def _refuse(manifest: ManifestFile, where: str, what: str) -> ManifestFormatError:

@@ -1,0 +1,93 @@
+"""Compiles the C of `icefloe.kernel.avro.native` into one module for the stable ABI of Python 3.11 and later: on installing (hatchling runs `BuildNative`),
+or by hand: `python scripts/build_native.py`.
+
+The module only saves time, so where there is no compiler or no Python.h a notice is printed and the package is installed without it. Nothing is compiled again
+while the sources, the compiler and the platform are the same. Standard library only, but for hatchling, which has loaded it already when it runs this.
+"""
+
+import hashlib
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # run by hand
+    BuildHookInterface = object
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOM = ROOT / "src" / "icefloe" / "kernel" / "avro" / "native"
+MODULE = ROOM / "_manifest.abi3.so"
+STAMP = ROOM / "_manifest.stamp"
+# Hidden names, so that nothing but the module's entry is exported.
+FLAGS = ("-O3", "-std=c11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-DNDEBUG")
+
+
+def build():
+    """Compiles where that is possible and needed; whether the module is there afterwards."""
+    if sys.platform == "win32":
+        return left_out("on Windows it is not compiled")
+    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
+    if not shutil.which(compiler[0]):
+        compiler = ["cc"]
+    if not shutil.which(compiler[0]):
+        return left_out("there is no C compiler")
+    headers = sysconfig.get_path("include")
+    if not (Path(headers) / "Python.h").exists():
+        return left_out(f"{headers} has no Python.h (on Debian: apt-get install python3-dev)")
+    linking = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)
+    sources = sorted(str(path) for path in ROOM.glob("*.c"))
+    command = [*compiler, *FLAGS, *linking, f"-I{headers}", *sources]
+    stamp = fingerprint(command)
+    if MODULE.exists() and STAMP.exists() and STAMP.read_text() == stamp:
+        return True
+    building = MODULE.with_name("_manifest.building")
+    result = subprocess.run([*command, "-o", str(building)], capture_output=True, text=True, check=False)  # noqa: S603
+    if result.returncode:
+        building.unlink(missing_ok=True)
+        return left_out(f"the C compiler failed:\n{result.stderr}")
+    building.replace(MODULE)  # a running process keeps the old one
+    STAMP.write_text(stamp)
+    return True
+
+
+def fingerprint(command):
+    """Changes whenever the module would."""
+    digest = hashlib.sha256(repr((command, sysconfig.get_platform())).encode())
+    for path in sorted(ROOM.glob("*.[ch]")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def left_out(why):
+    """Says so, and removes a module of older sources."""
+    print(f"icefloe: the compiled manifest codec is left out; everything works without it, but slower: {why}", file=sys.stderr)
+    MODULE.unlink(missing_ok=True)
+    STAMP.unlink(missing_ok=True)
+    return False
+
+
+def wheel_tag():
+    """One wheel for each platform, for every Python from 3.11 on."""
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return f"cp311-abi3-{platform}"
+
+
+class BuildNative(BuildHookInterface):
+    """What hatchling runs before it packs a wheel or installs the checkout editable."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version, build_data):  # noqa: ARG002  the hook's signature
+        """See `BuildHookInterface.initialize`."""
+        if build():
+            build_data["pure_python"] = False
+            build_data["tag"] = wheel_tag()
+            build_data["artifacts"].append(str(MODULE.relative_to(ROOT)))
+
+
+if __name__ == "__main__":
+    print(MODULE if build() else "not built")

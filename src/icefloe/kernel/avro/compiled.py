@@ -1,0 +1,128 @@
+"""The compiled reader at work: blocks in, Arrow columns or Python values out.
+
+Where the C module is missing, or was built from older sources, `AVAILABLE` is false and `program.py` does the same. Floor: kernel.avro.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.kernel.avro.container import Container, raw_blocks, read_block
+from icefloe.kernel.avro.steps import Filled, Steps
+
+_native: Any = None
+try:
+    from icefloe.kernel.avro.native import _manifest
+
+    _native = _manifest
+except ImportError:  # installed without a C compiler
+    pass
+
+# `INTERFACE` of native/module.c: a module of another number takes other arguments.
+_INTERFACE = 1
+AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
+
+# Uncompressed bytes after which columns are handed over: far below what 32-bit offsets can count.
+_BATCH_BYTES = 256 * 1024 * 1024
+
+# One batch: how many records, and the buffers of each of the reader's columns.
+Batch = tuple[int, tuple[Any, ...]]
+
+
+class RefusedError(ValueError):
+    """The compiled reader refuses a block. What is wrong is told by the generated program, which reads the file again."""
+
+
+def run_steps(container: Container, steps: Steps, batch_records: int | None) -> Iterator[Batch]:
+    """The columns of all blocks, handed over after about `batch_records` records; a file without records gives none.
+
+    Raises:
+        RefusedError: a block does not follow the schema.
+        AvroFormatError: the container is damaged.
+    """
+    reader = _native.Reader(steps.code, steps.columns, steps.most_slots)
+    records = size = 0
+    for block in raw_blocks(container):
+        data = read_block(container, block)
+        try:
+            reader.run(data, block.count)
+        except ValueError as error:
+            raise RefusedError(str(error)) from error
+        records += block.count
+        size += len(data)
+        if size >= _BATCH_BYTES or (batch_records is not None and records >= batch_records):
+            yield records, reader.take()
+            records = size = 0
+    if records:
+        yield records, reader.take()
+
+
+def arrow_columns(steps: Steps, batch: Batch) -> dict[str, Any]:
+    """A batch's columns as Arrow arrays, around the reader's memory."""
+    records, columns = batch
+    return {name: _array(filled, columns, records) for name, filled in steps.wanted.items()}
+
+
+def _array(filled: Filled, columns: Any, length: int) -> Any:
+    kind = filled.kind
+    if pa.types.is_null(kind):
+        return pa.nulls(length)
+    length, *buffers = columns[filled.column]
+    buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+    validity: Any = buffers[0]
+    offsets: Any = buffers[1]
+    values: Any = buffers[2]
+    if filled.parts:
+        items = int(np.frombuffer(offsets, np.int32)[-1])
+        parts = [_array(part, columns, items) for part in filled.parts]
+        if pa.types.is_map(kind) or pa.types.is_struct(kind.value_type):
+            entry = pa.struct([kind.key_field, kind.item_field]) if pa.types.is_map(kind) else kind.value_type
+            parts = [pa.Array.from_buffers(entry, items, [None], children=parts)]
+        return pa.Array.from_buffers(kind, length, [validity, offsets], children=parts)
+    if pa.types.is_boolean(kind):
+        values = pa.py_buffer(np.packbits(np.frombuffer(values, np.uint8) == 1, bitorder="little"))
+    return pa.Array.from_buffers(kind, length, [validity, values] if offsets is None else [validity, offsets, values])
+
+
+def python_columns(steps: Steps, batch: Batch) -> dict[str, list[Any]]:
+    """A batch's columns as the values that `wanted.py` promises."""
+    records, columns = batch
+    return {name: _values(filled, columns, records) for name, filled in steps.wanted.items()}
+
+
+def _values(filled: Filled, columns: Any, length: int) -> list[Any]:
+    if pa.types.is_null(filled.kind):
+        return [None] * length
+    _, validity, offsets, values = columns[filled.column]
+    if filled.parts:
+        found = _lists(filled, columns, np.frombuffer(offsets, np.int32).tolist())
+    elif offsets is not None:
+        data = bytes(values)
+        found = [data[start:end] for start, end in pairwise(np.frombuffer(offsets, np.int32).tolist())]
+    elif pa.types.is_fixed_size_binary(filled.kind):
+        data, width = bytes(values), filled.kind.byte_width
+        found = [data[start : start + width] for start in range(0, len(data), width)] if width else [b""] * length
+    elif pa.types.is_boolean(filled.kind):
+        found = (np.frombuffer(values, np.uint8) == 1).tolist()
+    else:
+        found = np.frombuffer(values, filled.kind.to_pandas_dtype()).tolist()
+    if validity is None:
+        return found
+    known = np.unpackbits(np.frombuffer(validity, np.uint8), count=len(found), bitorder="little").tolist()
+    return [value if there else None for value, there in zip(found, known, strict=True)]
+
+
+def _lists(filled: Filled, columns: Any, offsets: list[int]) -> list[Any]:
+    parts = [_values(part, columns, offsets[-1]) for part in filled.parts]
+    spans = pairwise(offsets)
+    if pa.types.is_map(filled.kind):
+        keys, values = parts
+        return [dict(zip(keys[start:end], values[start:end], strict=True)) for start, end in spans]
+    if pa.types.is_struct(filled.kind.value_type):
+        rows = list(zip(*parts, strict=True)) if parts else [()] * offsets[-1]
+        return [tuple(rows[start:end]) for start, end in spans]
+    (numbers,) = parts
+    return [tuple(numbers[start:end]) for start, end in spans]

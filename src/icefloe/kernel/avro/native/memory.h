@@ -1,0 +1,74 @@
+/* Memory that grows, and the one way it leaves for Python: as an object with the buffer protocol, so that Arrow wraps it without copying. */
+
+#ifndef ICEFLOE_MEMORY_H
+#define ICEFLOE_MEMORY_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Every function that can fail returns one of these; `OK` is 0, so that `if (f()) return ...` reads well. */
+typedef enum {
+    OK = 0,
+    TORN,         /* the bytes do not follow the schema; which rule was broken is told by the Python twin, which runs over them again */
+    TOO_LARGE,    /* a column would outgrow Arrow's 32-bit offsets */
+    NO_MEMORY,
+    UNFIT,        /* a column that is to be written contradicts itself */
+} Outcome;
+
+typedef struct {
+    uint8_t *bytes;
+    size_t size; /* bytes in use */
+    size_t room; /* bytes allocated */
+} Memory;
+
+/* Room for `more` bytes behind what is there. What is asked for was counted from bytes at hand, never taken from a claim in a file. */
+static inline Outcome memory_reserve(Memory *memory, size_t more)
+{
+    if (memory->room - memory->size >= more)
+        return OK;
+    size_t room = memory->room < 1024 ? 1024 : memory->room + memory->room / 2;
+    if (room - memory->size < more)
+        room = memory->size + more;
+    if (room < memory->size)
+        return NO_MEMORY;
+    uint8_t *bytes = realloc(memory->bytes, room);
+    if (bytes == NULL)
+        return NO_MEMORY;
+    memory->bytes = bytes;
+    memory->room = room;
+    return OK;
+}
+
+static inline Outcome memory_append(Memory *memory, const void *bytes, size_t size)
+{
+    if (memory_reserve(memory, size))
+        return NO_MEMORY;
+    if (size)
+        memcpy(memory->bytes + memory->size, bytes, size);
+    memory->size += size;
+    return OK;
+}
+
+static inline void memory_free(Memory *memory)
+{
+    free(memory->bytes);
+    *memory = (Memory){NULL, 0, 0};
+}
+
+/* A bytes-like object that owns what `memory` held, and empties `memory`. NULL with a Python error where there is no room for the object. */
+PyObject *memory_handed_over(Memory *memory);
+
+/* The Python error of an outcome that is not OK; always NULL. */
+PyObject *raise_outcome(Outcome outcome, size_t position);
+
+/* The types of this module, made when it is imported. */
+int add_memory_type(PyObject *module);
+int add_reader_type(PyObject *module);
+PyObject *write_records(PyObject *module, PyObject *arguments);
+PyObject *splice_records(PyObject *module, PyObject *arguments);
+
+#endif

@@ -1,0 +1,110 @@
+/* The module `_manifest`: a reader of blocks into columns, and a writer of columns into records. What it is for is told in `steps.py`. */
+
+#include "memory.h"
+
+/* Raised whenever steps or arguments change their meaning, so that a module built from older sources is left aside; `compiled.py` has the same number. */
+enum { INTERFACE = 1 };
+
+/* ---- memory that has been handed over ---- */
+
+typedef struct {
+    PyObject_HEAD
+    Memory memory;
+} Handed;
+
+static PyTypeObject *handed_type;
+
+static int handed_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+    static uint8_t nothing; /* Arrow takes no NULL for an empty buffer */
+    Memory *memory = &((Handed *)self)->memory;
+    void *bytes = memory->bytes ? memory->bytes : &nothing;
+    return PyBuffer_FillInfo(view, self, bytes, (Py_ssize_t)memory->size, 1, flags);
+}
+
+static void handed_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    memory_free(&((Handed *)self)->memory);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+PyObject *memory_handed_over(Memory *memory)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(handed_type, Py_tp_alloc);
+    Handed *handed = (Handed *)allocate(handed_type, 0);
+    if (handed == NULL)
+        return NULL;
+    if (memory->size && memory->size < memory->room) { /* what was kept for growth is given back */
+        uint8_t *bytes = realloc(memory->bytes, memory->size);
+        memory->bytes = bytes ? bytes : memory->bytes;
+    }
+    handed->memory = *memory;
+    *memory = (Memory){NULL, 0, 0};
+    return (PyObject *)handed;
+}
+
+static PyType_Slot handed_slots[] = {
+    {Py_tp_doc, "Bytes that a reader or a writer has made; read-only."},
+    {Py_tp_dealloc, handed_dealloc},
+    {Py_bf_getbuffer, handed_buffer},
+    {0, NULL},
+};
+
+static PyType_Spec handed_spec = {
+    .name = "icefloe.kernel.avro.native._manifest.Memory",
+    .basicsize = sizeof(Handed),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = handed_slots,
+};
+
+int add_memory_type(PyObject *module)
+{
+    handed_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &handed_spec, NULL);
+    return handed_type == NULL ? -1 : PyModule_AddType(module, handed_type);
+}
+
+/* ---- errors ---- */
+
+PyObject *raise_outcome(Outcome outcome, size_t position)
+{
+    if (outcome == NO_MEMORY)
+        return PyErr_NoMemory();
+    const char *what = outcome == TORN        ? "the bytes do not follow the schema"
+                     : outcome == TOO_LARGE   ? "a column is larger than 2 GiB"
+                                              : "a column contradicts itself";
+    return PyErr_Format(PyExc_ValueError, "%s (at byte or row %zu)", what, position);
+}
+
+/* ---- the module ---- */
+
+static PyMethodDef functions[] = {
+    {NULL, NULL, 0, NULL},
+};
+
+static int fill_module(PyObject *module)
+{
+    if (add_memory_type(module) || add_reader_type(module))
+        return -1;
+    return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, fill_module},
+    {0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_manifest",
+    .m_doc = "Manifests between Avro blocks and columns; see the Python side, icefloe.kernel.avro.",
+    .m_methods = functions,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC PyInit__manifest(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,569 @@
+/* The reader: steps, made of a writer's schema and a reader's wishes, run over uncompressed blocks and fill columns.
+ *
+ * A step is a number that says what to do, and its operands (see `enum Step`); `steps.py` makes them. Nothing in a file is believed: each read is held
+ * against the bytes at hand, and memory grows by what was read. The interpreter's lock is free while the steps run.
+ *
+ * What is refused here the Python twin (`program.py`) reads again: it says what is wrong and where, in one wording for both. */
+
+#include "varint.h"
+
+/* What to do with the next value. Operands follow in the order given; lengths count the numbers that the steps inside take up. */
+enum Step {
+    SKIP_VARINTS = 1,  /* how many, one after another */
+    SKIP_BYTES,        /* a string or bytes */
+    SKIP_WIDTH,        /* how many bytes */
+    SKIP_ITEMS,        /* length; the steps of one item */
+    SKIP_VARINT_ITEMS, /* how many varints an item is made of */
+    UNION,             /* how many branches; the length of each; their steps */
+    NOTHING,           /* column: null */
+    NUMBER,            /* column */
+    BYTES,             /* column */
+    WIDTH,             /* column, how many bytes */
+    LIST,              /* column, length; the steps of one item, which fill columns of their own */
+    NUMBER_SLOTS,      /* how many; field id and column of each, by field id */
+    BYTES_SLOTS,       /* the same */
+};
+
+typedef enum { OF_NUMBERS, OF_BYTES, OF_WIDTH, OF_LISTS } Form;
+
+typedef struct {
+    int32_t form, width;
+    Memory values;   /* int64 numbers, fixed widths, or the bytes of all values in a row; empty for lists */
+    Memory offsets;  /* int32, one more than there are values: of bytes, and of lists, whose items are in other columns */
+    Memory validity; /* Arrow's bitmap; empty as long as there is no null */
+    size_t length, nulls;
+} Column;
+
+/* One wanted value of a map, while the map is read. */
+typedef struct {
+    uint64_t number;
+    const uint8_t *bytes;
+    size_t size;
+    uint64_t run; /* the run of pairs that it was found in, 0 for none */
+} Found;
+
+typedef struct {
+    PyObject_HEAD
+    int32_t *steps;
+    size_t steps_length;
+    Column *columns;
+    int32_t column_count;
+    Found *found; /* as many as the largest number of slots */
+    size_t records;
+    int state;
+} Reader;
+
+enum State { READY, RUNNING, SPOILED };
+
+/* ---- columns ---- */
+
+static Outcome note_validity(Column *column, int valid)
+{
+    if (valid && !column->nulls) {
+        column->length++;
+        return OK;
+    }
+    size_t at = column->length >> 3, bit = column->length & 7;
+    if (column->validity.size <= at) { /* the first null: all before it are valid; else the next byte */
+        size_t more = at + 1 - column->validity.size;
+        if (memory_reserve(&column->validity, more))
+            return NO_MEMORY;
+        memset(column->validity.bytes + column->validity.size, column->nulls ? 0 : 0xff, more);
+        column->validity.size = at + 1;
+        if (!column->nulls)
+            column->validity.bytes[at] = (uint8_t)((1u << bit) - 1);
+    }
+    if (valid)
+        column->validity.bytes[at] |= (uint8_t)(1u << bit);
+    column->nulls += !valid;
+    column->length++;
+    return OK;
+}
+
+/* Where the values of bytes, or the items of a list, have come to; `end` is that of the last one. */
+static Outcome note_end(Column *column, size_t end)
+{
+    if (end > INT32_MAX)
+        return TOO_LARGE;
+    int32_t offset = (int32_t)end;
+    return memory_append(&column->offsets, &offset, sizeof offset);
+}
+
+static inline Outcome push_number(Column *column, int64_t number)
+{
+    if (memory_append(&column->values, &number, sizeof number))
+        return NO_MEMORY;
+    return note_validity(column, 1);
+}
+
+static inline Outcome push_bytes(Column *column, const uint8_t *bytes, size_t size)
+{
+    Outcome outcome = memory_append(&column->values, bytes, size);
+    if (!outcome && column->form == OF_BYTES)
+        outcome = note_end(column, column->values.size);
+    return outcome ? outcome : note_validity(column, 1);
+}
+
+static size_t last_end(const Column *column)
+{
+    int32_t end;
+    memcpy(&end, column->offsets.bytes + column->offsets.size - sizeof end, sizeof end);
+    return (size_t)end;
+}
+
+static Outcome push_null(Column *column)
+{
+    static const uint8_t zeros[16];
+    Outcome outcome = OK;
+    if (column->form == OF_BYTES || column->form == OF_LISTS)
+        outcome = note_end(column, last_end(column));
+    else
+        for (size_t left = (size_t)column->width; left && !outcome; left -= left < 16 ? left : 16)
+            outcome = memory_append(&column->values, zeros, left < 16 ? left : 16);
+    return outcome ? outcome : note_validity(column, 0);
+}
+
+/* ---- arrays ---- */
+
+/* The head of the next run of an array's items: how many, 0 at the array's end; `stop` is where the run claims to end, NULL where it does not say. */
+static Outcome read_run(Cursor *cursor, uint64_t *count, const uint8_t **stop)
+{
+    uint64_t raw;
+    size_t size;
+    *stop = NULL;
+    if (read_raw(cursor, &raw))
+        return TORN;
+    *count = (raw >> 1) + (raw & 1); /* a negative count tells that the run's size in bytes follows */
+    if (!(raw & 1))
+        return OK;
+    if (read_length(cursor, &size))
+        return TORN;
+    *stop = cursor->at + size;
+    return OK;
+}
+
+static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *last, Cursor *cursor);
+
+static Outcome skip_items(Reader *reader, const int32_t *step, const int32_t *last, Cursor *cursor)
+{
+    uint64_t count;
+    const uint8_t *stop;
+    for (;;) {
+        if (read_run(cursor, &count, &stop))
+            return TORN;
+        if (!count)
+            return OK;
+        if (stop)
+            cursor->at = stop;
+        else if (step != last) /* items without bytes need no loop, which a damaged count would make endless */
+            while (count--)
+                if (run_steps(reader, step, last, cursor))
+                    return TORN;
+    }
+}
+
+static Outcome skip_varint_items(uint64_t varints, Cursor *cursor)
+{
+    uint64_t count;
+    const uint8_t *stop;
+    for (;;) {
+        if (read_run(cursor, &count, &stop))
+            return TORN;
+        if (!count)
+            return OK;
+        if (stop)
+            cursor->at = stop;
+        else if (count > bytes_left(cursor) || skip_varints(cursor, count * varints))
+            return TORN;
+    }
+}
+
+static Outcome read_list(Reader *reader, Column *column, const int32_t *step, const int32_t *last, Cursor *cursor)
+{
+    size_t before = last_end(column), items = before, most = bytes_left(cursor);
+    for (;;) {
+        uint64_t count;
+        const uint8_t *stop;
+        if (read_run(cursor, &count, &stop))
+            return TORN;
+        if (!count)
+            break;
+        /* An item may take no byte at all; the whole array is held against the block. */
+        if (count > most - (items - before))
+            return TORN;
+        items += (size_t)count;
+        while (count--) {
+            Outcome outcome = run_steps(reader, step, last, cursor);
+            if (outcome)
+                return outcome;
+        }
+    }
+    Outcome outcome = note_end(column, items);
+    return outcome ? outcome : note_validity(column, 1);
+}
+
+/* ---- single values of maps ---- */
+
+/* Which of `count` slots (pairs of field id and column, by field id) has this key, or `count`. Writers keep an order: the one after the last is tried first. */
+static inline int32_t slot_of(const int32_t *slots, int32_t count, int32_t guess, int64_t key)
+{
+    if (guess < count && slots[2 * guess] == key)
+        return guess;
+    int32_t low = 0, high = count;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (slots[2 * middle] < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && slots[2 * low] == key ? low : count;
+}
+
+/* A key that nobody may want, so one of any length is passed over; `sound` is whether it has no more bytes than it needs, as ids that are wanted have. */
+static inline Outcome read_number_key(Cursor *cursor, int64_t *key, int *sound)
+{
+    const uint8_t *start = cursor->at;
+    uint64_t raw = 0;
+    for (int shift = 0;; shift += 7) {
+        if (cursor->at == cursor->end)
+            return TORN;
+        uint8_t byte = *cursor->at++;
+        if (shift < 35)
+            raw |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) {
+            *sound = shift < 35 && (byte || cursor->at == start + 1);
+            *key = unzigzag(raw);
+            return OK;
+        }
+    }
+}
+
+static Outcome find_numbers(Found *found, const int32_t *slots, int32_t slot_count, Cursor *cursor)
+{
+    for (uint64_t run = 1;; run++) {
+        uint64_t count;
+        const uint8_t *stop;
+        int32_t guess = 0;
+        if (read_run(cursor, &count, &stop))
+            return TORN;
+        if (!count)
+            return OK;
+        while (count--) {
+            int64_t key;
+            int sound;
+            if (read_number_key(cursor, &key, &sound))
+                return TORN;
+            int32_t slot = sound ? slot_of(slots, slot_count, guess, key) : slot_count;
+            if (slot == slot_count) {
+                if (skip_varints(cursor, 1))
+                    return TORN;
+                continue;
+            }
+            if (read_raw(cursor, &found[slot].number))
+                return TORN;
+            found[slot].run = run;
+            guess = slot + 1;
+        }
+    }
+}
+
+static Outcome find_bytes(Found *found, const int32_t *slots, int32_t slot_count, Cursor *cursor)
+{
+    for (uint64_t run = 1;; run++) {
+        uint64_t count, raw;
+        const uint8_t *stop;
+        int32_t guess = 0, hits = 0;
+        if (read_run(cursor, &count, &stop))
+            return TORN;
+        if (!count)
+            return OK;
+        while (count--) {
+            size_t size;
+            if (read_raw(cursor, &raw) || read_length(cursor, &size))
+                return TORN;
+            int32_t slot = slot_of(slots, slot_count, guess, unzigzag(raw));
+            if (slot < slot_count) {
+                hits += found[slot].run != run;
+                found[slot] = (Found){0, cursor->at, size, run};
+                guess = slot + 1;
+            }
+            cursor->at += size;
+            if (stop && hits == slot_count) { /* nothing more is wanted of a run that tells where it ends */
+                cursor->at = stop;
+                break;
+            }
+        }
+    }
+}
+
+static Outcome read_slots(Reader *reader, const int32_t *slots, int32_t slot_count, int of_numbers, Cursor *cursor)
+{
+    Found *found = reader->found;
+    for (int32_t slot = 0; slot < slot_count; slot++)
+        found[slot].run = 0;
+    if (of_numbers ? find_numbers(found, slots, slot_count, cursor) : find_bytes(found, slots, slot_count, cursor))
+        return TORN;
+    for (int32_t slot = 0; slot < slot_count; slot++) {
+        Column *column = &reader->columns[slots[2 * slot + 1]];
+        Outcome outcome = !found[slot].run ? push_null(column)
+                        : of_numbers       ? push_number(column, unzigzag(found[slot].number))
+                                           : push_bytes(column, found[slot].bytes, found[slot].size);
+        if (outcome)
+            return outcome;
+    }
+    return OK;
+}
+
+/* ---- the steps ---- */
+
+/* Runs the steps of the branch that the next byte names, and puts `step` behind all branches. */
+static Outcome run_union(Reader *reader, const int32_t **step, Cursor *cursor)
+{
+    int32_t branches = **step;
+    const int32_t *lengths = *step + 1, *branch = lengths + branches, *chosen = NULL;
+    if (cursor->at == cursor->end)
+        return TORN;
+    uint8_t raw = *cursor->at++;
+    int32_t index = raw & 1 ? -1 : raw >> 1;
+    for (int32_t i = 0; i < branches; branch += lengths[i++])
+        if (i == index)
+            chosen = branch;
+    *step = branch;
+    return chosen == NULL ? TORN : run_steps(reader, chosen, chosen + lengths[index], cursor);
+}
+
+static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *last, Cursor *cursor)
+{
+    Column *columns = reader->columns;
+    Outcome outcome = OK;
+    uint64_t raw;
+    size_t size;
+    while (step < last && !outcome) {
+        switch (*step++) {
+        case SKIP_VARINTS:
+            outcome = skip_varints(cursor, (uint64_t)*step++);
+            break;
+        case SKIP_BYTES:
+            outcome = read_length(cursor, &size) ? TORN : skip_bytes(cursor, size);
+            break;
+        case SKIP_WIDTH:
+            outcome = skip_bytes(cursor, (size_t)*step++);
+            break;
+        case SKIP_ITEMS:
+            outcome = skip_items(reader, step + 1, step + 1 + *step, cursor);
+            step += 1 + *step;
+            break;
+        case SKIP_VARINT_ITEMS:
+            outcome = skip_varint_items((uint64_t)*step++, cursor);
+            break;
+        case UNION:
+            outcome = run_union(reader, &step, cursor);
+            break;
+        case NOTHING:
+            outcome = push_null(&columns[*step++]);
+            break;
+        case NUMBER:
+            outcome = read_raw(cursor, &raw) ? TORN : push_number(&columns[*step], unzigzag(raw));
+            step++;
+            break;
+        case BYTES:
+            outcome = read_length(cursor, &size) ? TORN : push_bytes(&columns[*step], cursor->at, size);
+            cursor->at += outcome ? 0 : size;
+            step++;
+            break;
+        case WIDTH:
+            size = (size_t)step[1];
+            outcome = size > bytes_left(cursor) ? TORN : push_bytes(&columns[*step], cursor->at, size);
+            cursor->at += outcome ? 0 : size;
+            step += 2;
+            break;
+        case LIST:
+            outcome = read_list(reader, &columns[step[0]], step + 2, step + 2 + step[1], cursor);
+            step += 2 + step[1];
+            break;
+        case NUMBER_SLOTS:
+        case BYTES_SLOTS:
+            outcome = read_slots(reader, step + 1, *step, step[-1] == NUMBER_SLOTS, cursor);
+            step += 1 + 2 * *step;
+            break;
+        default:
+            outcome = UNFIT;
+        }
+    }
+    return outcome;
+}
+
+/* ---- the Python type ---- */
+
+PyDoc_STRVAR(reader_doc, "Reader(steps, columns, most_slots)\n\nColumns that steps fill. `steps` and `columns` are int32 arrays as `steps.py` makes them: "
+                         "the steps of one record, and form and width of each column.");
+
+static int start_column(Column *column, const int32_t *shape)
+{
+    column->form = shape[0];
+    column->width = shape[1];
+    return (column->form == OF_BYTES || column->form == OF_LISTS) ? (int)note_end(column, 0) : 0;
+}
+
+static PyObject *reader_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(names))
+{
+    const char *steps, *shapes;
+    Py_ssize_t steps_size, shapes_size, most_slots;
+    if (!PyArg_ParseTuple(arguments, "y#y#n", &steps, &steps_size, &shapes, &shapes_size, &most_slots))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Reader *reader = (Reader *)allocate(type, 0); /* all zero */
+    if (reader == NULL)
+        return NULL;
+    reader->steps_length = (size_t)steps_size / sizeof(int32_t);
+    reader->column_count = (int32_t)((size_t)shapes_size / (2 * sizeof(int32_t)));
+    reader->steps = malloc((size_t)steps_size + 1);
+    reader->columns = calloc((size_t)reader->column_count + 1, sizeof(Column));
+    reader->found = calloc((size_t)most_slots + 1, sizeof(Found));
+    int failed = !reader->steps || !reader->columns || !reader->found;
+    for (int32_t i = 0; !failed && i < reader->column_count; i++) {
+        int32_t shape[2];
+        memcpy(shape, shapes + (size_t)i * sizeof shape, sizeof shape);
+        failed = start_column(&reader->columns[i], shape);
+    }
+    if (failed) {
+        Py_DECREF(reader);
+        return PyErr_NoMemory();
+    }
+    memcpy(reader->steps, steps, (size_t)steps_size);
+    return (PyObject *)reader;
+}
+
+static void free_columns(Reader *reader)
+{
+    for (int32_t i = 0; reader->columns && i < reader->column_count; i++) {
+        memory_free(&reader->columns[i].values);
+        memory_free(&reader->columns[i].offsets);
+        memory_free(&reader->columns[i].validity);
+    }
+}
+
+static void reader_dealloc(PyObject *self)
+{
+    Reader *reader = (Reader *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    free_columns(reader);
+    free(reader->columns);
+    free(reader->steps);
+    free(reader->found);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(run_doc, "run(block, count)\n\nRuns the steps over the `count` records of an uncompressed block, which must end where the last of them does.\n\n"
+                      "Raises ValueError where the bytes do not follow the schema; the columns are lost then.");
+
+static PyObject *reader_run(PyObject *self, PyObject *arguments)
+{
+    Reader *reader = (Reader *)self;
+    Py_buffer block;
+    unsigned long long count;
+    if (!PyArg_ParseTuple(arguments, "y*K", &block, &count))
+        return NULL;
+    if (reader->state != READY) { /* a second thread, or a reader that has failed */
+        PyBuffer_Release(&block);
+        PyErr_SetString(PyExc_RuntimeError, "a reader works for one thread, and no more after it has refused a block");
+        return NULL;
+    }
+    reader->state = RUNNING;
+    const uint8_t *start = block.buf;
+    Cursor cursor = {start, start + block.len};
+    const int32_t *last = reader->steps + reader->steps_length;
+    Outcome outcome = OK;
+    Py_BEGIN_ALLOW_THREADS
+    for (unsigned long long i = 0; i < count && !outcome; i++)
+        outcome = run_steps(reader, reader->steps, last, &cursor);
+    if (!outcome && cursor.at != cursor.end)
+        outcome = TORN;
+    Py_END_ALLOW_THREADS
+    size_t position = (size_t)(cursor.at - start);
+    PyBuffer_Release(&block);
+    reader->state = outcome ? SPOILED : READY;
+    if (outcome)
+        return raise_outcome(outcome, position);
+    reader->records += (size_t)count;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(take_doc, "take()\n\nThe columns so far as tuples (length, validity, offsets, values), and begins new ones. Buffers as Arrow lays them out; None for "
+                       "one that the column does not have, for the validity of a column without nulls too.");
+
+static PyObject *taken(Column *column)
+{
+    int has_offsets = column->form == OF_BYTES || column->form == OF_LISTS;
+    PyObject *validity = NULL, *offsets = NULL, *values = NULL, *all = NULL;
+    validity = column->nulls ? memory_handed_over(&column->validity) : Py_NewRef(Py_None);
+    offsets = has_offsets ? memory_handed_over(&column->offsets) : Py_NewRef(Py_None);
+    values = column->form != OF_LISTS ? memory_handed_over(&column->values) : Py_NewRef(Py_None);
+    if (validity && offsets && values)
+        all = Py_BuildValue("(nOOO)", (Py_ssize_t)column->length, validity, offsets, values);
+    Py_XDECREF(validity);
+    Py_XDECREF(offsets);
+    Py_XDECREF(values);
+    int32_t shape[2] = {column->form, column->width};
+    memory_free(&column->validity);
+    memory_free(&column->offsets);
+    memory_free(&column->values);
+    *column = (Column){0};
+    if (start_column(column, shape)) {
+        Py_XDECREF(all);
+        return PyErr_NoMemory();
+    }
+    return all;
+}
+
+static PyObject *reader_take(PyObject *self, PyObject *Py_UNUSED(nothing))
+{
+    Reader *reader = (Reader *)self;
+    if (reader->state != READY) {
+        PyErr_SetString(PyExc_RuntimeError, "a reader that is at work, or has refused a block, has no columns to give");
+        return NULL;
+    }
+    PyObject *columns = PyTuple_New(reader->column_count);
+    for (int32_t i = 0; columns && i < reader->column_count; i++) {
+        PyObject *column = taken(&reader->columns[i]);
+        if (column == NULL || PyTuple_SetItem(columns, i, column)) {
+            reader->state = SPOILED;
+            Py_CLEAR(columns);
+        }
+    }
+    return columns;
+}
+
+static PyMethodDef reader_methods[] = {
+    {"run", reader_run, METH_VARARGS, run_doc},
+    {"take", reader_take, METH_NOARGS, take_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot reader_slots[] = {
+    {Py_tp_doc, (void *)reader_doc},
+    {Py_tp_new, reader_new},
+    {Py_tp_dealloc, reader_dealloc},
+    {Py_tp_methods, reader_methods},
+    {0, NULL},
+};
+
+static PyType_Spec reader_spec = {
+    .name = "icefloe.kernel.avro.native._manifest.Reader",
+    .basicsize = sizeof(Reader),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = reader_slots,
+};
+
+int add_reader_type(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &reader_spec, NULL);
+    if (type == NULL)
+        return -1;
+    int failed = PyModule_AddType(module, (PyTypeObject *)type);
+    Py_DECREF(type);
+    return failed;
+}

@@ -1,0 +1,166 @@
+"""The compiled reader by itself: what it refuses, what it hands over, and that it holds the same numbers as its C source.
+
+That it gives what the generated program gives is test_columns.py, through both_readers.py.
+"""
+
+import json
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from icefloe.kernel.avro import compiled, native
+from icefloe.kernel.avro.compiled import RefusedError, run_steps
+from icefloe.kernel.avro.container import open_container, write_container
+from icefloe.kernel.avro.schema import field, id_map, record
+from icefloe.kernel.avro.steps import Form, Step, compile_steps
+from icefloe.kernel.avro.varint import encode_long
+from icefloe.kernel.avro.wanted import IdMap, Numbers, Slots, Struct, Value, WantedField
+
+SOURCE = Path(native.__file__).parent
+
+needs_module = pytest.mark.skipif(not compiled.AVAILABLE, reason="the C module is not built here: there is no C compiler or no Python.h")
+
+
+def numbers_of(enum: str, source: str) -> dict[str, int]:
+    """The names of a C enum with their numbers."""
+    body = re.search(rf"enum {enum} {{(.*?)}};|typedef enum {{([^}}]*)}} {enum};", source, re.DOTALL)
+    assert body
+    plain = re.sub(r"/\*.*?\*/", "", body[1] or body[2], flags=re.DOTALL)
+    found, number = {}, 0
+    for name, value in re.findall(r"(\w+)(?:\s*=\s*(\d+))?\s*,?", plain):
+        number = int(value) if value else number
+        found[name] = number
+        number += 1
+    return found
+
+
+def test_steps_and_forms_have_the_numbers_of_the_c_source() -> None:
+    source = (SOURCE / "read.c").read_text()
+    assert numbers_of("Step", source) == {step.name: int(step) for step in Step}
+    assert [number for _, number in sorted(numbers_of("Form", source).items(), key=lambda pair: pair[1])] == [int(form) for form in Form]
+
+
+def test_the_interface_number_is_that_of_the_c_source() -> None:
+    (number,) = re.findall(r"INTERFACE = (\d+)", (SOURCE / "module.c").read_text())
+    assert int(number) == compiled._INTERFACE
+
+
+def file_of(kind: Any, *records: bytes) -> Any:
+    return open_container(write_container(json.dumps(record("r", [field(1, "x", kind)])), {}, "null", records), "some.avro")
+
+
+def read(kind: Any, shape: Any, *records: bytes) -> Any:
+    container = file_of(kind, *records)
+    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), shape),)))
+    (batch,) = run_steps(container, steps, None)
+    return compiled.arrow_columns(steps, batch)
+
+
+@needs_module
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("long", b"\x80" * 10 + b"\x01"),  # more than ten bytes
+        ("long", b"\x80" * 9 + b"\x02"),  # a 65th bit
+        ("long", b"\x80"),
+        ("string", b"\x06ab"),
+        ("string", b"\x01"),
+        ("string", encode_long(2**62) + b"a"),
+        ("double", bytes(7)),
+        ({"type": "fixed", "name": "f", "size": 3}, b"ab"),
+        (["null", "long"], b"\x04\x02"),
+        (["null", "long"], b"\x01\x02"),
+        ("long", b"\x02\x02"),  # bytes are left over
+    ],
+)
+def test_a_value_that_the_bytes_do_not_hold_is_refused(kind: Any, data: bytes) -> None:
+    for shape in (Value("x"), Value("x", repeats=True)):
+        with pytest.raises(RefusedError, match="do not follow the schema"):
+            read(kind, shape, data)
+
+
+@needs_module
+@pytest.mark.parametrize("count", [2**40, 2**62, 2**63 - 1, -(2**40), -(2**63)])
+def test_a_count_is_never_believed(count: int) -> None:
+    size = encode_long(0) if count < 0 else b""
+    for kind, shape in (
+        ({"type": "array", "items": "long"}, Numbers("x")),
+        (id_map(10, 11, "long"), IdMap("x")),
+        (id_map(10, 11, "bytes"), IdMap("x")),
+        (id_map(10, 11, "bytes"), Slots(((1, "x"),))),
+        (id_map(10, 11, "long"), Slots(((1, "x"),))),
+    ):
+        with pytest.raises(RefusedError):
+            read(kind, shape, encode_long(count) + size + b"\x02\x02\x00")
+
+
+@needs_module
+def test_buffers_are_arrow_s_own_layout() -> None:
+    data = [b"\x00", b"\x02\x04ab", b"\x02\x00"]
+    found = read(["null", "string"], Value("x"), *data)["x"]
+    found.validate(full=True)
+    assert found.to_pylist() == [None, b"ab", b""]
+    assert found.null_count == 1
+
+
+@needs_module
+@pytest.mark.parametrize("records", [1, 7, 8, 9, 63, 64, 65, 1000])
+@pytest.mark.parametrize("first_null", [0, 6, 7, 8, 63, 2000])
+def test_a_null_anywhere_is_one_bit(records: int, first_null: int) -> None:
+    expected = [None if n >= first_null and n % 3 == first_null % 3 else n for n in range(records)]
+    data = [b"\x00" if value is None else b"\x02" + encode_long(value) for value in expected]
+    found = read(["null", "long"], Value("x"), *data)["x"]
+    found.validate(full=True)
+    assert found.to_pylist() == expected
+
+
+@needs_module
+def test_columns_are_handed_over_in_parts_and_outlive_their_reader() -> None:
+    container = file_of("long", *(encode_long(n) for n in range(100_000)))
+    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
+    parts = [compiled.arrow_columns(steps, batch)["x"] for batch in run_steps(container, steps, 30_000)]
+    assert len(parts) > 1
+    assert pa.chunked_array(parts).to_pylist() == list(range(100_000))
+
+
+@needs_module
+def test_a_reader_that_has_refused_a_block_gives_nothing_any_more() -> None:
+    container = file_of("long", b"\x02")
+    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
+    reader = compiled._native.Reader(steps.code, steps.columns, steps.most_slots)
+    with pytest.raises(ValueError, match="do not follow"):
+        reader.run(b"\x80", 1)
+    for use in (lambda: reader.run(b"\x02", 1), reader.take):
+        with pytest.raises(RuntimeError):
+            use()
+
+
+@needs_module
+def test_two_threads_cannot_use_one_reader_at_once() -> None:
+    container = file_of("long", b"\x02")
+    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
+    reader = compiled._native.Reader(steps.code, steps.columns, steps.most_slots)
+    block, done, refused = b"\x02" * 200_000, [], []
+
+    def work() -> None:
+        for _ in range(20):
+            try:
+                reader.run(block, len(block))
+                done.append(1)
+            except RuntimeError:
+                refused.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ((length, _, _, values),) = reader.take()
+    assert length == len(done) * len(block)
+    assert np.frombuffer(values, np.int64).sum() == length
+    assert len(done) + len(refused) == 80
