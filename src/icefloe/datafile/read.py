@@ -1,30 +1,42 @@
-"""`read_task`: one data file as Arrow batches in the form of the table's schema, with only the rows that match.
+"""`read_task`: one data file as Arrow batches in the form of the table's schema: the rows that match and are not deleted, with metadata columns if asked for.
 
-Bringing columns to that form is `projection.py`. Floor: datafile. Spec: Scan Planning; Column Projection; Parquet (Appendix A).
+Bringing columns to that form is `projection.py`; what is deleted tells `deletes.py`; metadata columns are made in `lineage.py`. Floor: datafile.
+Spec: Scan Planning; Column Projection; Row-level Deletes; Row Lineage.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from icefloe.datafile.deletes import DeleteLoader, FileDeletes
 from icefloe.datafile.field_ids import has_ids
+from icefloe.datafile.fields import fields_to_read
+from icefloe.datafile.lineage import metadata_array
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored import StoredFile, reader_of
-from icefloe.datafile.stored_batch import without_columns
+from icefloe.datafile.stored_batch import StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
-from icefloe.kernel.expressions.bind import BoundPredicate
+from icefloe.kernel.arrow_values import mask_array
 from icefloe.kernel.expressions.evaluate import arrow_mask
-from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
+from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.metadata_columns import DELETED, LINEAGE_COLUMNS, is_reserved
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, StructType
+from icefloe.kernel.types import NestedField
+
+# Rows. Looking a batch's keys up costs as much as the deleted keys are many, so batches are joined until they are as many, up to this.
+MOST_JOINED_ROWS = 1_048_576
+_NOTHING_DELETED = FileDeletes(None, ())
 
 
 def read_task(
@@ -36,39 +48,142 @@ def read_task(
     specs: Mapping[int, PartitionSpec],
     row_filter: BooleanExpression | None = None,
     name_mapping: NameMapping | None = None,
+    deletes: DeleteLoader | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The task's rows as batches of `projection`'s Arrow schema, in the file's order; nothing is read before the first is asked for.
 
-    `schema` is the table schema that `projection` is part of. `row_filter`, bound to `schema`, is the task's own residual where it is not given. `name_mapping`
-    gives field ids to the columns of a file that has none. A column that the file lacks has the value of its identity partition, its initial default, or is
-    null. Batches may be of any length but zero.
+    `schema` is the table schema that `projection` is part of; the projection may hold metadata columns besides. `row_filter`, bound to `schema`, is the task's
+    own residual where it is not given. `name_mapping` gives field ids to the columns of a file that has none. A column that the file lacks has the value of its
+    identity partition, its initial default, or is null. Deleted rows are left out; where `_deleted` is asked for they are there, and marked. `deletes` keeps
+    delete files for the other tasks of a scan. Batches may be of any length but zero.
 
     Raises:
-        NoSuchFileError: the file is gone.
+        NoSuchFileError: the file, or a delete file, is gone.
         DataFileFormatError: the file is not whole, holds what the schema does not allow, or has no field ids where nothing maps its names.
         UnsupportedFeatureError: the file is encrypted, or of a format that is not read.
+        PuffinFormatError: a deletion vector is not sound, or is another one than the manifest says.
     """
-    path = task.file.file_path
     opener = reader_of(task)
     asked = task.residual if row_filter is None else row_filter
     if isinstance(asked, AlwaysFalse):
         return
-    fields = fields_to_read(schema, projection, asked)
-    wanted = schema_to_arrow(projection)
-    read_as = schema_to_arrow(Schema(*fields))
+    loader = deletes or DeleteLoader(io, schemas=(schema,), name_mapping=name_mapping)
+    deleted = loader.deletes_of(task, schema) if task.delete_files else _NOTHING_DELETED
+    own = Schema(*(field for field in projection.fields if not is_reserved(field.field_id)))
     constants = identity_constants(specs[task.spec_id], task.file.partition)
-    with io.open_input(path) as file:
+    with io.open_input(task.file.file_path) as file:
         stored = opener(file, task, name_mapping)
-        _check_ids(stored, path, fields, constants)
-        projector = Projector(path, constants, stored.floors_nanoseconds)
-        for found in stored.batches(fields, asked):
-            rows = found.rows
-            arrays = projector.struct(rows.column, columns_by_id(rows.schema), fields, read_as, rows.num_rows)
-            for batch in _matching(_batch(arrays, read_as, rows.num_rows), asked):
-                yield batch if fields == projection.fields else _narrowed(batch, projection, wanted)
+        rows = _Rows(
+            task=task,
+            spec=specs[task.spec_id],
+            projection=projection,
+            fields=fields_to_read(schema, own, asked),
+            row_filter=asked,
+            deletes=deleted,
+            projector=Projector(task.file.file_path, constants, stored.floors_nanoseconds),
+        )
+        _check_ids(stored, task.file.file_path, rows.columns, constants)
+        yield from rows.batches(stored)
 
 
-def _check_ids(stored: StoredFile, path: str, fields: tuple[NestedField, ...], constants: Mapping[int, Any]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Rows:
+    """What is asked of one file. `fields` are the table's columns that the projection or the filter needs."""
+
+    task: FileScanTask
+    spec: PartitionSpec
+    projection: Schema
+    fields: tuple[NestedField, ...]
+    row_filter: BooleanExpression
+    deletes: FileDeletes
+    projector: Projector
+
+    @property
+    def columns(self) -> tuple[NestedField, ...]:
+        """The columns of the table that must be read, those for equality deletes too."""
+        return (*self.fields, *(field for keys in self.deletes.equality for field in keys.fields))
+
+    def batches(self, stored: StoredFile) -> Iterator[pa.RecordBatch]:
+        """The rows, as batches of the projection's Arrow schema."""
+        wanted = schema_to_arrow(self.projection)
+        read_as = schema_to_arrow(Schema(*self.fields))
+        keeps_deleted = DELETED.field_id in self.projection
+        lineage = [field for field in LINEAGE_COLUMNS if field.field_id in self.projection and self.task.file.first_row_id is not None]
+        most_keys = max((keys.rows for keys in self.deletes.equality), default=0)
+        for found in _joined(stored.batches((*self.columns, *lineage), self.row_filter), min(most_keys, MOST_JOINED_ROWS)):
+            rows = self._projected(found, self.fields, read_as)
+            deleted = self._deleted(found)
+            keep = None if isinstance(self.row_filter, AlwaysTrue) else arrow_mask(self.row_filter, rows)
+            if deleted is not None and not keeps_deleted:
+                left = mask_array(~deleted)
+                keep = left if keep is None else pc.and_(keep, left)
+            kept = found.rows.num_rows if keep is None else keep.true_count
+            if not kept:
+                continue
+            batch = rows if self.fields == self.projection.fields else self._chosen(rows, found, deleted, lineage, wanted)
+            yield batch if kept == batch.num_rows else batch.filter(keep)
+
+    def _projected(self, found: StoredBatch, fields: tuple[NestedField, ...], arrow: Any) -> pa.RecordBatch:
+        rows = found.rows
+        arrays = self.projector.struct(rows.column, columns_by_id(rows.schema), fields, arrow, rows.num_rows)
+        return _batch(arrays, arrow, rows.num_rows)
+
+    def _deleted(self, found: StoredBatch) -> NDArray[np.bool_] | None:
+        """For each row whether it is deleted; None where none is."""
+        count = found.rows.num_rows
+        positions = self.deletes.positions
+        deleted = None if positions is None else positions.deleted_rows(found.first_row, count)
+        for keys in self.deletes.equality:
+            matching = keys.deleted_rows(self._projected(found, keys.fields, schema_to_arrow(Schema(*keys.fields))))
+            deleted = matching if deleted is None else deleted | matching
+        return deleted if deleted is not None and deleted.any() else None
+
+    def _chosen(
+        self, rows: pa.RecordBatch, found: StoredBatch, deleted: NDArray[np.bool_] | None, lineage: Iterable[NestedField], wanted: Any
+    ) -> pa.RecordBatch:
+        """The projection's columns in its order: those of the table, without those that only the filter needed, and metadata columns."""
+        places = columns_by_id(rows.schema)
+        stored_places = columns_by_id(found.rows.schema)
+        stored = {
+            field.field_id: self.projector.array(found.rows.column(place), arrow, field, pa.int64())
+            for field in lineage
+            if field.field_id in stored_places
+            for place, arrow in [stored_places[field.field_id]]
+        }
+        count = found.rows.num_rows
+        positions = np.arange(found.first_row, found.first_row + count, dtype=np.int64)
+        arrays = []
+        for field, target in zip(self.projection.fields, wanted, strict=True):
+            if is_reserved(field.field_id):
+                arrays.append(metadata_array(field, self.task, self.spec, positions, deleted=deleted, stored=stored))
+            else:
+                arrays += self.projector.struct(rows.column, places, (field,), (target,), count)
+        return _batch(arrays, wanted, count)
+
+
+def _joined(batches: Iterator[StoredBatch], rows: int) -> Iterator[StoredBatch]:
+    """Batches that follow each other in the file joined until they have so many rows."""
+    waiting: list[StoredBatch] = []
+    count = 0
+    for batch in batches:
+        if waiting and (count >= rows or waiting[0].first_row + count != batch.first_row):
+            yield _one(waiting)
+            waiting, count = [], 0
+        waiting.append(batch)
+        count += batch.rows.num_rows
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(batches: list[StoredBatch]) -> StoredBatch:
+    if len(batches) == 1:
+        return batches[0]
+    if not batches[0].rows.num_columns:
+        return StoredBatch(batches[0].first_row, without_columns(sum(batch.rows.num_rows for batch in batches)))
+    return StoredBatch(batches[0].first_row, pa.concat_batches([batch.rows for batch in batches]))
+
+
+def _check_ids(stored: StoredFile, path: str, fields: Iterable[NestedField], constants: Mapping[int, Any]) -> None:
     if len(stored.schema) and not has_ids(stored.schema) and any(field.field_id not in constants for field in fields):
         raise DataFileFormatError(
             f"the columns of {path} have no field ids, and the table has no name mapping that names them",
@@ -86,55 +201,5 @@ def identity_constants(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[
     }
 
 
-def filter_field_ids(row_filter: BooleanExpression) -> set[int]:
-    """The field ids of the columns that a bound filter tests."""
-    if isinstance(row_filter, BoundPredicate):
-        return {row_filter.field.field_id}
-    if isinstance(row_filter, And | Or):
-        return set().union(*(filter_field_ids(term) for term in row_filter.terms))
-    return set()
-
-
-def fields_to_read(schema: Schema, projection: Schema, row_filter: BooleanExpression) -> tuple[NestedField, ...]:
-    """The part of the schema that holds the projection and what the filter tests, in the schema's order."""
-    return _kept(schema.fields, {*_ends(projection.fields), *filter_field_ids(row_filter)})
-
-
-def _ends(fields: Iterable[NestedField]) -> Iterator[int]:
-    """The fields at which a projection stops cutting: everything that is not a struct with members."""
-    for field in fields:
-        if isinstance(field.field_type, StructType) and field.field_type.fields:
-            yield from _ends(field.field_type.fields)
-        else:
-            yield field.field_id
-
-
-def _kept(fields: tuple[NestedField, ...], wanted: set[int]) -> tuple[NestedField, ...]:
-    found = []
-    for field in fields:
-        if field.field_id in wanted:
-            found.append(field)
-        elif isinstance(field.field_type, StructType) and (inner := _kept(field.field_type.fields, wanted)):
-            found.append(replace(field, field_type=StructType(*inner)))
-    return tuple(found)
-
-
 def _batch(arrays: list[Any], schema: Any, rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else without_columns(rows)
-
-
-def _matching(batch: pa.RecordBatch, row_filter: BooleanExpression) -> Iterator[pa.RecordBatch]:
-    if not isinstance(row_filter, AlwaysTrue):
-        mask = arrow_mask(row_filter, batch)
-        kept = mask.true_count
-        if kept == 0:
-            return
-        if kept < batch.num_rows:
-            batch = batch.filter(mask)
-    yield batch
-
-
-def _narrowed(batch: pa.RecordBatch, projection: Schema, wanted: Any) -> pa.RecordBatch:
-    """The batch without the columns that only the filter needed, in the projection's order."""
-    arrays = Projector("", {}).struct(batch.column, columns_by_id(batch.schema), projection.fields, wanted, batch.num_rows)
-    return _batch(arrays, wanted, batch.num_rows)

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.datafile.read import filter_field_ids, read_task
+from icefloe.datafile.fields import filter_field_ids
+from icefloe.datafile.read import read_task
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_partition
 from icefloe.kernel.expressions.evaluate import arrow_mask

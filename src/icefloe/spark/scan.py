@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.datafile.read import fields_to_read
+from icefloe.datafile.fields import fields_to_read
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.columns import ENTRY_FIELDS, partition_column
