@@ -1,0 +1,294 @@
+"""Reads with deletes of every kind, judged by a plain model: rows in a list, and a rule for each kind of delete."""
+
+import math
+import pickle
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.datafile.delete_files import POSITIONS, equality_deletes, position_deletes, vectors
+from tests.datafile.tables import IO, same, target, task_of, write
+
+from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.positions import matching_positions
+from icefloe.datafile.read import read_task
+from icefloe.errors import DataFileFormatError, PuffinFormatError
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.metadata_columns import DELETED, POS
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import DoubleType, IntegerType, LongType, NestedField, StringType, StructType
+
+SPECS = {0: UNPARTITIONED_SPEC}
+INNER = StructType(NestedField(6, "a", LongType()), NestedField(7, "b", StringType()))
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "g", IntegerType()),
+    NestedField(3, "s", StringType()),
+    NestedField(4, "x", DoubleType()),
+    NestedField(5, "p", INNER),
+)
+KEYS = {1: ("id",), 2: ("g",), 3: ("s",), 4: ("x",), 6: ("p", "a"), 7: ("p", "b")}
+ROW = st.fixed_dictionaries(
+    {
+        "id": st.none() | st.integers(0, 4),
+        "g": st.none() | st.integers(0, 2),
+        "s": st.none() | st.sampled_from(["", "a", "b"]),
+        "x": st.none() | st.sampled_from([0.0, -0.0, float("nan"), 1.5]),
+        "p": st.none() | st.fixed_dictionaries({"a": st.none() | st.integers(0, 2), "b": st.none() | st.sampled_from(["u", "v"])}),
+    }
+)
+ROWS = st.lists(ROW, min_size=1, max_size=40)
+
+
+def rows_of(task: FileScanTask, projection: Schema = SCHEMA, loader: DeleteLoader | None = None, schema: Schema = SCHEMA) -> list[Any]:
+    batches = list(read_task(IO, task, schema=schema, projection=projection, specs=SPECS, deletes=loader))
+    assert all(batch.num_rows for batch in batches)
+    return pa.Table.from_batches(batches, schema=schema_to_arrow(projection)).to_pylist()
+
+
+def value_at(row: dict[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = row
+    for name in path:
+        value = None if value is None else value[name]
+    return value
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Whether a row's value is a deleted one: null is null, NaN is NaN, and the zeros are told apart, as Java does."""
+    if isinstance(left, float) and isinstance(right, float):
+        return (math.isnan(left) and math.isnan(right)) or (left == right and math.copysign(1, left) == math.copysign(1, right))
+    return left == right and (left is None) == (right is None)
+
+
+def splits(task: FileScanTask) -> list[FileScanTask]:
+    """The task cut at every row group."""
+    starts = [0, *(task.file.split_offsets or ())[1:]]
+    ends = [*starts[1:], task.length]
+    return [replace(task, start=start, length=end - start) for start, end in zip(starts, ends, strict=True)]
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(ROWS, st.data())
+def test_reads_leave_out_what_a_plain_model_deletes(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    rows = pa.Table.from_pylist(rows, schema=schema_to_arrow(SCHEMA)).to_pylist()  # keys in the schema's order
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (file,) = write(
+            target(folder, SCHEMA, write__parquet__row_group_size_bytes=str(data.draw(st.sampled_from([200, 600, 10**6])))), rows
+        )
+        gone: set[int] = set()
+        deletes: list[DataFile] = []
+        positions = st.sets(st.integers(0, len(rows) - 1))
+        if data.draw(st.booleans()):
+            found = data.draw(positions)
+            gone |= found
+            deletes += vectors(folder / "dv.puffin", {"/other": [0, 7], file.file_path: sorted(found)})[1:]
+        else:
+            for number in range(data.draw(st.integers(0, 3))):
+                found = data.draw(positions)
+                gone |= found
+                pairs = [(file.file_path, pos) for pos in found] + [("/a/file", 1), (file.file_path + "x", 0)]
+                deletes.append(position_deletes(folder / f"pos{number}.parquet", pairs))
+        for number in range(data.draw(st.integers(0, 2))):
+            ids = data.draw(st.sets(st.sampled_from(sorted(KEYS)), min_size=1, max_size=3))
+            keys = data.draw(st.lists(ROW, max_size=4))
+            deletes.append(equality_deletes(folder / f"eq{number}.parquet", SCHEMA, sorted(ids), keys))
+            paths = [KEYS[field_id] for field_id in ids]
+            gone |= {
+                pos
+                for pos, row in enumerate(rows)
+                if any(all(equal(value_at(row, path), value_at(key, path)) for path in paths) for key in keys)
+            }
+        task = replace(task_of(file), delete_files=tuple(deletes))
+        loader = DeleteLoader(IO)
+        left = [row for pos, row in enumerate(rows) if pos not in gone]
+        assert same(rows_of(task, loader=loader), left)
+        assert same([row for split in splits(task) for row in rows_of(split, loader=loader)], left)
+        # A cache too small to keep anything, where position delete files are searched for one data file.
+        assert same(rows_of(task, loader=DeleteLoader(IO, cache_bytes=1)), left)
+        marked = rows_of(task, Schema(POS, DELETED))
+        assert [(row["_pos"], row["_deleted"]) for row in marked] == [(pos, pos in gone) for pos in range(len(rows))]
+        where = data.draw(st.sampled_from(["id = 1", "g > 0", "s IS NULL", "x >= 0", "id < 3 AND g = 1"]))
+        bound = bind(parse_filter(where), SCHEMA)
+        expected = [row["_pos"] for row in rows_of(replace(task_of(file), residual=bound), Schema(POS)) if row["_pos"] not in gone]
+        assert matching_positions(IO, task, bound, schema=SCHEMA, specs=SPECS).tolist() == expected
+
+
+def one_file(folder: Path, rows: int = 6) -> DataFile:
+    (file,) = write(target(folder, SCHEMA), [{"id": n, "g": n % 2, "s": str(n), "x": n / 2, "p": {"a": n, "b": None}} for n in range(rows)])
+    return file
+
+
+def ids(found: list[dict[str, Any]]) -> list[int]:
+    return [row["id"] for row in found]
+
+
+@pytest.mark.parametrize("spelling", ["{}", "file:{}", "file://{}"])
+@pytest.mark.parametrize("cache_bytes", [1, 1 << 20])
+def test_a_local_path_is_the_same_file_in_each_of_its_spellings(tmp_path: Path, spelling: str, cache_bytes: int) -> None:
+    file = one_file(tmp_path)
+    for stored in ("{}", "file:{}", "file://{}"):
+        deletes = position_deletes(tmp_path / "pos.parquet", [(stored.format(file.file_path), 2)])
+        task = replace(task_of(replace(file, file_path=spelling.format(file.file_path))), delete_files=(deletes,))
+        assert ids(rows_of(task, loader=DeleteLoader(IO, cache_bytes=cache_bytes))) == [0, 1, 3, 4, 5]
+
+
+def test_position_deletes_without_field_ids_are_found_by_the_specs_names(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    plain = pa.schema([field.remove_metadata() for field in POSITIONS])
+    deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 0)], schema=plain)
+    assert ids(rows_of(replace(task_of(file), delete_files=(deletes,)))) == [1, 2, 3, 4, 5]
+
+
+def test_a_column_that_was_dropped_still_deletes(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    deletes = equality_deletes(tmp_path / "eq.parquet", SCHEMA.select("g"), [2], [{"g": 1}])
+    now = SCHEMA.select("id")
+    task = replace(task_of(file), delete_files=(deletes,))
+    assert ids(rows_of(task, now, DeleteLoader(IO, schemas=[SCHEMA, now]), now)) == [0, 2, 4]
+
+
+def test_a_column_that_was_added_is_null_in_older_files(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    now = Schema(*SCHEMA.fields, NestedField(9, "late", StringType()))
+    for value, left in ((None, [0, 1, 3, 4, 5]), ("x", [0, 1, 2, 3, 4, 5])):
+        deletes = equality_deletes(tmp_path / f"{value}.parquet", now.select("id", "late"), [1, 9], [{"id": 2, "late": value}])
+        assert ids(rows_of(replace(task_of(file), delete_files=(deletes,)), schema=now)) == left
+
+
+def test_columns_that_no_schema_had_together_delete_together(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    first, second, now = SCHEMA.select("id", "g"), SCHEMA.select("id", "s"), SCHEMA.select("id")
+    deletes = equality_deletes(tmp_path / "eq.parquet", SCHEMA.select("g", "s"), [2, 3], [{"g": 1, "s": "3"}, {"g": 0, "s": "1"}])
+    task = replace(task_of(file), delete_files=(deletes,))
+    assert ids(rows_of(task, now, DeleteLoader(IO, schemas=[first, second, now]), now)) == [0, 1, 2, 4, 5]
+
+
+@pytest.mark.parametrize(("data_type", "delete_type"), [(IntegerType(), LongType()), (LongType(), IntegerType()), (LongType(), LongType())])
+def test_types_that_were_promoted_meet_in_the_newest(tmp_path: Path, data_type: Any, delete_type: Any) -> None:
+    old = Schema(NestedField(1, "id", data_type))
+    (file,) = write(target(tmp_path, old), [{"id": n} for n in range(4)])
+    deletes = equality_deletes(tmp_path / "eq.parquet", Schema(NestedField(1, "id", delete_type)), [1], [{"id": 2}])
+    now = Schema(NestedField(1, "id", LongType()))
+    assert ids(rows_of(replace(task_of(file), delete_files=(deletes,)), now, schema=now)) == [0, 1, 3]
+
+
+def test_many_keys_join_batches_and_still_delete_the_right_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icefloe.datafile.parquet_rows.BATCH_ROWS", 3)
+    file = one_file(tmp_path, 50)
+    deletes = equality_deletes(tmp_path / "eq.parquet", SCHEMA.select("id"), [1], [{"id": n} for n in range(0, 100, 7)])
+    task = replace(task_of(file), delete_files=(deletes,))
+    assert ids(rows_of(task)) == [n for n in range(50) if n % 7]
+    assert [row["_pos"] for row in rows_of(task, Schema(POS))] == [n for n in range(50) if n % 7]
+
+
+def test_threads_share_a_loader_which_reads_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = one_file(tmp_path)
+    deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 1)])
+    read = []
+    plain = IO.open_input
+    monkeypatch.setattr(type(IO), "open_input", lambda self, location: read.append(location) or plain(location))
+    loader = DeleteLoader(IO)
+    task = replace(task_of(file), delete_files=(deletes,))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: ids(rows_of(task, loader=loader)), range(16)))
+    assert found == [[0, 2, 3, 4, 5]] * 16
+    assert read.count(deletes.file_path) == 1
+    assert ids(rows_of(task, loader=pickle.loads(pickle.dumps(loader)))) == [0, 2, 3, 4, 5]
+
+
+def test_the_cache_keeps_to_its_bytes(tmp_path: Path) -> None:
+    loader = DeleteLoader(IO, cache_bytes=3000)
+    for number in range(30):
+        file = one_file(tmp_path / str(number))
+        deletes = position_deletes(tmp_path / f"{number}.parquet", [(file.file_path, 1)])
+        rows_of(replace(task_of(file), delete_files=(deletes,)), loader=loader)
+        assert 0 < loader._cache.bytes_held <= 3000
+
+
+# ---- what is refused ----
+
+
+def test_a_vector_that_its_entry_describes_wrongly_is_refused(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    (entry,) = vectors(tmp_path / "dv.puffin", {file.file_path: [1, 2]})
+    for wrong, said in (
+        (replace(entry, record_count=3), "number of positions"),
+        (replace(entry, content_offset=5), "no blob begins"),
+        (replace(entry, content_size_in_bytes=20), "size in bytes"),
+        (replace(entry, referenced_data_file="/other"), "recorded for '/other'"),
+        (replace(entry, content_offset=None), "does not say where"),
+    ):
+        with pytest.raises(PuffinFormatError, match=said) as refused:
+            rows_of(replace(task_of(file), delete_files=(wrong,)))
+        assert refused.value.path == entry.file_path
+
+
+def test_a_vector_of_another_data_file_is_refused_though_its_entry_says_otherwise(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    (entry,) = vectors(tmp_path / "dv.puffin", {"/other": [1]})
+    with pytest.raises(PuffinFormatError, match="'/other' in the footer"):
+        rows_of(replace(task_of(file), delete_files=(replace(entry, referenced_data_file=file.file_path),)))
+
+
+def test_every_flipped_byte_of_a_vector_is_noticed(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    (entry,) = vectors(tmp_path / "dv.puffin", {file.file_path: [1, 2]})
+    sound = (tmp_path / "dv.puffin").read_bytes()
+    start = entry.content_offset or 0
+    for at in range(start, start + (entry.content_size_in_bytes or 0)):
+        (tmp_path / "dv.puffin").write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
+        with pytest.raises(PuffinFormatError, match="byte"):
+            rows_of(replace(task_of(file), delete_files=(entry,)))
+
+
+def test_two_vectors_for_one_file_are_refused(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    found = vectors(tmp_path / "a.puffin", {file.file_path: [1]}) + vectors(tmp_path / "b.puffin", {file.file_path: [2]})
+    with pytest.raises(DataFileFormatError, match="2 deletion vectors"):
+        rows_of(replace(task_of(file), delete_files=tuple(found)))
+
+
+@pytest.mark.parametrize("pair", [{"file_path": None, "pos": 1}, {"file_path": "FILE", "pos": None}, {"file_path": "FILE", "pos": -1}])
+def test_position_deletes_of_nothing_are_refused(tmp_path: Path, pair: dict[str, Any]) -> None:
+    file = one_file(tmp_path)
+    deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 1)])
+    loose = pa.schema([field.with_nullable(True) for field in POSITIONS])
+    row = {name: file.file_path if value == "FILE" else value for name, value in pair.items()}
+    pq.write_table(pa.Table.from_pylist([row], schema=loose), tmp_path / "pos.parquet")
+    with pytest.raises(DataFileFormatError) as refused:
+        rows_of(replace(task_of(file), delete_files=(deletes,)))
+    assert refused.value.path == deletes.file_path
+
+
+@pytest.mark.parametrize(
+    ("equality_ids", "said"),
+    [((), "names no key columns"), ((99,), "field 99 is in no schema"), ((3,), "lacks the column s"), ((5,), "field 5")],
+)
+def test_an_equality_delete_file_without_its_keys_is_refused(tmp_path: Path, equality_ids: tuple[int, ...], said: str) -> None:
+    file = one_file(tmp_path)
+    deletes = equality_deletes(tmp_path / "eq.parquet", SCHEMA.select("id"), equality_ids, [{"id": 1}])
+    with pytest.raises(DataFileFormatError, match=said):
+        rows_of(replace(task_of(file), delete_files=(deletes,)))
+
+
+def test_a_filter_that_no_row_matches_reads_no_delete_file(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    gone = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 1)])
+    (tmp_path / "pos.parquet").unlink()
+    never = replace(task_of(file), residual=bind(parse_filter("FALSE"), SCHEMA), delete_files=(gone,))
+    assert rows_of(never) == []
+    assert isinstance(task_of(file).residual, AlwaysTrue)
