@@ -14,11 +14,25 @@ import pyarrow.compute as pc
 from icefloe.datafile.leaves import Leaf
 from icefloe.datafile.metrics_modes import MetricsMode
 from icefloe.kernel.bounds import truncate_lower_bound, truncate_upper_bound
-from icefloe.kernel.types import BinaryType, DecimalType, DoubleType, FixedType, FloatType, PrimitiveType, StringType, UUIDType
+from icefloe.kernel.types import (
+    BinaryType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    PrimitiveType,
+    StringType,
+    UUIDType,
+)
 from icefloe.kernel.values import decimal_bytes, to_bytes
 
 # Bytes. Arrow leaves a minimum or maximum longer than this out of a footer (its `max_statistics_size`), and the whole pair with it.
 LONGEST_FOOTER_STATISTIC = 4096
+
+# The bytes of a shape order nothing.
+_WITHOUT_BOUNDS = (GeometryType, GeographyType)
 
 # A column's least and greatest value in the form the footer holds them: bool, int, float or bytes. They order as Iceberg orders the type's values.
 _Extremes = tuple[Any, Any]
@@ -81,7 +95,7 @@ def count_nans(column: Any) -> int:
 def file_metrics(footer: Any, observed: Observations) -> FileMetrics:
     """The metrics of a file that was just written.
 
-    `footer` is its `pyarrow.parquet.FileMetaData`, whose columns are the observed leaves in order.
+    `footer` is its `pyarrow.parquet.FileMetaData`.
     """
     metrics = FileMetrics(
         record_count=footer.num_rows,
@@ -94,19 +108,19 @@ def file_metrics(footer: Any, observed: Observations) -> FileMetrics:
         split_offsets=_split_offsets(footer),
     )
     row_groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-    for position, (leaf, mode) in enumerate(observed.columns):
+    for leaf, mode in observed.columns:
         if not mode.counts:
             continue
-        chunks = [row_group.column(position) for row_group in row_groups]
+        chunks = [row_group.column(leaf.place) for row_group in row_groups]
         statistics = [chunk.statistics for chunk in chunks]
         metrics.column_sizes[leaf.field_id] = sum(chunk.total_compressed_size for chunk in chunks)
         metrics.value_counts[leaf.field_id] = sum(chunk.num_values for chunk in chunks)
         if all(found is not None and found.has_null_count for found in statistics):
             metrics.null_value_counts[leaf.field_id] = sum(found.null_count for found in statistics)
-        if mode.bounds and not leaf.repeated:
+        if mode.bounds and not leaf.repeated and not isinstance(leaf.kind, _WITHOUT_BOUNDS):
             extremes = _extremes_of_file(leaf, statistics, observed)
             if extremes is not None:
-                _set_bounds(metrics, leaf, mode, extremes)
+                set_bounds(metrics, leaf, mode, extremes)
     return metrics
 
 
@@ -140,7 +154,8 @@ def _comparable(kind: PrimitiveType, raw: Any) -> Any:
     return raw
 
 
-def _set_bounds(metrics: FileMetrics, leaf: Leaf, mode: MetricsMode, extremes: _Extremes) -> None:
+def set_bounds(metrics: FileMetrics, leaf: Leaf, mode: MetricsMode, extremes: tuple[Any, Any]) -> None:
+    """Puts a column's bounds among the metrics, cut to the mode's width. Extremes are as a footer holds them: bool, int (decimals unscaled), float, bytes."""
     low, high = (_value_of(leaf.kind, raw) for raw in extremes)
     if mode.width is not None:
         low = truncate_lower_bound(leaf.kind, low, mode.width)

@@ -17,9 +17,10 @@ from icefloe.datafile.encodings import dictionary_columns
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics import Observations, file_metrics
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
-from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError, UnsupportedTypeError
+from icefloe.errors import InvalidPropertyError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.metadata import properties as table_properties
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
@@ -44,20 +45,20 @@ class ParquetForm:
     columns: tuple[tuple[Leaf, MetricsMode], ...]
     row_group_bytes: int
     target_file_bytes: int
+    extension: str = "parquet"
+
+    def open(self, io: FileIO, location: str, sample: Any) -> "OpenFile":
+        """A new file; `sample` is the first row group to come, from which encodings are chosen."""
+        return OpenFile(io, location, self, sample)
 
 
-def parquet_form(schema: Schema, properties: Mapping[str, str]) -> ParquetForm:
-    """The form of a table's files, from its schema and properties.
+def parquet_form(schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER) -> ParquetForm:
+    """The form of a table's Parquet files, from its schema, sort order and properties.
 
     Raises:
         InvalidPropertyError: a property of the writer has a value it cannot have.
-        UnsupportedFeatureError: `write.format.default` is another format.
+        UnsupportedTypeError: Parquet cannot hold a column of the schema.
     """
-    if table_properties.DEFAULT_FILE_FORMAT.read(properties) != "parquet":
-        raise UnsupportedFeatureError(
-            f"data files are written as Parquet only; {table_properties.DEFAULT_FILE_FORMAT.name} asks for another format",
-            next_step=f"set {table_properties.DEFAULT_FILE_FORMAT.name} to parquet",
-        )
     leaves = leaves_of(schema)
     rows = schema_to_arrow(schema)
     return ParquetForm(
@@ -65,7 +66,7 @@ def parquet_form(schema: Schema, properties: Mapping[str, str]) -> ParquetForm:
         stored=pa.schema([_stored(arrow, field.field_type) for arrow, field in zip(rows, schema.fields, strict=True)]),
         schema_text=json.dumps(schema_to_json(schema), separators=(",", ":")),
         options=writer_options(properties),
-        columns=tuple(zip(leaves, metrics_modes(leaves, properties), strict=True)),
+        columns=tuple(zip(leaves, metrics_modes(schema, leaves, properties, sort_order), strict=True)),
         row_group_bytes=table_properties.PARQUET_ROW_GROUP_SIZE_BYTES.read(properties),
         target_file_bytes=table_properties.TARGET_FILE_SIZE_BYTES.read(properties),
     )

@@ -37,6 +37,8 @@ from icefloe.kernel.types import (
 )
 from icefloe.kernel.values import physical_array
 
+_NANOS_PER_MICRO = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
@@ -170,6 +172,8 @@ class Projector:
             array = array.dictionary_decode()
         if not _may_become(array.type, field.field_type):
             raise self._mismatch(field, array.type)
+        if self.floors_nanoseconds and pa.types.is_timestamp(array.type) and array.type.unit == "ns" and target.unit == "us":
+            return _floored(array, target)
         try:
             return array.cast(target)
         except pa.ArrowInvalid as error:
@@ -182,6 +186,15 @@ class Projector:
             f"column {field.name!r} (field id {field.field_id}) of {self.path} is stored as {found}, which cannot be read as {field.field_type}",
             path=self.path,
         )
+
+
+def _floored(array: Any, target: Any) -> Any:
+    """Timestamps in nanoseconds cut to whole microseconds, downwards."""
+    numbers = array.cast(pa.int64())
+    # Arrow's integer division goes towards zero, so those below zero that were cut are one too high.
+    near = pc.divide(numbers, _NANOS_PER_MICRO)
+    too_high = pc.less(pc.subtract(numbers, pc.multiply(near, _NANOS_PER_MICRO)), 0)
+    return pc.subtract(near, too_high.cast(pa.int64())).cast(target)
 
 
 def columns_by_id(fields: Iterable[Any]) -> dict[int, tuple[int, Any]]:
@@ -233,7 +246,8 @@ _STORED_AS: Mapping[type[IcebergType], tuple[Any, ...]] = {
     FloatType: (_is_float,),
     DoubleType: (_is_float, pa.types.is_float64),
     DateType: (pa.types.is_date,),
-    TimeType: (pa.types.is_time,),
+    # ORC has no times of day, only the number; so do Parquet files of some writers.
+    TimeType: (pa.types.is_time, pa.types.is_int64),
     # Whether a file says `adjusted to UTC` differs between writers; the microseconds mean the same. Int96, as old Spark wrote it, comes without zone.
     TimestampType: (pa.types.is_timestamp,),
     TimestamptzType: (pa.types.is_timestamp,),

@@ -1,12 +1,14 @@
 """The one door to the rows of a data file of any format: opened, it says its columns with their field ids, and gives its rows as they are stored.
 
-`parquet_rows.py` is behind it; bringing columns to the table's form is `projection.py`, what is asked of them is `read.py`.
+`parquet_rows.py`, `orc_rows.py` and `avro_rows.py` are behind it; bringing columns to the table's form is `projection.py`, what is asked of them is `read.py`.
 Floor: datafile. Spec: Column Projection; Appendix A.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from icefloe.datafile.avro_rows import AvroRows
+from icefloe.datafile.orc_rows import OrcRows
 from icefloe.datafile.parquet_rows import ParquetRows
 from icefloe.datafile.stored_batch import StoredBatch
 from icefloe.errors import UnsupportedFeatureError
@@ -28,7 +30,11 @@ class StoredFile(Protocol):
         """The task's rows in the file's order, with the columns that hold the fields, or more; rows that surely do not match may be left out."""
 
 
-_READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, NameMapping | None], StoredFile]] = {FileFormat.PARQUET: ParquetRows}
+_READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, NameMapping | None], StoredFile]] = {
+    FileFormat.PARQUET: ParquetRows,
+    FileFormat.ORC: OrcRows,
+    FileFormat.AVRO: AvroRows,
+}
 
 
 def reader_of(task: FileScanTask) -> Callable[[Any, FileScanTask, NameMapping | None], StoredFile]:

@@ -1,6 +1,6 @@
 """`write_batches`: a stream of rows becomes data files, rolled at the target size, one set per partition.
 
-One file being written is `parquet.py`; telling rows apart is `partitions.py`. Floor: datafile. Spec: Writing Data Files; Partitioning.
+One file being written is `written.py`; telling rows apart is `partitions.py`. Floor: datafile. Spec: Writing Data Files; Partitioning.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.datafile.parquet import OpenFile, ParquetForm, parquet_form
 from icefloe.datafile.partitions import Part, PartitionSplitter
 from icefloe.datafile.target import WriteTarget
+from icefloe.datafile.written import FileForm, OpenOutput, file_form
 from icefloe.errors import FileAlreadyExistsError, StorageError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import partition_path
@@ -27,10 +27,10 @@ MAX_OPEN_FILES = 100
 
 
 def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, partition_id: int, task_id: int) -> list[DataFile]:
-    """Writes the rows as Parquet files and returns them; no rows, no files.
+    """Writes the rows as files of the table's format and returns them; no rows, no files.
 
     Memory is bounded by the row-group size, for many partitions by `MAX_BUFFERED_BYTES`. File names are
-    `<partition path>/<partition id %05d>-<task id>-<operation uuid>-<count %05d>.parquet` under the target's data location.
+    `<partition path>/<partition id %05d>-<task id>-<operation uuid>-<count %05d>.<format>` under the target's data location.
 
     Raises:
         SchemaMismatchError: rows that do not fit the table's schema.
@@ -64,7 +64,7 @@ def write_partition(
         raise
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch], form: ParquetForm, target: WriteTarget) -> Iterator[Any]:
+def _row_groups(batches: Iterable[pa.RecordBatch], form: FileForm, target: WriteTarget) -> Iterator[Any]:
     """The rows gathered into, and cut to, tables of at most a row group."""
     limit = min(form.row_group_bytes, form.target_file_bytes)
     waiting: list[pa.RecordBatch] = []
@@ -100,7 +100,7 @@ class _Shelf:
         self.waiting: list[Any] = []
         self.rows = 0
         self.size = 0
-        self.file: OpenFile | None = None
+        self.file: OpenOutput | None = None
         self.last_write = 0
 
 
@@ -108,7 +108,7 @@ class FanOutWriter:
     """Every partition's files at once. Not for use after `finish` or `abandon`."""
 
     def __init__(self, target: WriteTarget, *, partition_id: int, task_id: int) -> None:
-        self.form = parquet_form(target.schema, target.properties)
+        self.form = file_form(target.schema, target.properties, target.sort_order)
         self._target = target
         self._prefix = f"{partition_id:05d}-{task_id}-{target.operation_uuid}"
         self._file_numbers = count(1)
@@ -164,17 +164,17 @@ class FanOutWriter:
         if file.length + (file.length - before) // 2 >= self.form.target_file_bytes:
             self._close(shelf)
 
-    def _open_file(self, shelf: _Shelf, sample: Any) -> OpenFile:
+    def _open_file(self, shelf: _Shelf, sample: Any) -> OpenOutput:
         if len(self._open) >= MAX_OPEN_FILES:
             self._close(min(self._open, key=lambda held: held.last_write))
         target = self._target
-        name = f"{self._prefix}-{next(self._file_numbers):05d}.parquet"
+        name = f"{self._prefix}-{next(self._file_numbers):05d}.{self.form.extension}"
         folder = "" if target.spec.is_unpartitioned else self._partition_folder(shelf.values)
         location = f"{target.data_location.rstrip('/')}/{folder}{name}"
         # Noted before it is opened, so that a file that comes to be half-way is deleted too; but one that was there before is someone else's.
         self._locations.append(location)
         try:
-            shelf.file = OpenFile(target.io, location, self.form, sample)
+            shelf.file = self.form.open(target.io, location, sample)
         except FileAlreadyExistsError:
             self._locations.remove(location)
             raise

@@ -88,6 +88,12 @@ def _location(name: str) -> Property[str | None]:
     return Property(name, None, parse, "a location")
 
 
+def _probability(text: str) -> float:
+    if not 0 < float(text) < 1:
+        raise ValueError(text)
+    return float(text)
+
+
 _METRICS_MODE = re.compile(r"none|counts|full|truncate\((?:[1-9]\d*)\)")
 
 
@@ -124,6 +130,11 @@ PARQUET_ROW_GROUP_SIZE_BYTES = _number("write.parquet.row-group-size-bytes", 134
 PARQUET_PAGE_SIZE_BYTES = _number("write.parquet.page-size-bytes", 1_048_576, 1, "bytes")
 PARQUET_PAGE_ROW_LIMIT = _number("write.parquet.page-row-limit", 20_000, 1, "rows")
 PARQUET_DICT_SIZE_BYTES = _number("write.parquet.dict-size-bytes", 2_097_152, 1, "bytes")
+ORC_CODEC = _choice("write.orc.compression-codec", "zlib", "none", "zlib", "snappy", "lz4", "zstd")
+ORC_COMPRESSION_STRATEGY = _choice("write.orc.compression-strategy", "speed", "speed", "compression")
+ORC_STRIPE_SIZE_BYTES = _number("write.orc.stripe-size-bytes", 67_108_864, 1, "bytes")
+ORC_BLOOM_FILTER_COLUMNS: Property[str] = Property("write.orc.bloom.filter.columns", "", str, "names of columns, with commas between them")
+ORC_BLOOM_FILTER_FPP = Property("write.orc.bloom.filter.fpp", 0.05, _probability, "a number between 0 and 1")
 
 # Metrics of data files.
 METRICS_DEFAULT: Property[str] = Property("write.metadata.metrics.default", "truncate(16)", _metrics_mode, _METRICS_MODES)

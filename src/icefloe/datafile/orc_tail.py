@@ -1,0 +1,68 @@
+"""Where the stripes of an ORC file are, which Arrow does not say: read out of the footer that it hands over uncompressed.
+
+Floor: datafile. Spec: ORC v1, File Tail (FileTail, Footer and StripeInformation, in Protocol Buffers).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+# Numbers of the fields, and the two wire types that such messages are made of here. Spec: ORC v1, File Tail.
+_TAIL_FOOTER = 2
+_FOOTER_STRIPES = 3
+_STRIPE_OFFSET, _STRIPE_ROWS = 1, 5
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """A stripe: the byte it begins at, and how many rows it has."""
+
+    offset: int
+    rows: int
+
+
+def stripes_of(file: Any) -> tuple[Stripe, ...]:
+    """The stripes of a `pyarrow.orc.ORCFile`, in order. Raises `ValueError` or `IndexError` where its footer is not one."""
+    tail = bytes(file.reader.serialized_file_tail())
+    found = []
+    for number, footer in _fields(tail):
+        if number != _TAIL_FOOTER or not isinstance(footer, bytes):
+            continue
+        for inner, stripe in _fields(footer):
+            if inner == _FOOTER_STRIPES and isinstance(stripe, bytes):
+                numbers = dict(_fields(stripe))
+                found.append(Stripe(int(numbers.get(_STRIPE_OFFSET, 0)), int(numbers.get(_STRIPE_ROWS, 0))))
+    return tuple(found)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    position = 0
+    while position < len(data):
+        key, position = _varint(data, position)
+        wire = key & 7
+        if wire == _VARINT:
+            value, position = _varint(data, position)
+            yield key >> 3, value
+            continue
+        if wire == _BYTES:
+            size, position = _varint(data, position)
+        elif wire in (_FIXED64, _FIXED32):
+            size = 8 if wire == _FIXED64 else 4
+        else:
+            raise ValueError(f"a field of wire type {wire}")
+        if position + size > len(data):
+            raise ValueError("a field reaches beyond its message")
+        yield key >> 3, data[position : position + size]
+        position += size
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return value, position
+        shift += 7

@@ -1,0 +1,268 @@
+"""The three formats of data files: what is written is read again, by this reader and by readers of others, and described alike."""
+
+import datetime as dt
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+from tests.datafile.tables import IO, read, same, tables, target, task_of, write
+
+from icefloe.datafile.read import read_task
+from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.kernel.schema.name_mapping import mapping_for
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import (
+    DateType,
+    DecimalType,
+    FixedType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+FORMATS = ("parquet", "orc", "avro")
+OTHERS = ("orc", "avro")
+# What Arrow's nanoseconds hold, in which ORC's timestamps come.
+_EARLIEST, _LATEST = dt.datetime(1677, 9, 22), dt.datetime(2262, 4, 10)
+
+
+def _write(folder: Path | str, schema: Schema, rows: Any, form: str, **properties: str) -> DataFile:
+    (file,) = write(target(folder, schema, write__format__default=form, **properties), rows)
+    return file
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _scalars(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _scalars(inner)
+    else:
+        yield value
+
+
+def _holds(form: str, rows: list[dict[str, Any]]) -> bool:
+    """Whether the format, as it can be read here, holds such rows: ORC's times end in 2262, and Avro's maps have each key once."""
+    if form == "orc":
+        moments = [value.replace(tzinfo=None) for value in _scalars(rows) if isinstance(value, dt.datetime)]
+        return all(_EARLIEST < moment < _LATEST for moment in moments)
+    return form == "parquet" or not _repeats_a_key(rows)
+
+
+def _repeats_a_key(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_repeats_a_key, value.values()))
+    if isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
+        keys = [repr(key) for key, _ in value]
+        return len(set(keys)) < len(keys) or any(_repeats_a_key(inner) for _, inner in value)
+    return isinstance(value, list) and any(map(_repeats_a_key, value))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(tables(), st.sampled_from(FORMATS))
+def test_rows_of_any_type_come_back_as_they_were(drawn: tuple[Schema, pa.Table], form: str) -> None:
+    schema, rows = drawn
+    assume(_holds(form, rows.to_pylist()))
+    with tempfile.TemporaryDirectory() as folder:
+        file = _write(folder, schema, rows, form)
+        assert file.file_format == form.upper()
+        assert file.file_path.endswith(f".{form}")
+        assert file.file_size_in_bytes == Path(file.file_path).stat().st_size
+        assert same(read([file], schema).to_pylist(), rows.to_pylist())
+
+
+_SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "text", StringType()),
+    NestedField(3, "at", TimestampType()),
+    NestedField(4, "zoned", TimestamptzType()),
+    NestedField(5, "time", TimeType()),
+    NestedField(6, "key", UUIDType()),
+    NestedField(7, "code", FixedType(3)),
+    NestedField(8, "price", DecimalType(20, 2)),
+    NestedField(9, "day", DateType()),
+    NestedField(10, "inner", StructType(NestedField(11, "a-b", IntegerType()))),
+    NestedField(12, "list", ListType(element_id=13, element=IntegerType(), element_required=False)),
+    NestedField(14, "map", MapType(key_id=15, key_type=IntegerType(), value_id=16, value_type=StringType(), value_required=False)),
+    NestedField(17, "named", MapType(key_id=18, key_type=StringType(), value_id=19, value_type=LongType(), value_required=True)),
+)
+
+
+def _row(number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "text": f"t{number}",
+        "at": dt.datetime(2020, 1, 1) + dt.timedelta(microseconds=number),
+        "zoned": dt.datetime(1969, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=number),
+        "time": dt.time(1, 2, 3, number % 1000),
+        "key": number.to_bytes(16, "big"),
+        "code": b"abc",
+        "price": None,
+        "day": dt.date(2020, 1, 1) + dt.timedelta(days=number % 100),
+        "inner": {"a-b": number} if number % 3 else None,
+        "list": [number, None],
+        "map": [(number, None), (number + 1, "x")],
+        "named": [("k", number)],
+    }
+
+
+def test_the_attributes_of_orc_say_what_its_types_do_not(tmp_path) -> None:
+    stored = orc.ORCFile(_write(tmp_path, _SCHEMA, [_row(1)], "orc").file_path)
+    found = {
+        field.name: {key.decode(): text.decode() for key, text in (field.metadata or {}).items() if b"iceberg" in key}
+        for field in stored.schema
+    }
+    assert found["id"] == {"iceberg.id": "1", "iceberg.required": "true", "iceberg.long-type": "LONG"}
+    assert found["at"] == {"iceberg.id": "3", "iceberg.required": "false", "iceberg.timestamp-unit": "MICROS"}
+    assert found["time"] == {"iceberg.id": "5", "iceberg.required": "false", "iceberg.long-type": "TIME"}
+    assert found["key"] == {"iceberg.id": "6", "iceberg.required": "false", "iceberg.binary-type": "UUID"}
+    assert found["code"] == {"iceberg.id": "7", "iceberg.required": "false", "iceberg.binary-type": "FIXED", "iceberg.length": "3"}
+    assert [str(stored.schema.field(name).type) for name in ("at", "zoned")] == ["timestamp[ns]", "timestamp[ns, tz=UTC]"]
+    assert stored.schema.field("list").type.value_field.metadata[b"iceberg.id"] == b"13"
+    assert stored.schema.field("map").type.item_field.metadata[b"iceberg.id"] == b"16"
+
+
+def test_fastavro_reads_an_avro_file_with_its_logical_types(tmp_path) -> None:
+    file = _write(tmp_path, _SCHEMA, [_row(1), _row(3)], "avro")
+    with Path(file.file_path).open("rb") as content:
+        reader = fastavro.reader(content)
+        rows, schema = list(reader), reader.writer_schema
+    assert [row["id"] for row in rows] == [1, 3]
+    assert rows[0]["zoned"] == _row(1)["zoned"]
+    assert rows[0]["time"] == _row(1)["time"]
+    assert rows[0]["day"] == _row(1)["day"]
+    assert rows[0]["inner"] == {"a_x2Db": 1}
+    assert rows[1]["inner"] is None
+    assert rows[0]["map"] == [{"key": 1, "value": None}, {"key": 2, "value": "x"}]
+    assert rows[0]["named"] == {"k": 1}
+    fields = {field["name"]: field for field in schema["fields"]}
+    assert fields["at"]["type"][1] == {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False}
+    assert fields["inner"]["type"][1]["fields"][0]["iceberg-field-name"] == "a-b"
+    assert (fields["list"]["type"][1]["element-id"], fields["named"]["type"][1]["key-id"]) == (13, 18)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "snappy", "uncompressed"])
+def test_every_codec_of_avro_is_read_again(tmp_path, codec: str) -> None:
+    rows = [_row(number) for number in range(2000)]
+    file = _write(tmp_path, _SCHEMA, rows, "avro", write__avro__compression_codec=codec)
+    assert read([file], _SCHEMA).to_pylist() == rows
+
+
+@pytest.mark.parametrize("codec", ["none", "zlib", "snappy", "lz4", "zstd"])
+def test_every_codec_of_orc_is_written(tmp_path, codec: str) -> None:
+    file = _write(tmp_path, _SCHEMA, [_row(1)], "orc", write__orc__compression_codec=codec)
+    assert orc.ORCFile(file.file_path).compression == {"none": "UNCOMPRESSED"}.get(codec, codec.upper())
+    assert read([file], _SCHEMA).to_pylist() == [_row(1)]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_splits_of_a_file_have_each_of_its_rows_once_and_know_where_they_stand(tmp_path, form: str) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "text", StringType()))
+    rows = [{"id": number, "text": str(number) * 30} for number in range(20_000)]
+    small = {
+        "write__parquet__row_group_size_bytes": "50000",
+        "write__orc__stripe_size_bytes": "50000",
+        "write__orc__compression_codec": "none",
+    }
+    file = _write(tmp_path, schema, rows, form, **small)
+    if form != "avro":
+        assert len(file.split_offsets) > 2
+        assert list(file.split_offsets) == sorted(file.split_offsets)
+        assert file.split_offsets[-1] < file.file_size_in_bytes
+    edges = [0, *range(7_001, file.file_size_in_bytes, 50_000), file.file_size_in_bytes]
+    found = []
+    for start, end in pairwise(edges):
+        task = replace(task_of(file), start=start, length=end - start)
+        specs = {0: UNPARTITIONED_SPEC}
+        found += [
+            batch["id"].to_pylist() for batch in read_task(IO, task, schema=schema, projection=schema, specs=specs, row_filter=AlwaysTrue())
+        ]
+    assert len(found) > 2
+    assert [number for numbers in found for number in numbers] == list(range(20_000))
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_columns_are_found_by_id_whatever_their_names(tmp_path, form: str) -> None:
+    file = _write(tmp_path, _SCHEMA, [_row(1), _row(3)], form)
+    now = Schema(
+        NestedField(10, "text", StructType(NestedField(11, "n", LongType()), NestedField(30, "new", StringType()))),
+        NestedField(31, "id", StringType()),
+        NestedField(1, "number", LongType()),
+    )
+    assert read([file], now, where="number >= 1").to_pylist() == [
+        {"text": {"n": 1, "new": None}, "id": None, "number": 1},
+        {"text": None, "id": None, "number": 3},
+    ]
+    assert read([file], now, columns=Schema(NestedField(31, "id", StringType()))).to_pylist() == [{"id": None}, {"id": None}]
+
+
+def _without_ids(file: DataFile, folder: Path) -> DataFile:
+    path = folder / f"foreign{Path(file.file_path).suffix}"
+    if file.file_format == FileFormat.ORC:
+        orc.write_table(pa.table({"id": [1], "inner": [{"a-b": 5}]}), path)
+    else:
+        inner = {"type": "record", "name": "r", "fields": [{"name": "a_x2Db", "type": "int", "iceberg-field-name": "a-b"}]}
+        members = [{"name": "id", "type": "long"}, {"name": "inner", "type": inner}]
+        with path.open("wb") as content:
+            fastavro.writer(content, {"type": "record", "name": "t", "fields": members}, [{"id": 1, "inner": {"a_x2Db": 5}}])
+    return replace(file, file_path=str(path), file_size_in_bytes=path.stat().st_size)
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_a_name_mapping_serves_every_format(tmp_path, form: str) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(10, "inner", StructType(NestedField(11, "a-b", LongType()))))
+    foreign = _without_ids(_write(tmp_path, schema, [{"id": 1}], form), tmp_path)
+    assert read([foreign], schema, name_mapping=mapping_for(schema)).to_pylist() == [{"id": 1, "inner": {"a-b": 5}}]
+    with pytest.raises(DataFileFormatError, match="no field ids"):
+        read([foreign], schema)
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_orc_and_avro_files_tell_counts_and_bounds(tmp_path, form: str) -> None:
+    rows = [_row(1), _row(2), _row(3)]
+    file = _write(tmp_path, _SCHEMA, rows, form)
+    parquet = _write(tmp_path / "p", _SCHEMA, rows, "parquet")
+    counted = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11}
+    assert file.column_sizes is None
+    for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
+        wanted = {number: value for number, value in getattr(parquet, name).items() if number in counted}
+        assert getattr(file, name) == wanted, name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from(OTHERS))
+def test_a_damaged_file_is_an_error_that_names_it_or_reads_as_it_stands(data: st.DataObject, form: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = _write(folder, _SCHEMA, [_row(number) for number in range(30)], form)
+        path = Path(file.file_path)
+        content = bytearray(path.read_bytes())
+        if data.draw(st.booleans()):
+            content = content[: data.draw(st.integers(0, len(content) - 1))]
+        else:
+            content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(bytes(content))
+        try:
+            read([file], _SCHEMA)
+        except (FormatError, UnsupportedFeatureError) as error:
+            assert file.file_path in str(error)  # noqa: PT017 - not every damage can be seen
