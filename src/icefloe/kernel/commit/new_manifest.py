@@ -1,18 +1,19 @@
-"""Turns data files into the manifests of one commit: added files, and copies of old manifests from which files were removed.
+"""Turns data and delete files into the manifests of one commit: added files, and copies of old manifests from which files were removed.
 
-How a manifest looks in bytes is `kernel/manifest/write.py`. Floor: kernel.commit. Spec: Manifests; Sequence Number Inheritance.
+How a manifest looks in bytes is `kernel/manifest/write.py`. Floor: kernel.commit. Spec: Manifests; Sequence Number Inheritance; First Row
+ID Inheritance.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 
 from icefloe.kernel.commit.attempt import CommitContext, NewFile, Read
-from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.read import read_entries
 from icefloe.kernel.manifest.write import write_manifest
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.kernel.metadata.naming import manifest_name
@@ -36,51 +37,61 @@ class ManifestNumbers:
         return f"{self._context.metadata_location}/{name}"
 
 
-def added_manifests(base: TableMetadata, files: Sequence[DataFile], context: CommitContext, numbers: ManifestNumbers) -> list[NewManifest]:
-    """One manifest of ADDED entries for each partition spec among the files; sequence numbers are left to be inherited.
+def added_manifests(
+    base: TableMetadata,
+    files: Sequence[DataFile],
+    context: CommitContext,
+    numbers: ManifestNumbers,
+    *,
+    sequence_number: int | None = None,
+) -> list[NewManifest]:
+    """One manifest of ADDED entries for each partition spec among the data files, then one for each among the delete files.
+
+    Sequence numbers are left to be inherited, but for data files whose rows are as old as `sequence_number`.
 
     Raises:
+        InvalidInputError: the table's format version does not allow a file; the error names file and rule.
         UnsupportedFeatureError: a file's spec has a transform that is not known.
     """
-    by_spec: dict[int, list[DataFile]] = defaultdict(list)
+    groups: dict[tuple[ManifestContent, int], list[DataFile]] = defaultdict(list)
     for file in files:
-        by_spec[file.spec_id].append(file)
+        content = ManifestContent.DATA if file.content == FileContent.DATA else ManifestContent.DELETES
+        groups[content, file.spec_id].append(file)
     made = []
-    for spec_id, group in sorted(by_spec.items()):
+    for (content, spec_id), group in sorted(groups.items()):
         entries = [
             ManifestEntry(
                 status=ManifestEntryStatus.ADDED,
                 snapshot_id=context.snapshot_id,
-                sequence_number=None,
+                sequence_number=sequence_number if content == ManifestContent.DATA else None,
                 file_sequence_number=None,
                 data_file=file,
             )
             for file in group
         ]
-        made.append(_write(base, entries, spec_id, context, numbers))
+        made.append(_write(base, entries, content, spec_id, context, numbers))
     return made
 
 
 def without_files(
     base: TableMetadata,
     manifest: ManifestFile,
-    removed: Set[str],
+    is_removed: Callable[[DataFile], bool],
     context: CommitContext,
     numbers: ManifestNumbers,
     read: Read,
-) -> tuple[NewManifest, list[DataFile]] | None:
-    """The manifest again with the `removed` paths marked DELETED, and the files that were; None where it holds none of them.
+) -> tuple[NewManifest, list[ManifestEntry]]:
+    """The manifest again with some of its files marked DELETED, and those entries as they were.
 
-    Entries that stay are EXISTING with explicit numbers; DELETED entries of older snapshots are dropped. Spec: Manifests.
+    Entries that stay are EXISTING with explicit numbers and row ids; DELETED entries of older snapshots are dropped. Spec: Manifests.
     """
     kind = spec_partition_type(base, manifest.partition_spec_id)
     entries = read_entries(read(manifest.manifest_path), manifest, kind)
-    live = [entry for entry in entries if entry.status is not ManifestEntryStatus.DELETED]
-    gone = [entry for entry in live if entry.data_file.file_path in removed]
-    if not gone:
-        return None
-    rewritten = [_restated(entry, entry.data_file.file_path in removed, context.snapshot_id) for entry in live]
-    return _write(base, rewritten, manifest.partition_spec_id, context, numbers), [entry.data_file for entry in gone]
+    live = [entry for entry in entries if entry.is_live]
+    gone = [is_removed(entry.data_file) for entry in live]
+    rewritten = [_restated(entry, is_gone, context.snapshot_id) for entry, is_gone in zip(live, gone, strict=True)]
+    made = _write(base, rewritten, manifest.content, manifest.partition_spec_id, context, numbers)
+    return made, [entry for entry, is_gone in zip(live, gone, strict=True) if is_gone]
 
 
 def _restated(entry: ManifestEntry, is_removed: bool, snapshot_id: int) -> ManifestEntry:
@@ -95,14 +106,19 @@ def _restated(entry: ManifestEntry, is_removed: bool, snapshot_id: int) -> Manif
 
 
 def _write(
-    base: TableMetadata, entries: Iterable[ManifestEntry], spec_id: int, context: CommitContext, numbers: ManifestNumbers
+    base: TableMetadata,
+    entries: Iterable[ManifestEntry],
+    content: ManifestContent,
+    spec_id: int,
+    context: CommitContext,
+    numbers: ManifestNumbers,
 ) -> NewManifest:
     spec = base.spec_by_id(spec_id)
     # Entries that stay are refused too: the type of what the transform gave is not known here, so they could not be written as they were.
     check_known_transforms(spec)
     location = numbers.next_location()
     schema = spec_schema(base, spec_id)
-    content, manifest = write_manifest(
+    data, manifest = write_manifest(
         entries,
         schema=schema,
         schema_json=json.dumps(schema_to_json(schema)),
@@ -112,6 +128,7 @@ def _write(
         snapshot_id=context.snapshot_id,
         format_version=base.format_version,
         codec=properties.AVRO_CODEC.read(base.properties),
+        content=content,
         path=location,
     )
-    return NewFile(location=location, content=content), manifest
+    return NewFile(location=location, content=data), manifest

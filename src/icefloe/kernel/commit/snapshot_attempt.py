@@ -3,9 +3,9 @@
 Floor: kernel.commit. Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.manifest.read import fill_counts
@@ -14,19 +14,29 @@ from icefloe.kernel.manifest_list.read import has_row_ids
 from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
 from icefloe.kernel.manifest_list.write import append_to_manifest_list, write_manifest_list
 from icefloe.kernel.metadata import properties
-from icefloe.kernel.metadata.manifests import read_manifests
+from icefloe.kernel.metadata.manifests import read_manifests, spec_schema
 from icefloe.kernel.metadata.naming import manifest_list_name
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update_snapshots import AddSnapshot, SetSnapshotRef
+from icefloe.kernel.partitioning.partition_spec import partition_path
 
 
 def parent_snapshot(base: TableMetadata, branch: str) -> Snapshot | None:
     """The snapshot a commit to `branch` builds on; None for the first one."""
     ref = base.refs.get(branch)
     return base.snapshot_by_id(ref.snapshot_id) if ref else None
+
+
+def path_of_partition(base: TableMetadata) -> Callable[[int, tuple[Any, ...]], str]:
+    """The function from a spec id and a partition tuple to the partition's folder."""
+
+    def path(spec_id: int, values: tuple[Any, ...]) -> str:
+        return partition_path(base.spec_by_id(spec_id), spec_schema(base, spec_id), values)
+
+    return path
 
 
 def snapshot_attempt(

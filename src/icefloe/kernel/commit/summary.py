@@ -3,11 +3,12 @@
 Floor: kernel.commit. Spec: Snapshots (`summary`); Appendix F, Snapshot Summary Fields.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.kernel.manifest.file_rules import is_deletion_vector
 
 # A total, and the keys it grows and shrinks by.
 _TOTALS = (
@@ -19,6 +20,9 @@ _TOTALS = (
     ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
 )
 _LARGEST_TOTAL_DIGITS = 19  # a long
+_NAN = float("nan")  # one object for all: a set finds it by identity
+
+_Partition = tuple[int, tuple[Any, ...]]
 
 
 @dataclass(slots=True)
@@ -33,11 +37,13 @@ class _Tally:
     equality_delete_files: int = 0
     position_deletes: int = 0
     equality_deletes: int = 0
-    partitions: set[tuple[int, tuple[Any, ...]]] = field(default_factory=set)
+    partitions: set[_Partition] = field(default_factory=set)
 
     def add(self, file: DataFile) -> None:
-        self.bytes += file.file_size_in_bytes
-        self.partitions.add((file.spec_id, file.partition))
+        # Of a Puffin file that holds many deletion vectors, each counts its own part.
+        is_part = file.content_size_in_bytes is not None and is_deletion_vector(file)
+        self.bytes += (file.content_size_in_bytes or 0) if is_part else file.file_size_in_bytes
+        self.partitions.add((file.spec_id, tuple(_NAN if value != value else value for value in file.partition)))  # noqa: PLR0124  NaN
         if file.content == FileContent.DATA:
             self.data_files += 1
             self.records += file.record_count
@@ -46,7 +52,7 @@ class _Tally:
             self.equality_deletes += file.record_count
         else:
             self.position_deletes += file.record_count
-            if file.file_format == FileFormat.PUFFIN:
+            if is_deletion_vector(file):
                 self.deletion_vectors += 1
             else:
                 self.position_delete_files += 1
@@ -64,12 +70,14 @@ def build_summary(
     deleted: Iterable[DataFile] = (),
     previous: Mapping[str, str] | None,
     extra: Mapping[str, str] | None = None,
+    partition_path: Callable[[int, tuple[Any, ...]], str] | None = None,
 ) -> dict[str, str]:
     """The summary of a snapshot that adds and removes these files.
 
     `operation` is `append`, `replace`, `overwrite` or `delete`. `previous` is the parent's summary, None for the first snapshot of a table. A total that the
     parent does not give, or gives wrongly, is left out, since it cannot be known without reading every manifest. `extra` are further keys, such as those an
-    engine or a user sets; keys that are counted here are not taken from it. Counts of 0 are left out, but for totals.
+    engine or a user sets; keys that are counted here are not taken from it. Counts of 0 are left out, but for totals. Partitions are told apart by
+    `partition_path`, as Java does, where files of several specs change: two specs can give one folder.
     Spec: Appendix F, Snapshot Summary Fields.
     """
     plus, minus = _Tally(), _Tally()
@@ -102,9 +110,15 @@ def build_summary(
         "operation": operation,
         **{key: text for key, text in (extra or {}).items() if key not in ours},
         **{key: str(count) for key, count in counts.items() if count},
-        "changed-partition-count": str(len(plus.partitions | minus.partitions)),
+        "changed-partition-count": str(_changed_partitions(plus.partitions | minus.partitions, partition_path)),
         **_totals(counts, previous),
     }
+
+
+def _changed_partitions(partitions: set[_Partition], partition_path: Callable[[int, tuple[Any, ...]], str] | None) -> int:
+    if partition_path is None or len({spec_id for spec_id, _ in partitions}) < 2:
+        return len(partitions)
+    return len({partition_path(spec_id, values) for spec_id, values in partitions})
 
 
 def _totals(counts: Mapping[str, int], previous: Mapping[str, str] | None) -> dict[str, str]:

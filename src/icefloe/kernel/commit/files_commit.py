@@ -1,0 +1,232 @@
+"""`FilesCommit`: carries out file changes on a base table: finds the files, rewrites the manifests that held them, checks that all still fits.
+
+The operations on top are `overwrite.py`, `row_delta.py` and `rewrite_files.py`. A commit that only adds data files is `append.py`.
+Floor: kernel.commit. Spec: Manifests; Deletion Vectors; Commit Conflict Resolution and Retry.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import CommitInvalidatedError, InvalidInputError
+from icefloe.kernel.arrow_values import scalar_of
+from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges, delete_key
+from icefloe.kernel.commit.live_entries import is_among, live_entries, may_hold, partitions_of, same_values
+from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, added_manifests, without_files
+from icefloe.kernel.commit.newer_deletes import PATH_BOUNDS, NewerDeletes, newer_deletes
+from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition, snapshot_attempt
+from icefloe.kernel.commit.summary import build_summary
+from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.kernel.manifest.entry import ManifestEntry
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """What a base holds of the files a commit is about. `gone` are the live entries that the commit removes, as they were."""
+
+    newer: NewerDeletes
+    written: list[NewManifest] = field(default_factory=list)
+    already_written: list[ManifestFile] = field(default_factory=list)
+    kept: list[ManifestFile] = field(default_factory=list)
+    gone: list[ManifestEntry] = field(default_factory=list)
+    targets: set[str] = field(default_factory=set)
+    replaced: int = 0
+
+    @property
+    def removed_files(self) -> list[DataFile]:
+        return [entry.data_file for entry in self.gone]
+
+
+class FilesCommit:
+    """One commit of file changes over all its attempts. Manifests it wrote are used again, where the base still asks for the same."""
+
+    def __init__(self, changes: FileChanges, context: CommitContext, numbers: ManifestNumbers) -> None:
+        self._changes = changes
+        self._context = context
+        self._numbers = numbers
+        self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
+        self._rewritten: dict[tuple[int, ManifestFile], tuple[ManifestFile, list[ManifestEntry]]] = {}
+
+    def attempt(
+        self,
+        base: TableMetadata,
+        *,
+        operation: Callable[[Found], str],
+        number: int,
+        now_ms: int,
+        read: Read,
+        check: Callable[[TableMetadata, Found], None] | None = None,
+    ) -> Attempt | None:
+        """The attempt on this base, as `Action.attempt`; None where nothing changes. `check` may refuse what was found.
+
+        Raises:
+            CommitInvalidatedError: a file to remove or to delete rows of is not live in this base, a data file would have two deletion vectors, or deletes were
+                added since the commit was planned.
+            InvalidInputError: the table's format version does not allow a file.
+        """
+        changes, parent = self._changes, parent_snapshot(base, self._context.branch)
+        if changes.is_empty:
+            return None
+        found = Found(newer=newer_deletes(base, parent, changes))
+        self._write_added(base, found)
+        looks_at_old_files = bool(changes.removed or changes.removed_deletes or changes.targets)
+        if looks_at_old_files:
+            for manifest in read_manifests(parent, read) if parent else ():
+                self._look_through(base, manifest, found, read)
+            self._check_found(found)
+        if check is not None:
+            check(base, found)
+        return snapshot_attempt(
+            base,
+            self._context,
+            number=number,
+            now_ms=now_ms,
+            written=found.written,
+            already_written=found.already_written,
+            kept=found.kept if looks_at_old_files else None,
+            summary=self._summary(base, operation(found), parent.summary if parent else None, found, counts_manifests=looks_at_old_files),
+            read=read,
+        )
+
+    def _write_added(self, base: TableMetadata, found: Found) -> None:
+        if self._added is not None and self._added[0] == base.format_version:
+            found.already_written += self._added[1]
+            return
+        files = (*self._changes.added, *self._changes.added_deletes)
+        number = self._changes.sequence_number if base.format_version > 1 else None
+        try:
+            written = added_manifests(base, files, self._context, self._numbers, sequence_number=number)
+        except InvalidInputError as error:
+            if self._added is None:
+                raise
+            raise CommitInvalidatedError(
+                f"the table was upgraded from format version {self._added[0]} to {base.format_version} while this commit was prepared: {error.message}",
+                path=error.path,
+                next_step="refresh and repeat",
+            ) from error
+        self._added = (base.format_version, tuple(manifest for _, manifest in written))
+        found.written += written
+
+    def _look_through(self, base: TableMetadata, manifest: ManifestFile, found: Found, read: Read) -> None:
+        if not manifest.has_live_files:
+            return  # bookkeeping of the snapshot before; nothing is lost with it
+        is_delete = manifest.content == ManifestContent.DELETES
+        holds = self._delete_manifest_holds if is_delete else self._data_manifest_holds
+        if not holds(base, manifest, found, read):
+            found.kept.append(manifest)
+            return
+        key = (base.format_version, manifest)
+        if key in self._rewritten:
+            made, gone = self._rewritten[key]
+            found.already_written.append(made)
+        else:
+            new, gone = without_files(base, manifest, self._is_removed, self._context, self._numbers, read)
+            self._rewritten[key] = (new[1], gone)
+            found.written.append(new)
+        found.gone += gone
+        found.replaced += 1
+
+    def _is_removed(self, file: DataFile) -> bool:
+        changes = self._changes
+        if file.content == FileContent.DATA:
+            return file.file_path in changes.removed
+        # With a data file go the deletes that are about it alone; the spec asks for it of deletion vectors. Spec: Deletion Vectors.
+        is_about_removed = file.content == FileContent.POSITION_DELETES and file.referenced_data_file in changes.removed
+        return is_about_removed or delete_key(file) in changes.removed_deletes
+
+    def _data_manifest_holds(self, base: TableMetadata, manifest: ManifestFile, found: Found, read: Read) -> bool:
+        """Whether it holds a file to remove; the targets of added deletes that it holds are noted."""
+        changes, targets = self._changes, self._changes.targets
+        wanted = targets.keys() - found.targets
+        if not (changes.removed and may_hold(base, manifest, changes.removed_partitions)) and not (
+            wanted and may_hold(base, manifest, targets.values())
+        ):
+            return False
+        entries = live_entries(base, manifest, read)
+        if wanted:
+            there = entries.filter(is_among(entries["file_path"], wanted))
+            kind = spec_partition_type(base, manifest.partition_spec_id)
+            for path, partition in zip(there["file_path"].to_pylist(), partitions_of(there, kind), strict=True):
+                spec_id, expected = targets[path]
+                if spec_id != manifest.partition_spec_id or not same_values(expected, partition):
+                    raise InvalidInputError(
+                        f"the deletes of rows of {path} are of another partition than the file, so they would not apply", path=path
+                    )
+                found.targets.add(path)
+        return bool(changes.removed) and bool(pc.any(is_among(entries["file_path"], changes.removed)).as_py())
+
+    def _delete_manifest_holds(self, base: TableMetadata, manifest: ManifestFile, found: Found, read: Read) -> bool:
+        """Whether it holds a delete file to remove. Newer deletes that it holds are noted, and a second deletion vector of a file is refused."""
+        changes = self._changes
+        if not found.newer.may_be_in(manifest) and not self._may_concern(base, manifest):
+            return False
+        entries = live_entries(base, manifest, read, PATH_BOUNDS)
+        found.newer.collect(base, manifest, entries)
+        about = entries.filter(
+            pc.and_kleene(
+                pc.equal(entries["content"], scalar_of(int(FileContent.POSITION_DELETES), pa.int32())),
+                is_among(entries["referenced_data_file"], changes.removed | changes.vector_targets),
+            )
+        )
+        for path, offset, target in _rows(about, "file_path", "content_offset", "referenced_data_file"):
+            is_vector = offset is not None
+            if is_vector and target in changes.vector_targets and (path, offset) not in changes.removed_deletes:
+                raise CommitInvalidatedError(
+                    f"{target} has a deletion vector already, in {path} at byte {offset}, that this commit does not replace; a data file has one at most",
+                    path=target,
+                    next_step="refresh, merge it into the new one, and remove it in the same commit",
+                )
+        if any(target in changes.removed for (target,) in _rows(about, "referenced_data_file")):
+            return True
+        named = entries.filter(is_among(entries["file_path"], {path for path, _ in changes.removed_deletes}))
+        return any(key in changes.removed_deletes for key in _rows(named, "file_path", "content_offset"))
+
+    def _may_concern(self, base: TableMetadata, manifest: ManifestFile) -> bool:
+        changes = self._changes
+        if changes.removed and may_hold(base, manifest, changes.removed_partitions):
+            return True
+        if changes.removed_deletes and may_hold(base, manifest, {(f.spec_id, f.partition) for f in changes.removed_deletes.values()}):
+            return True
+        return bool(changes.vector_targets) and may_hold(base, manifest, changes.targets.values())
+
+    def _check_found(self, found: Found) -> None:
+        changes = self._changes
+        paths = {file.file_path for file in found.removed_files if file.content == FileContent.DATA}
+        keys: set[DeleteKey] = {delete_key(file) for file in found.removed_files if file.content != FileContent.DATA}
+        gone = sorted(changes.removed - paths) or sorted(path for path, _ in changes.removed_deletes.keys() - keys)
+        if gone:
+            raise CommitInvalidatedError("a file to remove is no longer in the table", path=gone[0], next_step="refresh and repeat")
+        missing = sorted(changes.targets.keys() - found.targets)
+        if missing:
+            raise CommitInvalidatedError(
+                "a file to delete rows of is no longer in the table, or not in the partition of the deletes",
+                path=missing[0],
+                next_step="refresh and repeat",
+            )
+        removed = [(file.file_path, (file.spec_id, file.partition)) for file in found.removed_files if file.content == FileContent.DATA]
+        found.newer.check(changes, removed)
+
+    def _summary(
+        self, base: TableMetadata, operation: str, previous: Mapping[str, str] | None, found: Found, *, counts_manifests: bool
+    ) -> dict[str, str]:
+        created = len(found.written) + len(found.already_written)
+        counts = {"manifests-created": created, "manifests-kept": len(found.kept), "manifests-replaced": found.replaced}
+        extra = {name: str(count) for name, count in counts.items()} if counts_manifests else {}
+        return build_summary(
+            operation,
+            added=(*self._changes.added, *self._changes.added_deletes),
+            deleted=found.removed_files,
+            previous=previous,
+            extra={**extra, **self._context.snapshot_properties},
+            partition_path=path_of_partition(base),
+        )
+
+
+def _rows(entries: "pa.Table", *names: str) -> list[tuple[object, ...]]:
+    return list(zip(*(entries[name].to_pylist() for name in names), strict=True))

@@ -1,0 +1,61 @@
+"""`RowDelta`: a snapshot that deletes single rows, by delete files, and may add and remove data files: merge-on-read.
+
+Floor: kernel.commit. Spec: Row-level Deletes; Deletion Vectors; Snapshots (operations append, delete, overwrite).
+"""
+
+from collections.abc import Sequence
+
+from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.file_changes import file_changes
+from icefloe.kernel.commit.files_commit import FilesCommit, Found
+from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+
+
+class RowDelta:
+    """Adds data and delete files, and removes others.
+
+    A data file has one deletion vector at most, so that one which replaces another, or position deletes, holds their positions too and has them in
+    `removed_deletes`. The data files that deletes name (`referenced_data_file`) must be in the table or among `added`, in the partition of the deletes.
+    `planned_on` is the snapshot that was read to choose rows and files; deletes that others added since, of which this commit cannot know, make it wrong where
+    they touch a removed file or one with a new deletion vector. None looks for none.
+    """
+
+    def __init__(
+        self,
+        *,
+        added: Sequence[DataFile] = (),
+        added_deletes: Sequence[DataFile] = (),
+        removed: Sequence[DataFile] = (),
+        removed_deletes: Sequence[DataFile] = (),
+        context: CommitContext,
+        numbers: ManifestNumbers,
+        planned_on: int | None = None,
+    ) -> None:
+        """Raises `InvalidInputError` as `file_changes` does."""
+        self._changes = file_changes(
+            added=added, added_deletes=added_deletes, removed=removed, removed_deletes=removed_deletes, planned_on=planned_on
+        )
+        self._work = FilesCommit(self._changes, context, numbers)
+
+    def new_data_files(self) -> Sequence[str]:
+        paths = [file.file_path for file in (*self._changes.added, *self._changes.added_deletes)]
+        return list(dict.fromkeys(paths))  # deletion vectors share their Puffin file
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
+        """See `Action.attempt`; None where nothing changes.
+
+        Raises:
+            CommitInvalidatedError: a file to remove or to delete rows of is no longer live, another writer gave a data file a deletion vector or deletes, or
+                the table was upgraded to a version that does not allow these delete files. The caller reads again and makes a new action.
+            InvalidInputError: the table's format version does not allow a file.
+        """
+        return self._work.attempt(base, operation=self._operation, number=number, now_ms=now_ms, read=read)
+
+    def _operation(self, found: Found) -> str:
+        """By what happens to data files and rows: one that only adds rows is an append, one that only deletes a delete. Spec: Snapshots (operation)."""
+        changes = self._changes
+        if changes.added and not changes.added_deletes and not found.gone:
+            return "append"
+        return "delete" if not changes.added and (changes.added_deletes or changes.removed) else "overwrite"
