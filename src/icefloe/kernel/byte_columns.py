@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.arrow_values import array_of, numpy_of
 
 # A decimal of 38 digits takes 16 bytes, also in Arrow's decimal128.
 DECIMAL_WIDTH = 16
+_DAY_WIDTH = 4
 
 
 class ByteSpans(NamedTuple):
@@ -49,6 +50,12 @@ def rows_of_width(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDAr
     return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
 
 
+def rows_starting_with(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+    """Which values have at least `width` bytes, and the first `width` of those as a matrix of one row per such value."""
+    chosen = spans.valid & (spans.lengths >= width)
+    return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
+
+
 def fixed_width_numbers(spans: ByteSpans, dtypes: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The values as numbers of the first of `dtypes`, and which are known.
 
@@ -75,3 +82,31 @@ def decimal_words(spans: ByteSpans) -> tuple[NDArray[np.uint8], NDArray[np.bool_
         words[chosen] = np.hstack([rows[:, ::-1], np.repeat(sign, DECIMAL_WIDTH - width, axis=1)])
         known |= chosen
     return words, known
+
+
+def days_in_units(spans: ByteSpans, units_per_day: int, limits: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The values of 4 bytes, which are dates, in the units of a timestamp, and which of the values those are; a date outside the limits is unknown."""
+    chosen, rows = rows_of_width(spans, _DAY_WIDTH)
+    days = rows.view("<i4").ravel().astype(np.int64)
+    low, high = limits
+    fits = (days >= -(-low // units_per_day)) & (days <= high // units_per_day)
+    units = np.zeros(len(chosen), np.int64)
+    units[chosen] = np.where(fits, days, 0) * units_per_day
+    known = chosen.copy()
+    known[chosen] = fits
+    return units, known
+
+
+def strings_of(column: Any) -> Any:
+    """A binary column as an Arrow string array; null where it is not UTF-8."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return array_of([_text_or_none(value) for value in column.to_pylist()], pa.string())
+
+
+def _text_or_none(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else str(value, "utf-8")
+    except UnicodeDecodeError:
+        return None

@@ -1,4 +1,4 @@
-"""Days and microseconds since 1970 against text and Python's date and time classes.
+"""Days, microseconds and nanoseconds since 1970 against text and Python's date and time classes.
 
 The type each number belongs to is chosen in `values.py`; partition transforms of time are `partitioning/transforms.py`. Everything here is exact integer
 arithmetic on the proleptic Gregorian calendar, before 1970 too. Floor: kernel, beside types. Spec: Primitive Types; Appendix D, JSON single-value
@@ -6,6 +6,7 @@ serialization.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 import numpy as np
@@ -13,13 +14,18 @@ import numpy as np
 MICROS_PER_SECOND = 1_000_000
 MICROS_PER_HOUR = 3_600 * MICROS_PER_SECOND
 MICROS_PER_DAY = 24 * MICROS_PER_HOUR
+NANOS_PER_MICRO = 1_000
+NANOS_PER_DAY = NANOS_PER_MICRO * MICROS_PER_DAY
 
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the spec's `timestamp` has no zone
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
+# The calendar repeats itself after so many years; Python's own dates end at the year 9999.
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 
-_DATE = r"\d{4}-\d{2}-\d{2}"
+# Years beyond 9999 and below 0 have a sign, as ISO 8601 wants it and Java writes it.
+_DATE = r"(?:\d{4}|[+-]\d{4,9})-\d{2}-\d{2}"
 _CLOCK = r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?"
 _DATE_TEXT = re.compile(_DATE, re.ASCII)
 _TIME_TEXT = re.compile(_CLOCK, re.ASCII)
@@ -60,10 +66,13 @@ def datetime_of(micros: int, *, utc: bool) -> datetime:
 
 
 def parse_date(text: str) -> int:
-    """Days of `2024-01-31`. Raises `ValueError`."""
+    """Days of `2024-01-31`, `-0044-03-15` or `+12345-01-01`. Raises `ValueError`."""
     if not _DATE_TEXT.fullmatch(text):
         raise ValueError("expected a date such as 2024-01-31")
-    return days_of(date.fromisoformat(text))
+    year_text, month, day = text.rsplit("-", 2)
+    year = int(year_text)
+    cycles, within = divmod(year - 1, _CYCLE_YEARS)
+    return days_of(date(within + 1, int(month), int(day))) + cycles * _CYCLE_DAYS
 
 
 def parse_time(text: str) -> int:
@@ -71,51 +80,68 @@ def parse_time(text: str) -> int:
     found = _TIME_TEXT.fullmatch(text)
     if not found:
         raise ValueError("expected a time such as 22:31:08.123456")
-    hour, minute, second, fraction = found.groups()
-    return micros_of_time(time(int(hour), int(minute), int(second or 0), _micros_of_fraction(fraction)))
+    return _of_clock(found.groups(), nanos=False)
 
 
-def parse_timestamp(text: str, *, utc: bool) -> int:
-    """Microseconds since 1970 of `2024-01-31`, `2024-01-31T22:31:08.123456` or, with `utc`, the same with a zone such as `+01:00`.
+def parse_timestamp(text: str, *, utc: bool, nanos: bool = False) -> int:
+    """Microseconds, or with `nanos` nanoseconds, since 1970 of `2024-01-31`, `2024-01-31T22:31:08.123456` or, with `utc`, the same with a zone
+    such as `+01:00`.
 
     Without a time it is midnight; with `utc` and without a zone it is UTC.
 
     Raises:
-        ValueError: the text has another form, a digit finer than a microsecond, or a zone although `utc` is false.
+        ValueError: the text has another form, a digit finer than the unit, or a zone although `utc` is false.
     """
     found = _TIMESTAMP_TEXT.fullmatch(text)
     if not found:
         raise ValueError("expected a timestamp such as 2024-01-31T22:31:08.123456" + ("+00:00" if utc else ""))
-    day, hour, minute, second, fraction, zone = found.groups()
+    day, *clock, zone = found.groups()
     if zone and not utc:
         raise ValueError(f"the column is without time zone, so the zone {zone} cannot be used")
-    of_day = micros_of_time(time(int(hour or 0), int(minute or 0), int(second or 0), _micros_of_fraction(fraction)))
-    return days_of(date.fromisoformat(day)) * MICROS_PER_DAY + of_day - _offset_micros(zone)
+    scale = NANOS_PER_MICRO if nanos else 1
+    return parse_date(day) * MICROS_PER_DAY * scale + _of_clock(clock, nanos=nanos) - _offset_micros(zone) * scale
 
 
 def format_date(days: int) -> str:
-    """ISO 8601, such as `2017-11-16`; years outside 1 to 9999 as numpy prints them."""
+    """`2017-11-16`; other years than 0 to 9999 as Java writes them for people, without a plus sign."""
     return str(np.datetime_as_string(np.datetime64(days, "D")))
+
+
+def format_iso_date(days: int) -> str:
+    """ISO 8601, such as `2017-11-16`, `-0044-03-15` or `+12345-01-01`."""
+    cycles, within = divmod(days, _CYCLE_DAYS)
+    near = date_of(within)
+    year = near.year + cycles * _CYCLE_YEARS
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04d}-{near.month:02d}-{near.day:02d}"
 
 
 def format_time(micros: int) -> str:
     """ISO 8601 with as many fraction digits as needed, such as `22:31:08` or `22:31:08.1`."""
-    return format_timestamp(micros, utc=False).partition("T")[2]
+    seconds, fraction = divmod(micros, MICROS_PER_SECOND)
+    minutes, second = divmod(seconds, 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}" + (f".{fraction:06d}".rstrip("0") if fraction else "")
 
 
-def format_timestamp(micros: int, *, utc: bool) -> str:
-    """ISO 8601 with as many fraction digits as needed; `utc` adds `+00:00`, the only offset the spec lets be written."""
-    second, _, fraction = str(np.datetime_as_string(np.datetime64(micros, "us"))).partition(".")
-    fraction = fraction.rstrip("0")
-    return second + (f".{fraction}" if fraction else "") + ("+00:00" if utc else "")
+def format_timestamp(count: int, *, utc: bool, nanos: bool = False) -> str:
+    """Microseconds, or with `nanos` nanoseconds, as ISO 8601 with as many fraction digits as needed; `utc` adds `+00:00`, the only offset the spec lets
+    be written."""
+    micros, rest = divmod(count, NANOS_PER_MICRO) if nanos else (count, 0)
+    days, of_day = divmod(micros, MICROS_PER_DAY)
+    second, _, fraction = format_time(of_day).partition(".")
+    if rest:
+        fraction = f"{fraction.ljust(6, '0')}{rest:03d}".rstrip("0")
+    return f"{format_iso_date(days)}T{second}" + (f".{fraction}" if fraction else "") + ("+00:00" if utc else "")
 
 
-def _micros_of_fraction(fraction: str | None) -> int:
-    if not fraction:
-        return 0
-    if fraction[6:].strip("0"):
-        raise ValueError("the finest unit is the microsecond")
-    return int(fraction[:6].ljust(6, "0"))
+def _of_clock(groups: Sequence[str | None], *, nanos: bool) -> int:
+    """Microseconds, or nanoseconds, since midnight of the hour, minute, second and fraction of a text."""
+    hour, minute, second, fraction = groups
+    whole = micros_of_time(time(int(hour or 0), int(minute or 0), int(second or 0)))
+    digits = 9 if nanos else 6
+    if fraction and fraction[digits:].strip("0"):
+        raise ValueError("the finest unit is the nanosecond" if nanos else "the finest unit is the microsecond")
+    return whole * (NANOS_PER_MICRO if nanos else 1) + int((fraction or "")[:digits].ljust(digits, "0"))
 
 
 def _offset_micros(zone: str | None) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from icefloe.kernel import dates_and_times as iso
+from icefloe.kernel.wkb import check_wkb, wkb_of_text
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -22,13 +23,18 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IntegerType,
     LongType,
     PrimitiveType,
     StringType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
 )
 
@@ -44,7 +50,11 @@ INTEGER_RANGES: Mapping[type[PrimitiveType], tuple[int, int]] = {
     TimeType: (0, iso.MICROS_PER_DAY - 1),
     TimestampType: (-(2**63), 2**63 - 1),
     TimestamptzType: (-(2**63), 2**63 - 1),
+    TimestampNanoType: (-(2**63), 2**63 - 1),
+    TimestamptzNanoType: (-(2**63), 2**63 - 1),
 }
+NANO_TYPES = (TimestampNanoType, TimestamptzNanoType)
+ZONED_TYPES = (TimestamptzType, TimestamptzNanoType)
 
 
 def physical_of_native(kind: PrimitiveType, value: Any) -> Any:
@@ -53,19 +63,36 @@ def physical_of_native(kind: PrimitiveType, value: Any) -> Any:
     Raises:
         ValueError, TypeError, ArithmeticError, AttributeError: the value cannot be one of the type; the text says why.
     """
-    native = _native(value)
+    native = _native(kind, value)
     if native is None:
         raise ValueError("null is not a literal; ask with IS NULL")
     return _CONVERSIONS[type(kind)](kind, native)
 
 
-def _native(value: Any) -> Any:
+def _native(kind: PrimitiveType, value: Any) -> Any:
     if isinstance(value, np.datetime64):
+        if np.isnat(value):
+            raise ValueError("it is not a time")
+        if isinstance(kind, NANO_TYPES):
+            return _nanos_of_numpy(value)
         micros = value.astype("datetime64[us]")
-        if micros != value:  # not a time at all, or finer than the type holds
+        if micros != value:
             raise ValueError("the finest unit is the microsecond")
         return micros.item()
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _nanos_of_numpy(value: np.datetime64) -> int:
+    unit, step = np.datetime_data(value.dtype)
+    if unit not in _NANOS_PER_UNIT:  # a calendar unit, or one finer than the nanosecond
+        days = value.astype("datetime64[D]")
+        if days != value:
+            raise ValueError("the finest unit is the nanosecond")
+        return int(days.astype(np.int64)) * iso.NANOS_PER_DAY
+    return int(value.astype(np.int64)) * step * _NANOS_PER_UNIT[unit]
+
+
+_NANOS_PER_UNIT = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "D": iso.NANOS_PER_DAY}
 
 
 def _refuse(value: Any) -> ValueError:
@@ -138,14 +165,23 @@ def _to_time(kind: PrimitiveType, value: Any) -> int:
 
 
 def _to_timestamp(kind: PrimitiveType, value: Any) -> int:
-    utc = isinstance(kind, TimestamptzType)
+    utc, nanos = isinstance(kind, ZONED_TYPES), isinstance(kind, NANO_TYPES)
+    return _to_integer(kind, _timestamp_count(kind, value, utc=utc, nanos=nanos))
+
+
+def _timestamp_count(kind: PrimitiveType, value: Any, *, utc: bool, nanos: bool) -> int:
     if isinstance(value, str):
-        return iso.parse_timestamp(value, utc=utc)
+        return iso.parse_timestamp(value, utc=utc, nanos=nanos)
+    scale = iso.NANOS_PER_MICRO if nanos else 1
     if isinstance(value, datetime):
         if value.tzinfo is not None and not utc:
             raise ValueError("the column is without time zone; leave the zone out")
-        return iso.micros_of(value)
-    return iso.days_of(value) * iso.MICROS_PER_DAY if isinstance(value, date) else _to_count(kind, value)
+        finer = getattr(value, "nanosecond", 0)  # pandas' datetimes have three digits more than Python's
+        if finer and not nanos:
+            raise ValueError("the finest unit is the microsecond")
+        plain = value.replace(nanosecond=0) if finer else value
+        return iso.micros_of(plain) * scale + finer
+    return iso.days_of(value) * iso.MICROS_PER_DAY * scale if isinstance(value, date) else _to_count(kind, value)
 
 
 def _to_count(kind: PrimitiveType, value: Any) -> int:
@@ -179,6 +215,19 @@ def _to_binary(kind: PrimitiveType, value: Any) -> bytes:
     return bytes(value)
 
 
+def _to_wkb(_: PrimitiveType, value: Any) -> bytes:
+    if isinstance(value, str):
+        return wkb_of_text(value)
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise _refuse(value)
+    check_wkb(bytes(value))
+    return bytes(value)
+
+
+def _to_unknown(_: PrimitiveType, value: Any) -> None:
+    raise ValueError(f"a column of which only nulls are known has no value such as a {type(value).__name__}")
+
+
 _CONVERSIONS: Mapping[type[PrimitiveType], Callable[[PrimitiveType, Any], Any]] = {
     BooleanType: _to_boolean,
     IntegerType: _to_integer,
@@ -190,8 +239,30 @@ _CONVERSIONS: Mapping[type[PrimitiveType], Callable[[PrimitiveType, Any], Any]] 
     TimeType: _to_time,
     TimestampType: _to_timestamp,
     TimestamptzType: _to_timestamp,
+    TimestampNanoType: _to_timestamp,
+    TimestamptzNanoType: _to_timestamp,
     StringType: _to_string,
     UUIDType: _to_uuid,
     FixedType: _to_binary,
     BinaryType: _to_binary,
+    GeometryType: _to_wkb,
+    GeographyType: _to_wkb,
+    UnknownType: _to_unknown,
+}
+
+_DATE = r"(?:\d{4}|[+-]\d{4,9})-\d\d-\d\d"
+_CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?"
+# Texts that a user may write in other forms, and JSON may not: the zone of a timestamptz must be there and be UTC. Spec: Appendix D, JSON.
+JSON_FORMS: Mapping[type[PrimitiveType], re.Pattern[str]] = {
+    kind: re.compile(form, re.ASCII)
+    for kind, form in (
+        (TimestampType, f"{_DATE}T{_CLOCK}"),
+        (TimestampNanoType, f"{_DATE}T{_CLOCK}"),
+        (TimestamptzType, rf"{_DATE}T{_CLOCK}(?:Z|\+00:00)"),
+        (TimestamptzNanoType, rf"{_DATE}T{_CLOCK}(?:Z|\+00:00)"),
+        (DecimalType, r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?"),
+        (UUIDType, r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+        (FixedType, r"(?:[0-9a-fA-F]{2})*"),
+        (BinaryType, r"(?:[0-9a-fA-F]{2})*"),
+    )
 }

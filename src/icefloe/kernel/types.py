@@ -156,29 +156,65 @@ class UnknownType(PrimitiveType):
 
 @dataclass(frozen=True)
 class GeometryType(PrimitiveType):
-    """Shapes with straight edges, as WKB, in a coordinate reference system. From format version 3 on."""
+    """Shapes with straight edges, as WKB, in a coordinate reference system. From format version 3 on.
+
+    The names of reference systems are equal whatever their letter case, as in Java.
+    """
 
     crs: str = DEFAULT_CRS
 
+    def __post_init__(self) -> None:
+        _check_crs("geometry", self.crs, ")")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GeometryType) and self.crs.upper() == other.crs.upper()
+
+    def __hash__(self) -> int:
+        return hash((GeometryType, self.crs.upper()))
+
     def __str__(self) -> str:
-        return f"geometry({self.crs})" if self.crs != DEFAULT_CRS else "geometry"
+        # Every reader knows the short form of the default; PyIceberg knows no other.
+        return f"geometry({self.crs})" if self.crs.upper() != DEFAULT_CRS else "geometry"
 
 
 @dataclass(frozen=True)
 class GeographyType(PrimitiveType):
-    """Shapes on the globe, as WKB; `algorithm` says how edges between points run. From format version 3 on."""
+    """Shapes on the globe, as WKB; `algorithm` says how edges between points run. From format version 3 on.
+
+    The names of reference systems are equal whatever their letter case, as in Java.
+    """
 
     crs: str = DEFAULT_CRS
     algorithm: str = DEFAULT_EDGE_ALGORITHM
 
     def __post_init__(self) -> None:
+        _check_crs("geography", self.crs, ",)")
         if self.algorithm not in EDGE_ALGORITHMS:
             raise InvalidSchemaError(f"{self.algorithm!r} is no edge algorithm of geography; there are {', '.join(EDGE_ALGORITHMS)}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GeographyType) and (self.crs.upper(), self.algorithm) == (other.crs.upper(), other.algorithm)
+
+    def __hash__(self) -> int:
+        return hash((GeographyType, self.crs.upper(), self.algorithm))
 
     def __str__(self) -> str:
         if self.algorithm != DEFAULT_EDGE_ALGORITHM:
             return f"geography({self.crs}, {self.algorithm})"
-        return f"geography({self.crs})" if self.crs != DEFAULT_CRS else "geography"
+        return f"geography({self.crs})" if self.crs.upper() != DEFAULT_CRS else "geography"
+
+
+def _check_crs(name: str, crs: str, forbidden: str) -> None:
+    """Refuses a reference system that the type's text could not hold, or that the format forbids. Spec: CRS."""
+    if not crs or crs != crs.strip() or any(letter in crs for letter in forbidden):
+        raise InvalidSchemaError(
+            f"{crs!r} cannot be the CRS of {name}: it is a name such as OGC:CRS84, without blanks around it and without {' or '.join(forbidden)}"
+        )
+    if crs.startswith("{"):
+        raise InvalidSchemaError(
+            f"the CRS of {name} may not be a definition in PROJJSON",
+            next_step="keep the definition in a table property and write projjson:<name of the property>",
+        )
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """One value of a primitive type in each of its forms: physical, bytes, JSON, text, Python; and Arrow arrays of physical values.
 
-A physical value is what the whole kernel computes with: bool; int for int and long; int days for date; int microseconds for time and both timestamps; float;
-`Decimal` with the type's scale; str; `uuid.UUID`; bytes for fixed and binary. None is null. Shortened bounds are `bounds.py`; partition transforms are
-`partitioning/`. Floor: kernel, above types. Spec: Appendix D, single-value serialization.
+A physical value is what the whole kernel computes with: bool; int for int and long; int days for date; int microseconds for time, timestamp and timestamptz,
+nanoseconds for their `_ns` kin; float; `Decimal` with the type's scale; str; `uuid.UUID`; bytes for fixed and binary, and as WKB for geometry and geography.
+None is null, the only value of an unknown column. Values of nested types are `nested_values.py`; shortened bounds are `bounds.py`, those of shapes
+`geo_bounds.py`; partition transforms are `partitioning/`. Floor: kernel, above types. Spec: Appendix D, single-value serialization.
 """
 
 import base64
+import math
 import struct
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,8 +21,8 @@ import pyarrow.compute as pc
 from icefloe.errors import FormatError, InvalidInputError
 from icefloe.kernel import dates_and_times as iso
 from icefloe.kernel.arrow_values import array_of, mask_array, numbers_array, scalar_of, validity_buffer
-from icefloe.kernel.byte_columns import decimal_words, fixed_width_numbers, spans_of
-from icefloe.kernel.literals import physical_of_native
+from icefloe.kernel.byte_columns import days_in_units, decimal_words, fixed_width_numbers, spans_of, strings_of
+from icefloe.kernel.literals import INTEGER_RANGES, JSON_FORMS, NANO_TYPES, ZONED_TYPES, physical_of_native
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -29,15 +31,21 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IntegerType,
     LongType,
     PrimitiveType,
     StringType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
 )
+from icefloe.kernel.wkb import text_of_wkb
 
 # Enough digits for any decimal(38, s); Python's default of 28 would round silently.
 _WIDE = Context(prec=100)
@@ -51,6 +59,8 @@ _LAYOUTS: Mapping[type[PrimitiveType], tuple[str, ...]] = {
     TimeType: ("<i8",),
     TimestampType: ("<i8",),
     TimestamptzType: ("<i8",),
+    TimestampNanoType: ("<i8",),
+    TimestamptzNanoType: ("<i8",),
     FloatType: ("<f4",),
     DoubleType: ("<f8", "<f4"),
 }
@@ -68,13 +78,23 @@ _ARROW_TYPES: Mapping[type[PrimitiveType], Any] = {
     TimeType: pa.int64(),
     TimestampType: pa.int64(),
     TimestamptzType: pa.int64(),
+    TimestampNanoType: pa.int64(),
+    TimestamptzNanoType: pa.int64(),
     FloatType: pa.float32(),
     DoubleType: pa.float64(),
     StringType: pa.string(),
     UUIDType: pa.binary(),
     FixedType: pa.binary(),
     BinaryType: pa.binary(),
+    GeometryType: pa.binary(),
+    GeographyType: pa.binary(),
+    UnknownType: pa.null(),
 }
+# How many of a timestamp's units one day has, where the column may have been a date before. Spec: Schema Evolution, lengths of bounds.
+_UNITS_PER_DAY = {TimestampType: iso.MICROS_PER_DAY, TimestampNanoType: iso.NANOS_PER_DAY}
+_DAY_WIDTH = 4
+_TIMES = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+_SHAPES = (GeometryType, GeographyType)
 
 
 # ---- bytes: bounds and partition summaries ----
@@ -104,9 +124,11 @@ def to_bytes(kind: PrimitiveType, value: Any) -> bytes:
     """A physical value as a bound or partition summary holds it.
 
     Raises:
-        InvalidInputError: the value is not a physical value of the type, or null.
+        InvalidInputError: the value is not a physical value of the type, or null; an unknown column has none.
     Spec: Appendix D, binary single-value serialization.
     """
+    if isinstance(kind, UnknownType):
+        raise InvalidInputError("a column of which only nulls are known has no value to write")
     packer = _PACK.get(type(kind))
     try:
         if packer is not None:
@@ -123,10 +145,11 @@ def to_bytes(kind: PrimitiveType, value: Any) -> bytes:
 
 
 def from_bytes(kind: PrimitiveType, data: bytes) -> Any:
-    """The physical value a bound or partition summary holds; a long of 4 bytes, a double of 4 bytes and a decimal of any width are read too.
+    """The physical value a bound or partition summary holds; a long or double of 4 bytes, a timestamp of 4 bytes, which is a date, and a decimal of any
+    width are read too, as columns of a narrower type left them.
 
     Raises:
-        FormatError: the bytes are too few or too many for the type, or not UTF-8.
+        FormatError: the bytes are too few or too many for the type, not UTF-8, or a date too far away for the timestamp.
     Spec: Appendix D, binary single-value serialization.
     """
     unpackers = _UNPACK.get(type(kind))
@@ -134,6 +157,8 @@ def from_bytes(kind: PrimitiveType, data: bytes) -> Any:
         unpacker = unpackers.get(len(data))
         if unpacker is not None:
             return unpacker.unpack(data)[0]
+        if type(kind) in _UNITS_PER_DAY and len(data) == _DAY_WIDTH:
+            return _of_days(kind, int.from_bytes(data, "little", signed=True))
     elif isinstance(kind, StringType):
         try:
             return str(data, "utf-8")
@@ -145,9 +170,18 @@ def from_bytes(kind: PrimitiveType, data: bytes) -> Any:
     elif isinstance(kind, UUIDType):
         if len(data) == 16:
             return uuid.UUID(bytes=bytes(data))
-    else:
+    elif not isinstance(kind, UnknownType):
         return bytes(data)
     raise FormatError(f"{len(data)} bytes ({bytes(data[:32]).hex()}) cannot be a value of type {kind}")
+
+
+def _of_days(kind: PrimitiveType, days: int) -> int:
+    """A date as the timestamp that its column was promoted to."""
+    low, high = INTEGER_RANGES[type(kind)]
+    units = days * _UNITS_PER_DAY[type(kind)]
+    if not low <= units <= high:
+        raise FormatError(f"the date {iso.format_date(days)} is outside what a {kind} can hold")
+    return units
 
 
 # ---- text for people, and Python's own classes ----
@@ -161,8 +195,13 @@ def to_human(kind: PrimitiveType, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(kind, FixedType | BinaryType):
         return base64.b64encode(value).decode("ascii")
-    if isinstance(kind, DateType | TimeType | TimestampType | TimestamptzType):
-        return _iso_text(kind, value)
+    if isinstance(kind, _TIMES):
+        return iso.format_date(value) if isinstance(kind, DateType) else _iso_text(kind, value)
+    if isinstance(kind, _SHAPES):
+        try:
+            return text_of_wkb(value)
+        except ValueError:
+            return base64.b64encode(value).decode("ascii")
     return str(value)
 
 
@@ -170,7 +209,7 @@ def to_python(kind: PrimitiveType, value: Any) -> Any:
     """A physical value as Python's own class: date, time, datetime (aware in UTC for timestamptz); the others as they are.
 
     Raises:
-        InvalidInputError: a date or time outside the years 1 to 9999, which Python cannot hold.
+        InvalidInputError: a date or time outside the years 1 to 9999, or a timestamp finer than a microsecond, which Python cannot hold.
     """
     if value is None:
         return None
@@ -180,7 +219,12 @@ def to_python(kind: PrimitiveType, value: Any) -> Any:
         if isinstance(kind, TimeType):
             return iso.time_of(value)
         if isinstance(kind, TimestampType | TimestamptzType):
-            return iso.datetime_of(value, utc=isinstance(kind, TimestamptzType))
+            return iso.datetime_of(value, utc=isinstance(kind, ZONED_TYPES))
+        if isinstance(kind, NANO_TYPES):
+            micros, finer = divmod(value, iso.NANOS_PER_MICRO)
+            if finer:
+                raise ValueError("Python's finest unit is the microsecond")
+            return iso.datetime_of(micros, utc=isinstance(kind, ZONED_TYPES))
     except (OverflowError, ValueError) as error:
         raise InvalidInputError(f"{kind} {to_human(kind, value)} is outside what Python's {kind} can hold") from error
     return value
@@ -188,25 +232,39 @@ def to_python(kind: PrimitiveType, value: Any) -> Any:
 
 def _iso_text(kind: PrimitiveType, value: int) -> str:
     if isinstance(kind, DateType):
-        return iso.format_date(value)
+        return iso.format_iso_date(value)
     if isinstance(kind, TimeType):
         return iso.format_time(value)
-    return iso.format_timestamp(value, utc=isinstance(kind, TimestamptzType))
+    return iso.format_timestamp(value, utc=isinstance(kind, ZONED_TYPES), nanos=isinstance(kind, NANO_TYPES))
 
 
 # ---- JSON ----
 
 
 def to_json_value(kind: PrimitiveType, value: Any) -> Any:
-    """A physical value as JSON holds it; None for null. Spec: Appendix D, JSON single-value serialization."""
+    """A physical value as JSON holds it; None for null.
+
+    Raises:
+        InvalidInputError: a float that is no number or infinite, or bytes that are no shape, for which JSON has no form.
+    Spec: Appendix D, JSON single-value serialization.
+    """
     if value is None:
         return None
-    if isinstance(kind, DateType | TimeType | TimestampType | TimestamptzType):
+    if isinstance(kind, _TIMES):
         return _iso_text(kind, value)
+    if isinstance(kind, FloatType | DoubleType):
+        if not math.isfinite(value):
+            raise InvalidInputError(f"{value} has no form in JSON, so it cannot be a default")
+        return float(value)
     if isinstance(kind, DecimalType):
-        return format(value, "f")
+        return format(decimal_of(unscaled(value, kind.scale), kind.scale), "f")  # Java refuses another count of digits than the scale
     if isinstance(kind, UUIDType):
         return str(value)
+    if isinstance(kind, _SHAPES):
+        try:
+            return text_of_wkb(value)
+        except ValueError as error:
+            raise InvalidInputError(f"{bytes(value[:32]).hex()} is no {kind}: {error}") from error
     if isinstance(kind, FixedType | BinaryType):
         return bytes(value).hex()
     return value
@@ -222,12 +280,22 @@ def from_json_value(kind: PrimitiveType, value: Any) -> Any:
     if value is None:
         return None
     wanted: tuple[type, ...] = _JSON_CLASSES.get(type(kind), (str,))
-    if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(kind, BooleanType)):
-        raise FormatError(f"{value!r} is not a {kind} in JSON")
+    form = JSON_FORMS.get(type(kind))
+    is_other = not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(kind, BooleanType))
+    if is_other or (form is not None and not form.fullmatch(value)):
+        raise FormatError(f"{_short(value)} is not a {kind} in JSON")
     try:
-        return to_physical(kind, bytes.fromhex(str(value)) if isinstance(kind, FixedType | BinaryType) else value)
+        found = to_physical(kind, bytes.fromhex(str(value)) if isinstance(kind, FixedType | BinaryType) else value)
     except ValueError as error:
-        raise FormatError(f"{value!r} is not a {kind} in JSON") from error
+        raise FormatError(f"{_short(value)} is not a {kind} in JSON") from error
+    if isinstance(found, float) and not math.isfinite(found):
+        raise FormatError(f"{_short(value)} is outside what a {kind} can hold")
+    return found
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 _JSON_CLASSES: Mapping[type[PrimitiveType], tuple[type, ...]] = {
@@ -245,8 +313,8 @@ _JSON_CLASSES: Mapping[type[PrimitiveType], tuple[type, ...]] = {
 def to_physical(kind: PrimitiveType, value: Any) -> Any:
     """A Python value, or its text, as the physical value of a type.
 
-    Taken are bool, int, float, Decimal, str, bytes, UUID, date, time, datetime and numpy scalars. An int for a date or time counts days or microseconds.
-    A date for a timestamp is its midnight; a datetime or text without zone for a timestamptz is UTC. A float is rounded to 32 bits for a float column.
+    Taken are bool, int, float, Decimal, str, bytes, UUID, date, time, datetime and numpy scalars. An int for a date or time counts days, microseconds or,
+    for the `_ns` types, nanoseconds. A shape is taken as WKB or as its text, WKT. A date for a timestamp is its midnight; a datetime or text without zone for a timestamptz is UTC. A float is rounded to 32 bits for a float column.
 
     Raises:
         InvalidInputError: the value cannot be one of the type exactly, is out of its range, or is None.
@@ -254,14 +322,15 @@ def to_physical(kind: PrimitiveType, value: Any) -> Any:
     try:
         return physical_of_native(kind, value)
     except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
-        raise InvalidInputError(f"{value!r} cannot be a value of type {kind}: {error}") from error
+        raise InvalidInputError(f"{_short(value)} cannot be a value of type {kind}: {error}") from error
 
 
 # ---- Arrow arrays ----
 
 
 def physical_arrow_type(kind: PrimitiveType) -> Any:
-    """The Arrow type of an array of physical values: int32 for int and date; int64 for long, time and timestamps; binary for fixed, binary and uuid."""
+    """The Arrow type of an array of physical values: int32 for int and date; int64 for long, time and timestamps; binary for fixed, binary, uuid and
+    shapes; null for unknown."""
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     return _ARROW_TYPES[type(kind)]
@@ -271,6 +340,8 @@ def physical_array(kind: PrimitiveType, values: Sequence[Any]) -> Any:
     """Physical values, None for null, as an Arrow array of `physical_arrow_type(kind)`."""
     if isinstance(kind, UUIDType):
         values = [None if value is None else value.bytes for value in values]
+    if isinstance(kind, UnknownType):
+        return pa.nulls(len(values))
     return array_of(values, physical_arrow_type(kind))
 
 
@@ -285,15 +356,16 @@ def physical_list(kind: PrimitiveType, array: Any) -> list[Any]:
 def bounds_to_array(kind: PrimitiveType, bounds: Any) -> Any:
     """A column of serialized bounds (Arrow binary or large_binary) as an array of `physical_arrow_type(kind)`, without a Python object per bound.
 
-    Null means that nothing is known: no bound was written, its length or UTF-8 is wrong for the type, or it is NaN, which orders nothing.
+    Null means that nothing is known: no bound was written, its length or UTF-8 is wrong for the type, or it is NaN, which orders nothing. The bounds of
+    shapes are corners of a box, not shapes, and order nothing either: see `geo_bounds.py`.
     Spec: Appendix D, binary single-value serialization; Schema Evolution for lengths from before a promotion.
     """
     arrow_type = physical_arrow_type(kind)
-    if pa.types.is_null(bounds.type):
+    if pa.types.is_null(bounds.type) or isinstance(kind, (*_SHAPES, UnknownType)):
         return pa.nulls(len(bounds), arrow_type)
     column = bounds.combine_chunks() if isinstance(bounds, pa.ChunkedArray) else bounds
     if isinstance(kind, StringType):
-        return _strings(column)
+        return strings_of(column)
     if isinstance(kind, FixedType | BinaryType):
         return column.cast(arrow_type)
     spans = spans_of(column)
@@ -303,22 +375,11 @@ def bounds_to_array(kind: PrimitiveType, bounds: Any) -> Any:
         words, known = decimal_words(spans)
         return pa.Array.from_buffers(arrow_type, len(known), [validity_buffer(known), pa.py_buffer(words.tobytes())])
     numbers, known = fixed_width_numbers(spans, _LAYOUTS[type(kind)])
+    if type(kind) in _UNITS_PER_DAY:
+        units, fits = days_in_units(spans, _UNITS_PER_DAY[type(kind)], INTEGER_RANGES[type(kind)])
+        numbers, known = np.where(fits, units, numbers), known | fits
     if isinstance(kind, FloatType | DoubleType):
         known &= ~np.isnan(numbers)
     if isinstance(kind, BooleanType):
         numbers = numbers != 0
     return numbers_array(numbers, arrow_type, known)
-
-
-def _strings(column: Any) -> Any:
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid:
-        return array_of([_text_or_none(value) for value in column.to_pylist()], pa.string())
-
-
-def _text_or_none(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else str(value, "utf-8")
-    except UnicodeDecodeError:
-        return None

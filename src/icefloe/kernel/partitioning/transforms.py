@@ -16,26 +16,30 @@ from numpy.typing import NDArray
 
 from icefloe.errors import InvalidPartitionSpecError, UnsupportedFeatureError
 from icefloe.kernel import dates_and_times as iso
-from icefloe.kernel.literals import INTEGER_RANGES
+from icefloe.kernel.literals import INTEGER_RANGES, NANO_TYPES
 from icefloe.kernel.partitioning.murmur3 import hash_bytes, hash_decimals, hash_longs, hash_texts
 from icefloe.kernel.types import (
     BinaryType,
     DateType,
     DecimalType,
     FixedType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     LongType,
     PrimitiveType,
     StringType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
     UUIDType,
 )
 from icefloe.kernel.values import decimal_of, to_bytes, to_human, unscaled
 
-_TIMESTAMPS = (TimestampType, TimestamptzType)
+_TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 _WHOLE_NUMBERS = (IntegerType, LongType, DateType, TimeType, *_TIMESTAMPS)
 _BUCKETED = (*_WHOLE_NUMBERS, DecimalType, StringType, UUIDType, FixedType, BinaryType)
 _TRUNCATED = (IntegerType, LongType, DecimalType, StringType, BinaryType)
@@ -81,7 +85,7 @@ class IdentityTransform(Transform):
     preserves_order: ClassVar[bool] = True
 
     def can_transform(self, kind: IcebergType) -> bool:
-        return isinstance(kind, PrimitiveType)
+        return isinstance(kind, PrimitiveType) and not isinstance(kind, GeometryType | GeographyType)
 
     def apply(self, kind: PrimitiveType, value: Any) -> Any:  # noqa: ARG002
         return value
@@ -131,6 +135,8 @@ class BucketTransform(Transform):
     def apply(self, kind: PrimitiveType, value: Any) -> int | None:
         if value is None:
             return None
+        if isinstance(kind, NANO_TYPES):
+            value //= iso.NANOS_PER_MICRO
         # Whole numbers of every type are hashed as a long, so that a promoted column keeps its buckets. Spec: Appendix B.
         data = to_bytes(LongType() if isinstance(kind, _WHOLE_NUMBERS) else kind, value)
         return (hash_bytes(data) & 0x7FFFFFFF) % self.num_buckets
@@ -138,7 +144,7 @@ class BucketTransform(Transform):
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
         plain = _plain(array)
         if isinstance(kind, _WHOLE_NUMBERS):
-            hashes = hash_longs(_whole_numbers(plain))
+            hashes = hash_longs(_hashed_numbers(kind, _whole_numbers(kind, plain)))
         elif isinstance(kind, DecimalType):
             hashes = hash_decimals(plain)
         else:
@@ -183,7 +189,7 @@ class TruncateTransform(Transform):
             return pc.binary_slice(plain, 0, self.width)
         if isinstance(kind, DecimalType):
             return self._truncate_decimals(kind, plain)
-        numbers = _whole_numbers(plain)
+        numbers = _whole_numbers(kind, plain)
         return _masked((numbers - numbers % self.width).astype(plain.type.to_pandas_dtype()), plain.type, plain)
 
     def _truncate_decimals(self, kind: DecimalType, array: Any) -> Any:
@@ -218,7 +224,7 @@ class _TimeTransform(Transform):
     unit: ClassVar[str]
 
     def can_transform(self, kind: IcebergType) -> bool:
-        return isinstance(kind, DateType | TimestampType | TimestamptzType)
+        return isinstance(kind, (DateType, *_TIMESTAMPS))
 
     def result_type(self, kind: PrimitiveType) -> PrimitiveType:  # noqa: ARG002
         return IntegerType()
@@ -230,7 +236,7 @@ class _TimeTransform(Transform):
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
         plain = _plain(array)
-        units = self._units(_floor_to(self.unit, kind, _whole_numbers(plain)))
+        units = self._units(_floor_to(self.unit, kind, _whole_numbers(kind, plain)))
         return _masked(units, pa.date32() if isinstance(self, DayTransform) else pa.int32(), plain)
 
     def _units(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -324,12 +330,17 @@ _PLAIN_TRANSFORMS: dict[str, Transform] = {
 _WITH_PARAMETER = re.compile(r"(bucket|truncate)\[(\d+)\]", re.ASCII)
 
 
-def parse_transform(text: str) -> Transform:
+def parse_transform(text: str, source_count: int = 1) -> Transform:
     """The transform of the spec's text, such as `bucket[16]`; `UnknownTransform` for a text that is none.
+
+    The format has room for transforms of several source columns, and defines none yet: with more than one source every text is unknown.
 
     Raises:
         InvalidPartitionSpecError: a bucket count or width of 0, or above 2,147,483,647.
+    Spec: Partition Transforms; Appendix C, Partition Specs (`source-ids`).
     """
+    if source_count != 1:
+        return UnknownTransform(text)
     name = text.lower()
     found = _WITH_PARAMETER.fullmatch(name)
     if found:
@@ -356,14 +367,19 @@ def _plain(array: Any) -> Any:
     return plain.dictionary_decode() if pa.types.is_dictionary(plain.type) else plain
 
 
-def _whole_numbers(array: Any) -> NDArray[np.int64]:
+def _whole_numbers(kind: PrimitiveType, array: Any) -> NDArray[np.int64]:
     """The physical values of an int, long, date, time or timestamp array; 0 for null."""
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
-    elif pa.types.is_timestamp(array.type) and array.type.unit != "us":
-        array = array.cast(pa.timestamp("us", array.type.tz))
+    elif pa.types.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("ns" if isinstance(kind, NANO_TYPES) else "us", array.type.tz))
     numbers: NDArray[np.int64] = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return numbers
+
+
+def _hashed_numbers(kind: PrimitiveType, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What is hashed: nanoseconds as microseconds, rounded down, so that both types have one bucket. Spec: Appendix B, note 3."""
+    return numbers // iso.NANOS_PER_MICRO if isinstance(kind, NANO_TYPES) else numbers
 
 
 def _masked(results: NDArray[Any], arrow_type: Any, source: Any) -> Any:
@@ -375,7 +391,8 @@ def _masked(results: NDArray[Any], arrow_type: Any, source: Any) -> Any:
 
 
 def _floor_to(unit: str, kind: PrimitiveType, numbers: Any) -> Any:
-    """Hours of microseconds for the unit `h`, else days; of days, the days. Works on an int and on an array alike."""
+    """Hours of a timestamp for the unit `h`, else days; of days, the days. Works on an int and on an array alike."""
     if isinstance(kind, DateType):
         return numbers
-    return numbers // (iso.MICROS_PER_HOUR if unit == "h" else iso.MICROS_PER_DAY)
+    scale = iso.NANOS_PER_MICRO if isinstance(kind, NANO_TYPES) else 1
+    return numbers // ((iso.MICROS_PER_HOUR if unit == "h" else iso.MICROS_PER_DAY) * scale)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import InvalidSchemaError, Problem, UnsupportedTypeError
+from icefloe.kernel.schema.arrow_extensions import VARIANT_STORAGE, extension_metadata, extension_type
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import (
     MAX_DECIMAL_PRECISION,
@@ -20,6 +21,8 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -29,10 +32,14 @@ from icefloe.kernel.types import (
     PrimitiveType,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
+    VariantType,
 )
 
 # Arrow's Parquet writer takes a column's field id from this key, and its reader puts it there.
@@ -50,9 +57,14 @@ _ARROW_TYPES: Mapping[type[PrimitiveType], Any] = {
     TimeType: pa.time64("us"),
     TimestampType: pa.timestamp("us"),
     TimestamptzType: pa.timestamp("us", tz="UTC"),
+    TimestampNanoType: pa.timestamp("ns"),
+    TimestamptzNanoType: pa.timestamp("ns", tz="UTC"),
     StringType: pa.string(),
     BinaryType: pa.binary(),
     UUIDType: pa.binary(_UUID_BYTES),
+    GeometryType: pa.binary(),
+    GeographyType: pa.binary(),
+    UnknownType: pa.null(),
 }
 
 
@@ -62,15 +74,18 @@ def schema_to_arrow(schema: Schema) -> pa.Schema:
 
 
 def field_to_arrow(field: NestedField) -> pa.Field:
-    """One column as an Arrow field; a required one is not nullable."""
-    metadata = {FIELD_ID_KEY: str(field.field_id).encode()}
+    """One column as an Arrow field; a required one is not nullable. Variants and shapes are told by the names of their extension types in the metadata."""
+    metadata = {FIELD_ID_KEY: str(field.field_id).encode()} | extension_metadata(field.field_type)
     if field.doc is not None:
         metadata[DOC_KEY] = field.doc.encode()
     return pa.field(field.name, type_to_arrow(field.field_type), nullable=not field.required, metadata=metadata)
 
 
 def type_to_arrow(kind: IcebergType) -> pa.DataType:
-    """The Arrow type that values of an Iceberg type have in memory. Raises `InvalidSchemaError` for anything but an Iceberg type."""
+    """The Arrow type that values of an Iceberg type have in memory: a struct of `metadata` and `value` for a variant, WKB for a shape.
+
+    Raises `InvalidSchemaError` for anything but an Iceberg type.
+    """
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, FixedType):
@@ -83,11 +98,15 @@ def type_to_arrow(kind: IcebergType) -> pa.DataType:
         return pa.list_(field_to_arrow(kind.element_field))
     if isinstance(kind, MapType):
         return pa.map_(field_to_arrow(kind.key_field), field_to_arrow(kind.value_field))
+    if isinstance(kind, VariantType):
+        return VARIANT_STORAGE
     raise InvalidSchemaError(f"{kind!r} is not an Iceberg type")
 
 
 def schema_from_arrow(schema: pa.Schema, *, keep_ids: bool) -> Schema:
     """The table schema of Arrow rows. Narrow integers widen, seconds and milliseconds become microseconds, dictionaries and views their values.
+
+    Nanoseconds stay nanoseconds and a column of nulls is unknown, which only tables of format version 3 have: `version_rules.py` refuses them elsewhere.
 
     With `keep_ids` the field ids are those in the field metadata, which every column must have; else they count up from 1.
 
@@ -124,8 +143,16 @@ _FieldId = Callable[[pa.Field, str], int]
 def _field(field: pa.Field, path: str, field_id: _FieldId, problems: list[Problem]) -> NestedField:
     number = field_id(field, path)
     doc = (field.metadata or {}).get(DOC_KEY)
-    kind = _type(field.type, path, field_id, problems)
+    kind = _field_type(field, path, field_id, problems)
     return NestedField(number, field.name, kind, not field.nullable, None if doc is None else doc.decode())
+
+
+def _field_type(field: pa.Field, path: str, field_id: _FieldId, problems: list[Problem]) -> IcebergType:
+    extension = extension_type(field)
+    if isinstance(extension, str):
+        problems.append(Problem(where=path, what=extension))
+        return BooleanType()  # a stand-in: the caller raises
+    return _type(field.type, path, field_id, problems) if extension is None else extension
 
 
 def _type(kind: pa.DataType, path: str, field_id: _FieldId, problems: list[Problem]) -> IcebergType:
@@ -188,7 +215,7 @@ def primitive_from_arrow(kind: pa.DataType) -> PrimitiveType | str:
         return DecimalType(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):
         if kind.unit == "ns":
-            return "a table of format version 1 or 2 keeps microseconds; cast the column to timestamp('us')"
+            return TimestampNanoType() if kind.tz is None else TimestamptzNanoType()
         return TimestampType() if kind.tz is None else TimestamptzType()
     return next((why for is_kind, why in _REFUSED if is_kind(kind)), "the format has no such type; cast the column to one it has")
 
@@ -203,6 +230,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 def _simple() -> Iterator[tuple[Callable[[pa.DataType], bool], PrimitiveType]]:
     yield pa.types.is_boolean, BooleanType()
+    yield pa.types.is_null, UnknownType()
     yield _is_narrow_integer, IntegerType()
     yield lambda kind: bool(kind.equals(pa.int64()) or kind.equals(pa.uint32())), LongType()
     yield lambda kind: bool(pa.types.is_float16(kind) or pa.types.is_float32(kind)), FloatType()
@@ -215,7 +243,6 @@ def _simple() -> Iterator[tuple[Callable[[pa.DataType], bool], PrimitiveType]]:
 
 _SIMPLE = tuple(_simple())
 _REFUSED: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
-    (pa.types.is_null, "every value is null, so its type is not known; give the column a type"),
     (pa.types.is_uint64, "the largest integer of the format is signed 64-bit; cast the column to int64 or decimal(20, 0)"),
     (pa.types.is_time, "a time keeps microseconds; cast the column to time64('us')"),
 )

@@ -1,7 +1,7 @@
-"""Fits Arrow rows to a table's schema: columns found by name, types widened where no value can change, missing optional columns filled with nulls.
+"""Fits Arrow rows to a table's schema: columns found by name, types widened where no value can change, missing columns filled with their default or nulls.
 
 Nothing is written where rows do not fit: every column that does not is listed. Floor: kernel.schema. Spec: Schemas and Data Types; Schema Evolution
-(the promotions that are allowed).
+(the promotions that are allowed); Default values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,15 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import Problem, SchemaMismatchError
+from icefloe.kernel.byte_columns import rows_starting_with, spans_of
 from icefloe.kernel.schema.arrow import is_any_list, plain_type, primitive_from_arrow, schema_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_extensions import UNTOLD_CRS, VARIANT_STORAGE, extension_type, variant_storage_fault
+from icefloe.kernel.schema.default_columns import write_problems, write_values
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
+    DateType,
     DecimalType,
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -29,14 +35,25 @@ from icefloe.kernel.types import (
     PrimitiveType,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
+    VariantType,
     children,
 )
+from icefloe.kernel.wkb import WKB_HEAD, is_wkb_head
 
 _UUID_BYTES = 16
+_SHAPES = (GeometryType, GeographyType)
+# What a variant's storage is as a struct of the format; the ids stand nowhere.
+_VARIANT_STRUCT = StructType(NestedField(-1, "metadata", BinaryType(), True), NestedField(-2, "value", BinaryType(), True))
+_VARIANT_VERSION = 1
+# The variant null.
+_VARIANT_STAND_IN = {"metadata": b"\x01\x00\x00", "value": b"\x00"}
 
 
 def cast_to_schema(table: pa.Table, schema: Schema) -> pa.Table:
@@ -54,7 +71,7 @@ def cast_to_schema(table: pa.Table, schema: Schema) -> pa.Table:
     for field in schema.fields:
         position = table.schema.get_field_index(field.name)
         if position < 0:
-            columns.append(_nulls(field.field_type, table.num_rows))
+            columns.append(_missing(field, table.num_rows))
         else:
             columns.append(_column(table.column(position), field, problems))
     _refuse(problems)
@@ -93,8 +110,9 @@ def _struct_problems(found: Sequence[pa.Field], wanted: Sequence[NestedField], p
         where = (*path, target.name)
         if target.name in by_name:
             yield from _type_problems(by_name[target.name], target, where)
-        elif target.required:
-            yield Problem(where=".".join(where), what=f"is missing, and is required ({target.field_type}){_near(target.name, by_name)}")
+        else:
+            for problem in write_problems(target, where):
+                yield Problem(where=problem.where, what=f"{problem.what}{_near(target.name, by_name)}")
     for name in by_name:
         if name not in names:
             yield Problem(where=".".join((*path, name)), what=f"is not a column of the table{_near(name, names)}")
@@ -108,9 +126,15 @@ def _near(name: str, others: Any) -> str:
 def _type_problems(found: pa.Field, target: NestedField, path: tuple[str, ...]) -> Iterator[Problem]:
     kind, wanted = plain_type(found.type), target.field_type
     where = ".".join(path)
-    if pa.types.is_null(kind):
-        return  # null where required is found among the values
-    if isinstance(wanted, PrimitiveType):
+    if pa.types.is_null(kind) or isinstance(wanted, UnknownType):
+        return  # null where required, and a value where only nulls may be, is found among the values
+    if isinstance(wanted, VariantType):
+        fault = variant_storage_fault(kind)
+        if fault is not None:
+            yield Problem(where=where, what=fault)
+    elif isinstance(wanted, _SHAPES) and (other := _other_shape(found, wanted)) is not None:
+        yield Problem(where=where, what=f"is {other} in the rows, which does not fit {wanted} in the table")
+    elif isinstance(wanted, PrimitiveType):
         if not _widens(kind, wanted):
             yield Problem(where=where, what=f"is {found.type} in the rows, which does not fit {wanted} in the table")
     elif isinstance(wanted, StructType) and pa.types.is_struct(kind):
@@ -124,10 +148,17 @@ def _type_problems(found: pa.Field, target: NestedField, path: tuple[str, ...]) 
         yield Problem(where=where, what=f"is {found.type} in the rows, which does not fit {wanted} in the table")
 
 
+def _other_shape(found: pa.Field, wanted: IcebergType) -> IcebergType | str | None:
+    """What the rows say that their shapes are, where it is not what the table says. Plain WKB says nothing."""
+    told = extension_type(found)
+    is_untold = isinstance(told, GeometryType) and told.crs == UNTOLD_CRS and isinstance(wanted, GeometryType)
+    return None if told == wanted or is_untold else told
+
+
 def _widens(kind: pa.DataType, wanted: PrimitiveType) -> bool:
     """Whether every value of the Arrow type is a value of the Iceberg type. Nanoseconds are looked at value by value: whole microseconds fit."""
     if pa.types.is_timestamp(kind):
-        return isinstance(wanted, TimestampType if kind.tz is None else TimestamptzType)
+        return isinstance(wanted, (TimestampType, TimestampNanoType) if kind.tz is None else (TimestamptzType, TimestamptzNanoType))
     if pa.types.is_time(kind):
         return isinstance(wanted, TimeType)
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES and isinstance(wanted, UUIDType):
@@ -140,8 +171,18 @@ def _widens(kind: pa.DataType, wanted: PrimitiveType) -> bool:
     return found == wanted or (type(found), type(wanted)) in _WIDENINGS
 
 
-# The promotions of the format, and bytes of one length among bytes of any.
-_WIDENINGS = frozenset({(IntegerType, LongType), (FloatType, DoubleType), (FixedType, BinaryType)})
+# The promotions of the format, bytes of one length among bytes of any, and WKB as shapes.
+_WIDENINGS = frozenset(
+    {
+        (IntegerType, LongType),
+        (FloatType, DoubleType),
+        (DateType, TimestampType),
+        (DateType, TimestampNanoType),
+        (FixedType, BinaryType),
+        (BinaryType, GeometryType),
+        (BinaryType, GeographyType),
+    }
+)
 
 
 # ---- values ----
@@ -168,11 +209,17 @@ def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems:
     target = type_to_arrow(field.field_type)
     if pa.types.is_null(array.type):
         return _nulls(field.field_type, len(array))
-    if array.type.equals(target) and not _has_required_inside(field.field_type):
+    if isinstance(field.field_type, UnknownType):
+        return _only_nulls(array, path, problems)
+    if array.type.equals(target) and not _has_required_inside(field.field_type) and not isinstance(field.field_type, _SHAPES):
         return array
     array = _decoded(array)
+    if isinstance(field.field_type, VariantType):
+        return _variant(array, path, problems)
+    if isinstance(field.field_type, _SHAPES):
+        return _shape(array, field.field_type, path, problems)
     if isinstance(field.field_type, StructType):
-        return _struct(array, field.field_type, path, problems)
+        return _struct(array, field.field_type, target, path, problems)
     if isinstance(field.field_type, ListType):
         return _list(array, field.field_type, path, problems)
     if isinstance(field.field_type, MapType):
@@ -184,8 +231,37 @@ def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems:
         return array
 
 
+def _only_nulls(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    values = len(array) - _decoded(array).null_count
+    if values:
+        problems.append(Problem(where=".".join(path), what=f"has {values} values, and of an unknown column only nulls are known; give it a type first"))
+    return pa.nulls(len(array))
+
+
+def _variant(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    """Variants with their parts in order. Only the head of each is looked at, not what it holds."""
+    found = _struct(array, _VARIANT_STRUCT, VARIANT_STORAGE, path, problems)
+    if not problems:
+        metadata, value = found.drop_null().flatten()
+        _, heads = rows_starting_with(spans_of(metadata), 1)
+        wrong = len(metadata) - int((heads[:, 0] & 0x0F == _VARIANT_VERSION).sum()) + int((spans_of(value).lengths == 0).sum())
+        if wrong:
+            problems.append(Problem(where=".".join(path), what=f"has {wrong} values that are no variant of encoding version {_VARIANT_VERSION}"))
+    return found
+
+
+def _shape(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    """WKB, of which the head is looked at."""
+    found = array.cast(pa.binary())
+    _, heads = rows_starting_with(spans_of(found), WKB_HEAD)
+    wrong = len(found) - found.null_count - int(is_wkb_head(heads).sum())
+    if wrong:
+        problems.append(Problem(where=".".join(path), what=f"has {wrong} values that are no shape in ISO WKB, which {kind} is kept as"))
+    return found
+
+
 def _has_required_inside(kind: IcebergType) -> bool:
-    return any((child.required or _has_required_inside(child.field_type)) for child in children(kind))
+    return isinstance(kind, VariantType) or any((child.required or _has_required_inside(child.field_type)) for child in children(kind))
 
 
 def _decoded(array: pa.Array) -> pa.Array:
@@ -199,7 +275,7 @@ def _decoded(array: pa.Array) -> pa.Array:
     return array
 
 
-def _struct(array: pa.StructArray, kind: StructType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+def _struct(array: pa.StructArray, kind: StructType, target: pa.DataType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
     # A field under a null struct is no value, so only the structs that are there are looked at.
     is_valid = array.is_valid() if array.null_count else None
     present = array if is_valid is None else array.drop_null()
@@ -210,11 +286,11 @@ def _struct(array: pa.StructArray, kind: StructType, path: tuple[str, ...], prob
         if field.name in parts:
             column = _array(parts[field.name], field, (*path, field.name), problems)
         else:
-            column = _nulls(field.field_type, len(present))
+            column = _missing(field, len(present))
         columns.append(column)
     if problems or not columns:
         return array
-    fields = list(type_to_arrow(kind))
+    fields = list(target)
     if is_valid is None:
         return pa.StructArray.from_arrays(columns, fields=fields)
     spread = [_spread(column, field, is_valid) for column, field in zip(columns, kind.fields, strict=True)]
@@ -228,9 +304,15 @@ def _spread(column: pa.Array, field: NestedField, is_valid: pa.BooleanArray) -> 
     return pa.concat_arrays([column, filling]).take(pc.if_else(is_valid, positions, len(column)))
 
 
+def _missing(field: NestedField, count: int) -> pa.Array:
+    return _nulls(field.field_type, count) if field.write_default is None else write_values(field, count)
+
+
 def _nulls(kind: IcebergType, count: int) -> pa.Array:
     """Nulls that Parquet takes: under a null struct, a required column may still not hold null, so it holds a stand-in."""
     target = type_to_arrow(kind)
+    if isinstance(kind, VariantType):
+        kind = _VARIANT_STRUCT
     if not isinstance(kind, StructType) or not _has_required_inside(kind):
         return pa.nulls(count, target)
     columns = []
@@ -251,7 +333,14 @@ def _stand_in(kind: IcebergType) -> Any:
     return _STAND_INS.get(type(kind), 0)
 
 
-_STAND_INS: Mapping[type[IcebergType], Any] = {StringType: "", BinaryType: b"", BooleanType: False}
+_STAND_INS: Mapping[type[IcebergType], Any] = {
+    StringType: "",
+    BinaryType: b"",
+    BooleanType: False,
+    VariantType: _VARIANT_STAND_IN,
+    GeometryType: b"",
+    GeographyType: b"",
+}
 
 
 def _list(array: pa.Array, kind: ListType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:

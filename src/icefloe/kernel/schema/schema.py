@@ -9,8 +9,9 @@ from functools import cached_property
 from itertools import count
 
 from icefloe.errors import InvalidSchemaError, Problem
+from icefloe.kernel.nested_values import default_problem, with_field_ids
 from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID, RESERVED_FIELD_IDS, is_reserved
-from icefloe.kernel.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, children
+from icefloe.kernel.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType, children
 
 
 @dataclass(frozen=True, init=False)
@@ -20,7 +21,8 @@ class Schema:
     What is read from a table, or copied into a file, may hold metadata columns too; a table's own schema may not (`schema_from_json` refuses it).
 
     Raises:
-        InvalidSchemaError: a field id or a full name stands twice, or an identifier field breaks the rules; every problem is listed.
+        InvalidSchemaError: a field id or a full name stands twice, a default is none of its type, or an identifier field breaks the rules; every
+            problem is listed.
     """
 
     fields: tuple[NestedField, ...]
@@ -151,9 +153,18 @@ def assign_fresh_ids(schema: Schema, *, first_id: int = 1) -> Schema:
 def _renumber_fields(fields: tuple[NestedField, ...], fresh: Callable[[], int], given: dict[int, int]) -> tuple[NestedField, ...]:
     new_ids = [fresh() for _ in fields]
     given.update({field.field_id: new_id for field, new_id in zip(fields, new_ids, strict=True)})
-    return tuple(
-        replace(field, field_id=new_id, field_type=renumbered_type(field.field_type, fresh, given))
-        for field, new_id in zip(fields, new_ids, strict=True)
+    return tuple(_renumber_field(field, new_id, fresh, given) for field, new_id in zip(fields, new_ids, strict=True))
+
+
+def _renumber_field(field: NestedField, new_id: int, fresh: Callable[[], int], given: dict[int, int]) -> NestedField:
+    """The field with its new id; the structs in the default of a list or map name their fields by id."""
+    kind = renumbered_type(field.field_type, fresh, given)
+    return replace(
+        field,
+        field_id=new_id,
+        field_type=kind,
+        initial_default=with_field_ids(field.field_type, field.initial_default, given),
+        write_default=with_field_ids(field.field_type, field.write_default, given),
     )
 
 
@@ -203,6 +214,12 @@ def _problems(schema: Schema) -> Iterator[Problem]:
             yield Problem(where=name, what=f"field id {field.field_id} is reserved (ids above {MAX_USER_FIELD_ID} are)")
         seen_ids.setdefault(field.field_id, name)
         seen_names.add(path)
+        if field.required and isinstance(field.field_type, UnknownType):
+            yield Problem(where=name, what="a column of type unknown is optional: only nulls are known of it")
+        for word, default in (("initial-default", field.initial_default), ("write-default", field.write_default)):
+            fault = default_problem(field.field_type, default) if default is not None else None
+            if fault is not None:
+                yield Problem(where=name, what=f"{word}: {fault}")
     for field_id in schema.identifier_field_ids:
         path, field_at = next(((path, field) for path, field in walk(schema.fields) if field.field_id == field_id), ((), None))
         if field_at is None:

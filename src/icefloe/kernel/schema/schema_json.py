@@ -1,13 +1,15 @@
-"""Types and schemas in the JSON of table metadata, manifests and REST.
+"""Types and schemas in the JSON of table metadata, manifests and REST, with the defaults of columns.
 
-Every problem of a schema is found in one pass and named by its JSON path. Arrow is `arrow.py`. Floor: kernel.schema. Spec: Appendix C, Schemas.
+Every problem of a schema is found in one pass and named by its JSON path. Arrow is `arrow.py`; which version of the format has which type is
+`version_rules.py`. Floor: kernel.schema. Spec: Appendix C, Schemas.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from icefloe.errors import InvalidSchemaError, Problem, UnsupportedFeatureError, UnsupportedTypeError
+from icefloe.errors import FormatError, InvalidSchemaError, Problem
+from icefloe.kernel.nested_values import ALWAYS_NULL_BY_DEFAULT, default_problem, nested_from_json, nested_to_json
 from icefloe.kernel.schema.json_shape import (
     Key,
     a_boolean,
@@ -27,19 +29,26 @@ from icefloe.kernel.types import (
     PRIMITIVE_NAMES,
     DecimalType,
     FixedType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     ListType,
     MapType,
     NestedField,
     PrimitiveType,
     StructType,
+    VariantType,
 )
 
-_BY_NAME: dict[str, PrimitiveType] = {name: kind() for kind, name in PRIMITIVE_NAMES.items()}
-_FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
-# Types that format version 3 added. Spec: Primitive Types.
-_V3_TYPES = re.compile(r"(unknown|variant|timestamp_ns|timestamptz_ns|geometry|geography)\s*(\(.*\))?")
+_BY_NAME: dict[str, IcebergType] = {name: kind() for kind, name in PRIMITIVE_NAMES.items()} | {"variant": VariantType()}
+_FIXED = re.compile(r"fixed\[\s*(\d{1,10})\s*\]", re.ASCII)
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)", re.ASCII)
+# PyIceberg puts the parameters in quotes, which are no part of them.
+_GEOMETRY = re.compile(r"geometry\s*(?:\(\s*(?P<quote>['\"]?)(?P<crs>[^)]*?)(?P=quote)\s*\))?")
+_GEOGRAPHY = re.compile(
+    r"geography\s*(?:\(\s*(?P<quote>['\"]?)(?P<crs>[^,)]*?)(?P=quote)\s*(?:,\s*(?P<quote2>['\"]?)(?P<algorithm>\w*)(?P=quote2)\s*)?\))?", re.ASCII
+)
+_DEFAULT_KEYS = ("initial-default", "write-default")
 
 _STRUCT_KEYS = (Key("type", one_of("struct")), Key("fields", an_array))
 _SCHEMA_KEYS = (*_STRUCT_KEYS, Key("schema-id", an_int, required=False), Key("identifier-field-ids", array_of(an_int), required=False))
@@ -61,11 +70,11 @@ _MAP_KEYS = (
 
 
 def type_to_json(kind: IcebergType) -> Any:
-    """A type as JSON: text for a primitive, an object for struct, list and map. Spec: Appendix C."""
+    """A type as JSON: text for a primitive and for variant, an object for struct, list and map. Spec: Appendix C."""
     if isinstance(kind, DecimalType):
         # Java writes the precision and scale with a blank between them; readers take both forms.
         return f"decimal({kind.precision}, {kind.scale})"
-    if isinstance(kind, PrimitiveType):
+    if isinstance(kind, PrimitiveType | VariantType):
         return str(kind)
     if isinstance(kind, StructType):
         return {"type": "struct", "fields": [_field_to_json(field) for field in kind.fields]}
@@ -102,10 +111,8 @@ def type_from_json(value: object, path: str = "$") -> IcebergType:
 
     Raises:
         MetadataFormatError: with every problem, named by JSON path from `path` on.
-        UnsupportedTypeError: a type of format version 3, with the columns named.
     Spec: Appendix C, Schemas.
     """
-    _refuse_newer_types(value, path, ())
     refuse(list(_type_problems(value, path)), "the type")
     return _type(value)
 
@@ -113,12 +120,12 @@ def type_from_json(value: object, path: str = "$") -> IcebergType:
 def schema_from_json(value: object, path: str = "$") -> Schema:
     """The schema that parsed JSON describes; `schema-id` is 0 where absent, as in v1's `schema`.
 
+    Which version of the format may have which type is not looked at: what a table has is read (`version_rules.py` is for what is added to one).
+
     Raises:
         MetadataFormatError: with every problem, named by JSON path from `path` on; a repeated id or name is one.
-        UnsupportedTypeError: a column has a type of format version 3.
     Spec: Appendix C, Schemas.
     """
-    _refuse_newer_types(value, path, ())
     problems = list(schema_problems(value, path))
     refuse(problems, "the schema")
     assert isinstance(value, Mapping)  # noqa: S101  # the pass above refused anything else
@@ -160,23 +167,22 @@ def _field_to_json(field: NestedField) -> dict[str, Any]:
     found = {"id": field.field_id, "name": field.name, "required": field.required, "type": type_to_json(field.field_type)}
     if field.doc is not None:
         found["doc"] = field.doc
+    for key, default in zip(_DEFAULT_KEYS, (field.initial_default, field.write_default), strict=True):
+        if default is not None:
+            found[key] = nested_to_json(field.field_type, default)
     return found
 
 
 def _field(value: Mapping[str, Any]) -> NestedField:
-    if value.get("initial-default") is not None:
-        # Rows of older files would read as null where the table says otherwise.
-        raise UnsupportedFeatureError(
-            f"column {value['name']} has an initial-default, which this version of Icefloe does not read",
-            next_step="read the table with an engine that knows column defaults",
-        )
-    return NestedField(value["id"], value["name"], _type(value["type"]), value["required"], value.get("doc"))
+    kind = _type(value["type"])
+    defaults = (nested_from_json(kind, value.get(key)) for key in _DEFAULT_KEYS)
+    return NestedField(value["id"], value["name"], kind, value["required"], value.get("doc"), *defaults)
 
 
 def _type(value: Any) -> IcebergType:
     """The type of JSON that has been checked."""
     if isinstance(value, str):
-        return _primitive(value)
+        return _named(value)
     if value["type"] == "struct":
         return StructType(*(_field(field) for field in value["fields"]))
     if value["type"] == "list":
@@ -190,7 +196,8 @@ def _type(value: Any) -> IcebergType:
     )
 
 
-def _primitive(text: str) -> PrimitiveType:
+def _named(text: str) -> IcebergType:
+    """The type of a text: a primitive, or variant. Raises `InvalidSchemaError`."""
     found = _BY_NAME.get(text)
     if found is not None:
         return found
@@ -198,6 +205,11 @@ def _primitive(text: str) -> PrimitiveType:
         return FixedType(int(match[1]))
     if match := _DECIMAL.fullmatch(text):
         return DecimalType(int(match[1]), int(match[2]))
+    if match := _GEOMETRY.fullmatch(text):
+        return GeometryType() if match["crs"] is None else GeometryType(match["crs"])
+    if match := _GEOGRAPHY.fullmatch(text):
+        given = [parameter for parameter in (match["crs"], match["algorithm"]) if parameter is not None]
+        return GeographyType(given[0], *(algorithm.lower() for algorithm in given[1:])) if given else GeographyType()
     raise InvalidSchemaError(f"{text!r} is not the name of a type")
 
 
@@ -206,13 +218,34 @@ def _fields_problems(fields: list[Any], path: str) -> Iterator[Problem]:
         at = f"{path}[{position}]"
         yield from object_problems(field, at, _FIELD_KEYS)
         if isinstance(field, Mapping) and field.get("type") is not None:
-            yield from _type_problems(field["type"], f"{at}.type")
+            found = list(_type_problems(field["type"], f"{at}.type"))
+            yield from found
+            if not found:
+                yield from _default_problems(field, at)
+
+
+def _default_problems(field: Mapping[str, Any], at: str) -> Iterator[Problem]:
+    """What is wrong with the defaults of a field whose type is right."""
+    kind = _type(field["type"])
+    for key in _DEFAULT_KEYS:
+        value = field.get(key)
+        if value is None:
+            continue
+        if isinstance(kind, ALWAYS_NULL_BY_DEFAULT):
+            yield Problem(where=f"{at}.{key}", what=f"a column of type {kind} has no default but null")
+            continue
+        try:
+            fault = default_problem(kind, nested_from_json(kind, value))
+        except FormatError as error:
+            fault = error.message
+        if fault is not None:
+            yield Problem(where=f"{at}.{key}", what=fault)
 
 
 def _type_problems(value: object, path: str) -> Iterator[Problem]:
     if isinstance(value, str):
         try:
-            _primitive(value)
+            _named(value)
         except InvalidSchemaError as error:
             yield Problem(where=path, what=error.message)
         return
@@ -236,31 +269,3 @@ def _inner_problems(value: object, path: str, *keys: str) -> Iterator[Problem]:
     for key in keys:
         if isinstance(value, Mapping) and value.get(key) is not None:
             yield from _type_problems(value[key], f"{path}.{key}")
-
-
-def _refuse_newer_types(value: object, path: str, names: tuple[str, ...]) -> None:
-    found = [
-        Problem(where=f"column {'.'.join(column)}" if column else where, what=f"type {text}")
-        for where, column, text in _newer_types(value, path, names)
-    ]
-    if found:
-        listed = ", ".join(f"{problem.where} has {problem.what}" for problem in found)
-        raise UnsupportedTypeError(
-            f"{listed}: a type of format version 3, which this version of Icefloe does not read or write", problems=found
-        )
-
-
-def _newer_types(value: object, path: str, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """Where v3 types stand: JSON path, column names, the type's text. Walks anything, since the shape is not checked yet."""
-    if isinstance(value, str):
-        if _V3_TYPES.fullmatch(value):
-            yield path, names, value
-        return
-    if not isinstance(value, Mapping):
-        return
-    fields = value.get("fields")
-    for position, field in enumerate(fields if isinstance(fields, list) else ()):
-        if isinstance(field, Mapping):
-            yield from _newer_types(field.get("type"), f"{path}.fields[{position}].type", (*names, str(field.get("name"))))
-    for key in ("element", "key", "value"):
-        yield from _newer_types(value.get(key), f"{path}.{key}", (*names, key))

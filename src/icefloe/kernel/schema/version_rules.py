@@ -1,0 +1,63 @@
+"""What a schema may have in which version of the format.
+
+What a table already has is read whatever its version says; these rules are for schemas that are added to one. Floor: kernel.schema. Spec: Primitive Types
+(added by version); Default values; Appendix E.
+"""
+
+from icefloe.errors import InvalidSchemaError, Problem
+from icefloe.kernel.schema.schema import Schema, walk
+from icefloe.kernel.types import (
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    UnknownType,
+    VariantType,
+)
+
+# The first version of the format with a type; every other type is in the first. Spec: Primitive Types.
+FIRST_VERSION_OF_TYPE: dict[type[IcebergType], int] = {
+    UnknownType: 3,
+    VariantType: 3,
+    TimestampNanoType: 3,
+    TimestamptzNanoType: 3,
+    GeometryType: 3,
+    GeographyType: 3,
+}
+# What a column may be in any version instead.
+_INSTEAD: dict[type[IcebergType], str] = {
+    UnknownType: "; give the column a type, since only nulls are known of it",
+    TimestampNanoType: "; timestamp keeps microseconds (in Arrow timestamp('us'))",
+    TimestamptzNanoType: "; timestamptz keeps microseconds (in Arrow timestamp('us', 'UTC'))",
+}
+# The first version whose readers fill in the default of a column that a file lacks. Spec: Appendix E, Version 3.
+FIRST_VERSION_OF_DEFAULTS = 3
+
+
+def schema_version_problems(schema: Schema, format_version: int) -> list[Problem]:
+    """Every column, nested ones too, that a table of this version may not have, with the first version that may.
+
+    A `write-default` is let be, as in Java: only writers act on it, so older readers lose nothing.
+    """
+    problems = []
+    for path, field in walk(schema.fields):
+        first = FIRST_VERSION_OF_TYPE.get(type(field.field_type), 1)
+        if format_version < first:
+            instead = _INSTEAD.get(type(field.field_type), "")
+            problems.append(Problem(where=".".join(path), what=f"type {field.field_type} is of format version {first}{instead}"))
+        if field.initial_default is not None and format_version < FIRST_VERSION_OF_DEFAULTS:
+            problems.append(Problem(where=".".join(path), what=f"an initial-default is of format version {FIRST_VERSION_OF_DEFAULTS}"))
+    return problems
+
+
+def check_schema_version(schema: Schema, format_version: int) -> None:
+    """Raises `InvalidSchemaError` where the schema has columns that a table of this version may not have; every one is listed."""
+    problems = schema_version_problems(schema, format_version)
+    if problems:
+        columns = ", ".join(dict.fromkeys(problem.where for problem in problems))
+        raise InvalidSchemaError(
+            f"a table of format version {format_version} cannot have the columns {columns}",
+            problems=problems,
+            next_step="use format version 3 (the table property format-version), or choose other types",
+        )
