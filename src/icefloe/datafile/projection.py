@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from icefloe.datafile.field_ids import id_of, inner_fields, is_list
 from icefloe.errors import DataFileFormatError
+from icefloe.kernel.schema.default_columns import initial_values
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -117,6 +118,9 @@ class Projector:
         if field.field_id in self.constants and isinstance(field.field_type, PrimitiveType):
             value = physical_array(field.field_type, [self.constants[field.field_id]]).cast(target)
             return pa.repeat(value[0], length)
+        if field.initial_default is not None:
+            found = initial_values(field, length)
+            return found if found.type == target else found.cast(target)
         if field.required:
             raise DataFileFormatError(
                 f"{self.path} lacks the required column {field.name!r} (field id {field.field_id})",

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from icefloe.kernel import dates_and_times as iso
-from icefloe.kernel.wkb import check_wkb, wkb_of_text
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -37,6 +36,7 @@ from icefloe.kernel.types import (
     UnknownType,
     UUIDType,
 )
+from icefloe.kernel.wkb import check_wkb, wkb_of_text
 
 # Enough digits for any decimal(38, s); Python's default of 28 would round silently.
 _WIDE = Context(prec=100)
@@ -179,8 +179,8 @@ def _timestamp_count(kind: PrimitiveType, value: Any, *, utc: bool, nanos: bool)
         finer = getattr(value, "nanosecond", 0)  # pandas' datetimes have three digits more than Python's
         if finer and not nanos:
             raise ValueError("the finest unit is the microsecond")
-        plain = value.replace(nanosecond=0) if finer else value
-        return iso.micros_of(plain) * scale + finer
+        whole: Any = value
+        return iso.micros_of(whole.replace(nanosecond=0) if finer else whole) * scale + finer
     return iso.days_of(value) * iso.MICROS_PER_DAY * scale if isinstance(value, date) else _to_count(kind, value)
 
 

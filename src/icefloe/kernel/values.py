@@ -287,7 +287,8 @@ def from_json_value(kind: PrimitiveType, value: Any) -> Any:
     try:
         found = to_physical(kind, bytes.fromhex(str(value)) if isinstance(kind, FixedType | BinaryType) else value)
     except ValueError as error:
-        raise FormatError(f"{_short(value)} is not a {kind} in JSON") from error
+        reason = error.message.rpartition(": ")[2] if isinstance(error, InvalidInputError) else str(error)
+        raise FormatError(f"{_short(value)} is not a {kind} in JSON: {reason}") from error
     if isinstance(found, float) and not math.isfinite(found):
         raise FormatError(f"{_short(value)} is outside what a {kind} can hold")
     return found
@@ -314,7 +315,8 @@ def to_physical(kind: PrimitiveType, value: Any) -> Any:
     """A Python value, or its text, as the physical value of a type.
 
     Taken are bool, int, float, Decimal, str, bytes, UUID, date, time, datetime and numpy scalars. An int for a date or time counts days, microseconds or,
-    for the `_ns` types, nanoseconds. A shape is taken as WKB or as its text, WKT. A date for a timestamp is its midnight; a datetime or text without zone for a timestamptz is UTC. A float is rounded to 32 bits for a float column.
+    for the `_ns` types, nanoseconds. A shape is taken as WKB or as its text, WKT. A date for a timestamp is its midnight; a datetime or text without zone
+    for a timestamptz is UTC. A float is rounded to 32 bits for a float column.
 
     Raises:
         InvalidInputError: the value cannot be one of the type exactly, is out of its range, or is None.

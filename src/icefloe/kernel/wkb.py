@@ -1,8 +1,10 @@
 """Shapes as well-known binary (WKB) and well-known text (WKT), both ways: points, lines, polygons and collections of them, with x, y and at times z and m.
 
-Which boxes bound a column of them is `geo_bounds.py`. Floor: kernel, beside dates_and_times. Spec: Appendix G, Geospatial Notes (ISO WKB, Simple Features 1.2.1).
+Which boxes bound a column of them is `geo_bounds.py`. Floor: kernel, beside dates_and_times. Spec: Appendix G, Geospatial Notes (ISO WKB, from Simple
+Features 1.2.1).
 """
 
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -104,7 +106,7 @@ def _read(data: bytes, at: int, depth: int) -> tuple[Shape, int]:
     if kind == POINT:
         points, at = _read_points(data, at, 1, order, width)
         # An empty point has no other form in WKB than coordinates that are no numbers.
-        empty = all(coordinate != coordinate for coordinate in points[0])
+        empty = all(map(math.isnan, points[0]))
         return Shape(kind, dimensions, () if empty else points), at
     count, at = _read_count(data, at, order, 16 if kind == LINE else 4 if kind == POLYGON else 5)
     if kind == LINE:

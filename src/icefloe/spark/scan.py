@@ -101,6 +101,9 @@ def _why_not_native(spark: SparkSession, needed: Schema, files: Any) -> str:
     names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(needed.fields) if isinstance(field.field_type, _NOT_NATIVE)]
     if names and files.num_rows:
         return f"it cannot read {', '.join(names)}"
+    with_default = [".".join(path) for path, field in walk(needed.fields) if field.initial_default is not None]
+    if with_default and files.num_rows:
+        return f"it does not know the initial default of {', '.join(with_default)}"
     found = pc.extract_regex(files["file_path"], r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
     schemes = {text.lower() for text in pc.unique(pc.struct_field(found, "scheme")).to_pylist() if text is not None} - {"file"}
     missing = schemes_without_file_system(spark, sorted(schemes)) if schemes else []

@@ -103,12 +103,12 @@ def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.Stru
 
 
 def spark_type(kind: PrimitiveType) -> DataType | None:
-    """The Spark type of a primitive; None for a time where Spark has none."""
+    """The Spark type of a primitive; None where Spark has none, as for a time before Spark 4.1."""
     if isinstance(kind, DecimalType):
         return spark_types.DecimalType(kind.precision, kind.scale)
     if isinstance(kind, TimeType):
         return None if SPARK_TIME is None else SPARK_TIME(MICROSECOND_DIGITS)
-    return _TO_SPARK[type(kind)]
+    return _TO_SPARK.get(type(kind))
 
 
 def _to_struct(struct: StructType, ids: bool, path: tuple[str, ...], problems: list[Problem]) -> spark_types.StructType:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.errors import MetadataFormatError, UnsupportedFormatVersionError, UnsupportedTypeError
+from icefloe.errors import MetadataFormatError, UnsupportedFormatVersionError
 from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
 
@@ -233,12 +233,10 @@ def test_a_v2_file_with_keys_of_v3_keeps_them() -> None:
     assert bytes(metadata.unknown["next-row-id"]) == b"7"
 
 
-def test_a_column_type_of_version_3_is_refused_with_the_column() -> None:
+def test_a_column_type_of_a_later_version_is_read_where_a_table_has_it() -> None:
     document = v2()
     document["schemas"][0]["fields"][0]["type"] = "timestamp_ns"
-    with pytest.raises(UnsupportedTypeError, match="column a has type timestamp_ns") as caught:
-        read(document)
-    assert caught.value.path == PATH
+    assert str(read(document).schemas.get(document["schemas"][0]["schema-id"]).find_type("a")) == "timestamp_ns"
 
 
 def test_every_problem_of_a_file_is_told_with_its_path() -> None:

@@ -1,13 +1,28 @@
 """Schemas as JSON: the spec's forms, and every fault named by its path."""
 
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from icefloe.errors import MetadataFormatError, UnsupportedTypeError
+from icefloe.errors import MetadataFormatError
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json, type_from_json, type_to_json
-from icefloe.kernel.types import DecimalType, FixedType, LongType, NestedField, StringType
+from icefloe.kernel.types import (
+    DecimalType,
+    FixedType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    UnknownType,
+    VariantType,
+)
 
 
 def field(**changes: Any) -> dict[str, Any]:
@@ -92,10 +107,89 @@ def test_a_text_that_names_no_type_is_a_fault(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geometry(srid:4326)", "geography(srid:4326, spherical)"]
+    ("text", "kind", "written"),
+    [
+        ("timestamp_ns", TimestampNanoType(), "timestamp_ns"),
+        ("timestamptz_ns", TimestamptzNanoType(), "timestamptz_ns"),
+        ("unknown", UnknownType(), "unknown"),
+        ("variant", VariantType(), "variant"),
+        ("geometry", GeometryType(), "geometry"),
+        ("geometry(OGC:CRS84)", GeometryType(), "geometry"),
+        ("geometry( srid:4326 )", GeometryType("srid:4326"), "geometry(srid:4326)"),
+        ("geometry('EPSG:4326')", GeometryType("EPSG:4326"), "geometry(EPSG:4326)"),  # as PyIceberg writes it
+        ("geography", GeographyType(), "geography"),
+        ("geography(srid:4326)", GeographyType("srid:4326"), "geography(srid:4326)"),
+        ("geography(OGC:CRS84, spherical)", GeographyType(), "geography"),
+        ("geography ( srid:4326 ,karney )", GeographyType("srid:4326", "karney"), "geography(srid:4326, karney)"),
+        ("geography('srid:4326', 'karney')", GeographyType("srid:4326", "karney"), "geography(srid:4326, karney)"),
+    ],
 )
-def test_a_type_of_version_3_is_refused_with_the_column_named(text: str) -> None:
+def test_the_types_of_version_3_are_read_and_written(text: str, kind: IcebergType, written: str) -> None:
+    assert type_from_json(text) == kind
+    assert type_to_json(kind) == written
     nested = {"type": "list", "element-id": 2, "element-required": False, "element": text}
-    with pytest.raises(UnsupportedTypeError, match=r"column outer\.element has type") as caught:
-        schema_from_json(schema_of(field(name="outer", type=nested)))
-    assert text in str(caught.value)
+    assert schema_from_json(schema_of(field(type=nested))).find_type("a.element") == kind
+
+
+@pytest.mark.parametrize(
+    "text", ["geometry()", "geography(a, b)", "geography(a,)", 'geometry({"x":1})', "geometry(a))", "variant(1)", "timestamp_ns(9)"]
+)
+def test_a_wrong_form_of_a_type_of_version_3_is_a_fault(text: str) -> None:
+    assert list(problems_of(schema_of(field(type=text)))) == ["$.schemas[0].fields[0].type"]
+
+
+def test_names_of_reference_systems_are_equal_in_any_letter_case() -> None:
+    assert GeometryType("epsg:4326") == GeometryType("EPSG:4326") != GeometryType()
+    assert {GeographyType("ogc:crs84"): 1}[GeographyType()] == 1
+
+
+POINT = {"type": "struct", "fields": [field(id=5, name="x", type="int", **{"initial-default": 0}), field(id=6, name="y", type="int")]}
+NUMBERS = {"type": "list", "element-id": 7, "element-required": False, "element": "long"}
+NAMED = {"type": "map", "key-id": 8, "key": "string", "value-id": 9, "value-required": True, "value": "date"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "physical"),
+    [
+        ("long", 34, 34),
+        ("decimal(9, 2)", "14.20", Decimal("14.20")),
+        ("timestamp_ns", "2017-11-16T22:31:08.123456789", 1510871468123456789),
+        ("uuid", "f79c3e09-677c-4bbd-a479-3f349cb785e7", UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")),
+        (POINT, {}, ()),
+        (NUMBERS, [1, None, 3], (1, None, 3)),
+        (NAMED, {"keys": ["a"], "values": ["1970-01-02"]}, (("a", 1),)),
+    ],
+)
+def test_defaults_are_read_and_written(kind: object, default: object, physical: object) -> None:
+    given = schema_of(field(type=kind, **{"initial-default": default, "write-default": default}))
+    schema = schema_from_json(given)
+    assert schema.fields[0].initial_default == schema.fields[0].write_default == physical
+    assert schema_to_json(schema) == given
+    assert hash(schema)  # a default can be hashed, so a schema can
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "fault"),
+    [
+        ("int", "1", "not a int"),
+        ("int", 2**31, "the range is"),
+        ("variant", 1, "no default but null"),
+        ("unknown", 1, "no default but null"),
+        ("geometry", "POINT (30 10)", "no default but null"),
+        (POINT, {"5": 1}, "defaults of their own"),
+        (POINT, 1, "not a struct"),
+        (NUMBERS, {"keys": []}, "not a list"),
+        (NAMED, {"keys": ["a"], "values": []}, "not a map"),
+        (NAMED, {"keys": ["a"], "values": [None]}, "null is no value"),
+        (NAMED, {"keys": [None], "values": ["1970-01-02"]}, "null is no key"),
+    ],
+)
+@pytest.mark.parametrize("key", ["initial-default", "write-default"])
+def test_a_wrong_default_is_told_with_its_path(kind: object, default: object, fault: str, key: str) -> None:
+    found = problems_of(schema_of(field(type=kind, **{key: default})))
+    assert list(found) == [f"$.schemas[0].fields[0].{key}"]
+    assert fault in found[f"$.schemas[0].fields[0].{key}"]
+
+
+def test_a_required_unknown_column_is_a_fault() -> None:
+    assert list(problems_of(schema_of(field(type="unknown", required=True)))) == ["$.schemas[0] (a)"]

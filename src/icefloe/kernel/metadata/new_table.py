@@ -22,6 +22,7 @@ from icefloe.kernel.partitioning.partition_spec import (
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order, rebind_sort_order
 from icefloe.kernel.partitioning.spec_evolution import assign_field_ids
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.schema.version_rules import check_schema_version
 
 
 def new_table_metadata(
@@ -40,6 +41,7 @@ def new_table_metadata(
     `format_version` is that of the property `format-version` where not given, and 2 without that; the property itself is not kept.
 
     Raises:
+        InvalidSchemaError: a column has a type or a default that the format version does not know.
         InvalidPartitionSpecError, InvalidInputError: the spec or the sort order does not fit the schema.
         InvalidPropertyError: a property that Icefloe acts on is not what it may be.
         UnsupportedFormatVersionError: a version other than 1, 2 and 3.
@@ -49,6 +51,7 @@ def new_table_metadata(
     version = table_properties.FORMAT_VERSION.read(given) if format_version is None else format_version
     check_version(version)
     given.pop(table_properties.FORMAT_VERSION.name, None)
+    check_schema_version(schema, version)
     fresh = replace_ids(schema)
     fresh_spec = rebind_spec(spec, schema, fresh)
     fresh_spec = PartitionSpec(*assign_field_ids(fresh_spec, (), FIRST_PARTITION_FIELD_ID - 1).fields, spec_id=0)

@@ -12,6 +12,7 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec, check_spec
 from icefloe.kernel.partitioning.sort_order import FIRST_ORDER_ID, SortOrder, check_sort_order
 from icefloe.kernel.partitioning.spec_evolution import numbered_spec
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.version_rules import check_schema_version
 
 # In the updates that choose a current schema, spec or order: the one last added by the same commit. Spec: REST catalog.
 LAST_ADDED = -1
@@ -28,7 +29,8 @@ class AddSchema:
     last_column_id: int | None = None
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where the last column id is below one in use."""
+        """Raises `InvalidInputError`: the last column id is below one in use, or the table's format version does not know a column."""
+        check_schema_version(self.schema, metadata.format_version)
         last_column_id = max(metadata.last_column_id, self.schema.highest_field_id)
         if self.last_column_id is not None:
             if self.last_column_id < last_column_id:

@@ -234,7 +234,9 @@ def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems:
 def _only_nulls(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
     values = len(array) - _decoded(array).null_count
     if values:
-        problems.append(Problem(where=".".join(path), what=f"has {values} values, and of an unknown column only nulls are known; give it a type first"))
+        problems.append(
+            Problem(where=".".join(path), what=f"has {values} values, and of an unknown column only nulls are known; give it a type first")
+        )
     return pa.nulls(len(array))
 
 
@@ -246,7 +248,9 @@ def _variant(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) ->
         _, heads = rows_starting_with(spans_of(metadata), 1)
         wrong = len(metadata) - int((heads[:, 0] & 0x0F == _VARIANT_VERSION).sum()) + int((spans_of(value).lengths == 0).sum())
         if wrong:
-            problems.append(Problem(where=".".join(path), what=f"has {wrong} values that are no variant of encoding version {_VARIANT_VERSION}"))
+            problems.append(
+                Problem(where=".".join(path), what=f"has {wrong} values that are no variant of encoding version {_VARIANT_VERSION}")
+            )
     return found
 
 

@@ -46,7 +46,8 @@ _DECIMAL = re.compile(r"decimal\(\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)", re.ASCII)
 # PyIceberg puts the parameters in quotes, which are no part of them.
 _GEOMETRY = re.compile(r"geometry\s*(?:\(\s*(?P<quote>['\"]?)(?P<crs>[^)]*?)(?P=quote)\s*\))?")
 _GEOGRAPHY = re.compile(
-    r"geography\s*(?:\(\s*(?P<quote>['\"]?)(?P<crs>[^,)]*?)(?P=quote)\s*(?:,\s*(?P<quote2>['\"]?)(?P<algorithm>\w*)(?P=quote2)\s*)?\))?", re.ASCII
+    r"geography\s*(?:\(\s*(?P<quote>['\"]?)(?P<crs>[^,)]*?)(?P=quote)\s*(?:,\s*(?P<quote2>['\"]?)(?P<algorithm>\w*)(?P=quote2)\s*)?\))?",
+    re.ASCII,
 )
 _DEFAULT_KEYS = ("initial-default", "write-default")
 
