@@ -98,6 +98,7 @@ REFERENCE = {"type": "reference", "name": "i"}
         ({"type": "lt", "left": REFERENCE, "right": 5}, LessThan("i", 5)),
         ({"type": "lt", "left": 5, "right": REFERENCE}, GreaterThan("i", 5)),
         ({"type": "eq", "term": "d", "value": {"type": "literal", "value": "2017-11-16"}}, EqualTo("d", date(2017, 11, 16))),
+        ({"type": "eq", "term": "d", "value": 17486}, EqualTo("d", date(2017, 11, 16))),
         ({"type": "eq", "term": "y", "value": "00ff"}, EqualTo("y", b"\x00\xff")),
         ({"type": "eq", "term": "m", "value": "14.20"}, EqualTo("m", Decimal("14.20"))),
         (

@@ -46,7 +46,17 @@ from icefloe.kernel.expressions.predicate import (
 from icefloe.kernel.schema.json_shape import kind_of
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import type_from_json
-from icefloe.kernel.types import DateType, FloatType, NestedField, PrimitiveType, TimestampType, TimestamptzType, TimeType
+from icefloe.kernel.types import (
+    DateType,
+    FloatType,
+    NestedField,
+    PrimitiveType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+)
 from icefloe.kernel.values import from_json_value, to_json_value, to_physical, to_python
 
 _UNARY: Mapping[str, type[UnaryPredicate]] = {"is-null": IsNull, "not-null": NotNull, "is-nan": IsNaN, "not-nan": NotNaN}
@@ -62,6 +72,7 @@ _LITERAL: Mapping[str, type[LiteralPredicate]] = {
 }
 _SET: Mapping[str, type[SetPredicate]] = {"in": In, "not-in": NotIn}
 _NAMES: Mapping[type, str] = {kind: name for names in (_UNARY, _LITERAL, _SET) for name, kind in names.items()}
+_COUNTED = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 # A comparison whose literal comes first says the same with its sides changed over.
 _TURNED = {"lt": "gt", "gt": "lt", "lt-eq": "gt-eq", "gt-eq": "lt-eq", "eq": "eq", "not-eq": "not-eq"}
 
@@ -323,7 +334,9 @@ class _Reader:
             if not isinstance(kind, PrimitiveType):
                 self._refuse(path, f"a value of type {kind} cannot be compared")
                 return None
-            return _native(kind, from_json_value(kind, value))
+            # Java writes the literals of an unbound filter without its columns' types: a date as the number of its days.
+            is_count = isinstance(value, int) and not isinstance(value, bool) and isinstance(kind, _COUNTED)
+            return _native(kind, to_physical(kind, value) if is_count else from_json_value(kind, value))
         except (FormatError, InvalidInputError) as error:
             self._refuse(path, error.message)
             return None
