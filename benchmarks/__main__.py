@@ -1,4 +1,4 @@
-"""`python -m benchmarks [planning] [append] [spark]`: runs them, all where none is named, and prints one table."""
+"""`python -m benchmarks [planning] [append] [metadata] [spark]`: runs them, all where none is named, and prints one table."""
 
 import sys
 import time
@@ -6,7 +6,12 @@ from importlib import import_module
 
 from benchmarks import measure
 
-MODULES = {"planning": "benchmarks.planning", "append": "benchmarks.appending", "spark": "benchmarks.spark_rows"}
+MODULES = {
+    "planning": "benchmarks.planning",
+    "append": "benchmarks.appending",
+    "metadata": "benchmarks.metadata",
+    "spark": "benchmarks.spark_rows",
+}
 
 
 def main(names: list[str]) -> None:
