@@ -35,7 +35,7 @@ EXTRA = st.sampled_from([LongType(), DateType(), DecimalType(9, 2), StringType()
 
 
 @st.composite
-def snapshots(draw: st.DrawFn, snapshot_id: int, version: int) -> Snapshot:
+def snapshots(draw: st.DrawFn, snapshot_id: int, version: int, key_id: str | None) -> Snapshot:
     inline = version == 1 and draw(st.booleans())
     numbered = version > 2 and draw(st.booleans())
     return Snapshot(
@@ -49,7 +49,7 @@ def snapshots(draw: st.DrawFn, snapshot_id: int, version: int) -> Snapshot:
         schema_id=draw(st.none() | st.integers(0, 5)),
         first_row_id=draw(ROW_COUNTS) if numbered else None,
         added_rows=draw(ROW_COUNTS) if numbered else None,
-        key_id=draw(st.none() | TEXTS) if version > 2 else None,
+        key_id=None if key_id is None else draw(st.none() | st.just(key_id)),
     )
 
 
@@ -101,22 +101,26 @@ def tables(draw: st.DrawFn) -> TableMetadata:
         updates.append(AddPartitionSpec(PartitionSpec(PartitionField(1, 0, BucketTransform(draw(st.integers(1, 9))), "again"))))
     base = apply_updates(base, updates, base.last_updated_ms)
     ids = draw(st.lists(LONGS, max_size=8, unique=True))
-    made = [draw(snapshots(number, version)) for number in ids]
+    keys = draw(st.lists(encryption_keys(), max_size=2)) if version > 2 else []
+    made = [draw(snapshots(number, version, keys[0].key_id if keys else None)) for number in ids]
     refs = (
         {name: SnapshotRef(snapshot_id=draw(st.sampled_from(ids)), type="tag", max_ref_age_ms=5) for name in ("gold", "ü")} if ids else {}
     )
     current = draw(st.none() | st.sampled_from(ids)) if ids else None
     if current is not None:
         refs["main"] = SnapshotRef(snapshot_id=current, min_snapshots_to_keep=draw(st.none() | st.integers(1, 9)))
+    times = sorted(draw(st.lists(LONGS, min_size=len(ids) + 3, max_size=len(ids) + 3)))
     return replace(
         base,
+        last_sequence_number=max((snapshot.sequence_number for snapshot in made), default=0),
+        last_updated_ms=max(base.last_updated_ms, times[-1]),
         snapshots=tuple(made),
         current_snapshot_id=current,
         refs=refs,
-        snapshot_log=tuple(SnapshotLogEntry(draw(LONGS), number) for number in ids),
-        metadata_log=tuple(MetadataLogEntry(draw(LONGS), draw(TEXTS)) for _ in range(draw(st.integers(0, 3)))),
+        snapshot_log=tuple(SnapshotLogEntry(time_ms, number) for time_ms, number in zip(times, ids, strict=False)),
+        metadata_log=tuple(MetadataLogEntry(time_ms, draw(TEXTS)) for time_ms in times[: draw(st.integers(0, 3))]),
         next_row_id=2**62 if version > 2 else 0,
-        encryption_keys=draw(st.lists(encryption_keys(), max_size=2)) if version > 2 else (),
+        encryption_keys=keys,
         statistics=[draw(statistics_files(number)) for number in ids[:2]],
         partition_statistics=[
             PartitionStatisticsFile(snapshot_id=number, statistics_path=draw(TEXTS), file_size_in_bytes=draw(LONGS)) for number in ids[:1]

@@ -1,14 +1,16 @@
 """Rules that metadata keeps, each a function of its own that yields what breaks it: about one version, and about a step from one version to the next.
 
-They look at ids and the few values in use, never at every snapshot, so that they run at every read and every commit. What single keys may be is in
-`document.py`. Floor: kernel.metadata. Spec: Table Metadata Fields; Snapshot References; Sequence Numbers.
+But for those of the full check, they look at ids and the few values in use, never at every snapshot, so that they run at every read and every commit. What
+single keys may be is in `document.py`. Floor: kernel.metadata. Spec: Table Metadata Fields; Snapshot References; Sequence Numbers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from icefloe.errors import InvalidInputError, Problem
+from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
 
 # Clocks of writers may differ a little. JAVA: TableMetadata.ONE_MINUTE.
 CLOCK_TOLERANCE_MS = 60_000
@@ -71,13 +73,62 @@ def version_2_has_a_uuid(metadata: TableMetadata) -> Iterator[Problem]:
 
 def row_ids_are_below_the_next(metadata: TableMetadata) -> Iterator[Problem]:
     """`next-row-id` is above every id that the current snapshot gave. Spec: Table Metadata Fields (`next-row-id`)."""
-    if metadata.next_row_id < 0:
-        yield Problem(where="$.next-row-id", what=f"is {metadata.next_row_id}, below 0")
     current = metadata.current_snapshot()
-    if current is not None and metadata.format_version > 2:
-        end = (current.first_row_id or 0) + (current.added_rows or 0)
-        if metadata.next_row_id < end:
-            yield Problem(where="$.next-row-id", what=f"is {metadata.next_row_id}, and the current snapshot gave row ids up to {end - 1}")
+    if current is not None:
+        yield from _row_id_problems(metadata, current)
+
+
+def last_sequence_number_covers_the_current_snapshot(metadata: TableMetadata) -> Iterator[Problem]:
+    """The current snapshot's sequence number was given by the table: it is not above `last-sequence-number`. Spec: Sequence Numbers."""
+    current = metadata.current_snapshot()
+    if current is not None:
+        yield from _sequence_number_problems(metadata, current)
+
+
+def the_logs_end_in_order(metadata: TableMetadata) -> Iterator[Problem]:
+    """The last entry of each log is not before the one above it, nor after the table's last change. JAVA: TableMetadata refuses to load such a file."""
+    for key, log in (("snapshot-log", metadata.snapshot_log), ("metadata-log", metadata.metadata_log)):
+        times = [entry.timestamp_ms for entry in log[-2:]]
+        yield from _order_problems(f"$.{key}", [*times, metadata.last_updated_ms] if times else [])
+
+
+def no_snapshot_has_two_statistics_files(metadata: TableMetadata) -> Iterator[Problem]:
+    """A snapshot has at most one statistics file and one partition statistics file. Spec: Partition Statistics; REST catalog, SetStatistics."""
+    for key, files in (("statistics", metadata.statistics), ("partition-statistics", metadata.partition_statistics)):
+        if len(files.ids()) < len(files):
+            yield Problem(where=f"$.{key}", what=f"has {len(files)} files for {len(files.ids())} snapshots; a snapshot has one")
+
+
+def every_snapshot_was_numbered_by_the_table(metadata: TableMetadata) -> Iterator[Problem]:
+    """What holds for the current snapshot's sequence number and row ids holds for every one. Decodes them all."""
+    for position, snapshot in enumerate(metadata.snapshots):
+        where = f"$.snapshots[{position}]"
+        yield from _sequence_number_problems(metadata, snapshot, where)
+        yield from _row_id_problems(metadata, snapshot, where)
+        if (snapshot.first_row_id is None) != (snapshot.added_rows is None):
+            yield Problem(where=where, what="has one of first-row-id and added-rows; they go together")
+        if snapshot.manifest_list is None and snapshot.manifest_paths is None:
+            yield Problem(where=where, what="has neither manifest-list nor manifests")
+
+
+def the_snapshot_log_is_in_order(metadata: TableMetadata) -> Iterator[Problem]:
+    """Its times go forward. Decodes the whole log. Spec: Table Metadata Fields (`snapshot-log`)."""
+    yield from _order_problems("$.snapshot-log", [entry.timestamp_ms for entry in metadata.snapshot_log])
+
+
+def statistics_are_of_known_snapshots(metadata: TableMetadata) -> Iterator[Problem]:
+    """Every statistics file is of one of `snapshots`. Spec: Table Statistics."""
+    for key, files in (("statistics", metadata.statistics), ("partition-statistics", metadata.partition_statistics)):
+        for snapshot_id in files.ids() - metadata.snapshots.ids():
+            yield Problem(where=f"$.{key}", what=f"has a file of snapshot {snapshot_id}, which is not in snapshots")
+
+
+def key_ids_are_known(metadata: TableMetadata) -> Iterator[Problem]:
+    """Every key that a snapshot's manifest list is encrypted with is one of `encryption-keys`. Spec: Snapshots (`key-id`)."""
+    known = {key.key_id for key in metadata.encryption_keys}
+    for position, snapshot in enumerate(metadata.snapshots):
+        if snapshot.key_id is not None and snapshot.key_id not in known:
+            yield Problem(where=f"$.snapshots[{position}].key-id", what=f"there is no key {snapshot.key_id!r} in encryption-keys")
 
 
 def numbers_only_grow(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
@@ -99,6 +150,80 @@ def the_uuid_stays(before: TableMetadata, after: TableMetadata) -> Iterator[Prob
         yield Problem(where="$.table-uuid", what=f"changes from {before.table_uuid} to {after.table_uuid}: that is another table")
 
 
+def new_snapshots_are_numbered_on(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
+    """A snapshot that comes in takes a sequence number and row ids that no one had before. Spec: Sequence Numbers; Snapshot Row IDs."""
+    if after.snapshots is before.snapshots:
+        return
+    for snapshot_id in after.snapshots.ids() - before.snapshots.ids():
+        snapshot = after.snapshots.get(snapshot_id)
+        assert snapshot is not None  # noqa: S101  its id was just read from there
+        where = f"$.snapshots (snapshot {snapshot_id})"
+        yield from _sequence_number_problems(after, snapshot, where)
+        yield from _row_id_problems(after, snapshot, where)
+        if after.format_version > 1 and snapshot.sequence_number <= before.last_sequence_number:
+            yield Problem(where=where, what=f"has sequence number {snapshot.sequence_number}, which was given before")
+        if after.format_version < ROW_LINEAGE_VERSION:
+            continue
+        if snapshot.first_row_id is None or snapshot.added_rows is None:
+            yield Problem(where=where, what="has no first-row-id or no added-rows")
+        elif snapshot.first_row_id < before.next_row_id:
+            yield Problem(where=where, what=f"gives row ids from {snapshot.first_row_id} on, which were given before")
+
+
+def snapshots_never_change(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
+    """A snapshot that stays says what it said: entries are shared with the version before, and only those that are not are looked at."""
+    if after.snapshots is before.snapshots:
+        return
+    shared = {id(raw) for raw in before.snapshots.raws}
+    for position, raw in enumerate(after.snapshots.raws):
+        if id(raw) not in shared:
+            snapshot = after.snapshots[position]
+            was = before.snapshots.get(snapshot.snapshot_id)
+            if was is not None and was != snapshot:
+                yield Problem(where=f"$.snapshots[{position}]", what=f"is another snapshot {snapshot.snapshot_id} than before")
+
+
+def statistics_go_with_their_snapshots(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
+    """No statistics file comes in for a snapshot that is not there, and none outlives its snapshot."""
+    gone = before.snapshots.ids() - after.snapshots.ids() if after.snapshots is not before.snapshots else set()
+    for key, old, new in (
+        ("statistics", before.statistics, after.statistics),
+        ("partition-statistics", before.partition_statistics, after.partition_statistics),
+    ):
+        unknown = (new.ids() - old.ids()) - after.snapshots.ids() if len(new) else set()
+        for snapshot_id in sorted(unknown | (new.ids() & gone)):
+            yield Problem(where=f"$.{key}", what=f"has a file of snapshot {snapshot_id}, which is not in snapshots")
+
+
+def _row_id_problems(metadata: TableMetadata, snapshot: Snapshot, where: str = "$.next-row-id") -> Iterator[Problem]:
+    if metadata.format_version < ROW_LINEAGE_VERSION or snapshot.first_row_id is None:
+        return
+    if snapshot.first_row_id < 0 or (snapshot.added_rows or 0) < 0:
+        yield Problem(
+            where=where, what=f"snapshot {snapshot.snapshot_id} gives {snapshot.added_rows} row ids from {snapshot.first_row_id} on"
+        )
+    end = snapshot.first_row_id + (snapshot.added_rows or 0)
+    if metadata.next_row_id < end:
+        yield Problem(
+            where=where, what=f"snapshot {snapshot.snapshot_id} gives row ids below {end}, and next-row-id is {metadata.next_row_id}"
+        )
+
+
+def _sequence_number_problems(metadata: TableMetadata, snapshot: Snapshot, where: str = "$.last-sequence-number") -> Iterator[Problem]:
+    if metadata.format_version > 1 and snapshot.sequence_number > metadata.last_sequence_number:
+        yield Problem(
+            where=where,
+            what=f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, and the last is {metadata.last_sequence_number}",
+        )
+
+
+def _order_problems(where: str, times_ms: Sequence[int]) -> Iterator[Problem]:
+    for earlier, later in pairwise(times_ms):
+        if later < earlier - CLOCK_TOLERANCE_MS:
+            yield Problem(where=where, what=f"goes back from {earlier} ms to {later} ms, by more than a minute")
+
+
+# What a file is refused for when it is read.
 ALWAYS = (
     current_schema_is_there,
     default_spec_is_there,
@@ -108,14 +233,38 @@ ALWAYS = (
     main_is_the_current_snapshot,
     references_name_snapshots,
     version_2_has_a_uuid,
-    row_ids_are_below_the_next,
 )
-BETWEEN_VERSIONS = (numbers_only_grow, the_uuid_stays)
+# What is not written, and is told by the full check: tables with such a fault can be read all the same.
+WHEN_WRITTEN = (
+    row_ids_are_below_the_next,
+    last_sequence_number_covers_the_current_snapshot,
+    the_logs_end_in_order,
+    no_snapshot_has_two_statistics_files,
+)
+# What only the full check tells: each looks at every entry of a list.
+IN_FULL = (
+    every_snapshot_was_numbered_by_the_table,
+    the_snapshot_log_is_in_order,
+    statistics_are_of_known_snapshots,
+    key_ids_are_known,
+)
+BETWEEN_VERSIONS = (
+    numbers_only_grow,
+    the_uuid_stays,
+    new_snapshots_are_numbered_on,
+    snapshots_never_change,
+    statistics_go_with_their_snapshots,
+)
 
 
 def problems_of(metadata: TableMetadata) -> list[Problem]:
-    """What one version breaks; empty where all is well."""
+    """What keeps one version from being read; empty where all is well."""
     return [problem for rule in ALWAYS for problem in rule(metadata)]
+
+
+def every_problem_of(metadata: TableMetadata) -> list[Problem]:
+    """Whatever one version breaks. Looks at every entry. Raises `MetadataFormatError` where one cannot be decoded."""
+    return [problem for rule in (*ALWAYS, *WHEN_WRITTEN, *IN_FULL) for problem in rule(metadata)]
 
 
 def check_change(before: TableMetadata | None, after: TableMetadata) -> None:
@@ -124,7 +273,7 @@ def check_change(before: TableMetadata | None, after: TableMetadata) -> None:
     Raises:
         InvalidInputError: the updates would break a rule; every one is listed.
     """
-    problems = problems_of(after)
+    problems = problems_of(after) or [problem for rule in WHEN_WRITTEN for problem in rule(after)]
     if before is not None:
         problems += [problem for rule in BETWEEN_VERSIONS for problem in rule(before, after)]
     if problems:

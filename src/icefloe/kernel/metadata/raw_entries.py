@@ -5,7 +5,7 @@ but their bytes, go back into the file as they came (with the keys that this ver
 What an entry means is in `snapshot.py`, `history.py` and the rooms below. Floor: kernel.metadata. Spec: Appendix C.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, KeysView, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar, overload
@@ -115,8 +115,8 @@ class RawEntries(Sequence[T]):
                     return at
         return self._positions().get(entry_id)
 
-    def ids(self) -> Iterable[int]:
-        """The ids, in order; entries without one are left out."""
+    def ids(self) -> KeysView[int]:
+        """The ids, in order and each once; entries without one are left out."""
         return self._positions().keys()
 
     def appended(self, *entries: T) -> "RawEntries[T]":

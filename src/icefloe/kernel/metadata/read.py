@@ -16,7 +16,7 @@ from icefloe.kernel.metadata.document import DRAFT_VERSION, KNOWN_KEYS, LATEST_S
 from icefloe.kernel.metadata.encrypted_key import ENCRYPTION_KEYS
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG
-from icefloe.kernel.metadata.invariants import problems_of
+from icefloe.kernel.metadata.invariants import every_problem_of, problems_of
 from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
 from icefloe.kernel.metadata.snapshot import SNAPSHOTS
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef, snapshot_ref_from_json
@@ -80,7 +80,7 @@ def check_table_metadata(content: bytes, path: str) -> list[Problem]:
         if error.problems:
             return list(error.problems)
         raise
-    return document_problems(_parsed(_inflated(content, path), path)) or problems_of(metadata)
+    return document_problems(_parsed(_inflated(content, path), path)) or every_problem_of(metadata)
 
 
 class _Door:
