@@ -23,6 +23,7 @@ from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.puffin.deletion_vector import DeletionVector, merge_deletion_vectors
 from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import ListType, MapType, NestedField, PrimitiveType, StructType
@@ -42,6 +43,18 @@ class FileDeletes:
 
     positions: DeletionVector | None
     equality: tuple[KeySet, ...]
+
+
+def is_scoped_to(file: DataFile, location: str) -> bool:
+    """Whether a delete file is about the one data file at `location`: its vector, or position deletes that say so or whose bounds show it."""
+    if file.content is not FileContent.POSITION_DELETES:
+        return False
+    if file.referenced_data_file is not None:
+        return plain_location(file.referenced_data_file) == plain_location(location)
+    low = (file.lower_bounds or {}).get(DELETE_FILE_PATH.field_id)
+    high = (file.upper_bounds or {}).get(DELETE_FILE_PATH.field_id)
+    # A bound that was cut short is no path of a data file.
+    return low is not None and low == high and plain_location(low.decode("utf-8", "replace")) == plain_location(location)
 
 
 class DeleteLoader:
