@@ -26,6 +26,7 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.metadata import properties as table_properties
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vector_of, merge_deletion_vectors, write_deletion_vectors
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
@@ -205,6 +206,7 @@ def _target(target: WriteTarget, schema: Schema, spec: PartitionSpec, suffix: st
         schema=schema,
         spec=spec,
         sort_order_id=None,
+        sort_order=UNSORTED_SORT_ORDER,
         properties=properties,
         older_schemas=(target.schema, *target.older_schemas),
         operation_uuid=f"{target.operation_uuid}-{suffix}",

@@ -48,6 +48,8 @@ class RewriteRequest:
     schema: Schema
     specs: Mapping[int, PartitionSpec]
     target: WriteTarget
+    # Every schema the table has had: equality deletes may be by a column that was dropped since.
+    schemas: Sequence[Schema] = ()
 
 
 def refuse_deletes(table_name: str, plan: ScanPlan) -> None:

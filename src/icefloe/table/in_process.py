@@ -13,16 +13,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from icefloe.datafile.deletes import DeleteLoader
 from icefloe.datafile.read import read_task
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
+from icefloe.datafile.sorting import sorted_rows
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.cast import cast_to_schema
-from icefloe.table.engine import RewriteRequest, ScanRequest, refuse_deletes
+from icefloe.table.engine import RewriteRequest, ScanRequest
 
 # Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
@@ -40,25 +43,30 @@ class InProcessEngine:
         return True
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
-        """Writes Arrow or pandas rows, matched to the table's columns by name. Raises `SchemaMismatchError`.
+        """Writes Arrow or pandas rows, matched to the table's columns by name, in the table's sort order. Raises `SchemaMismatchError`.
 
-        Rows keep the order they come in, so the files do not say that they have the table's.
+        The rows of a `RecordBatchReader` are written as they come, as a stream may not fit in memory; then the files do not say that they are sorted.
         """
         unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
-        return write_batches(unsorted, self._batches(rows, target), partition_id=0, task_id=0)
-
-    def _batches(self, rows: Any, target: WriteTarget) -> Iterator[pa.RecordBatch]:
         if isinstance(rows, pa.RecordBatchReader):
-            for batch in rows:
-                yield from cast_to_schema(pa.Table.from_batches([batch]), target.schema).to_batches()
-            return
+            cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in rows)
+            return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
         if _is_pandas(rows):
             rows = pa.Table.from_pandas(rows, preserve_index=False)
         elif isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
-        yield from cast_to_schema(rows, target.schema).to_batches()
+        table = cast_to_schema(rows, target.schema)
+        in_order = sorted_rows(table, target.sort_order, target.schema)
+        if in_order is None:
+            return write_batches(unsorted, table.to_batches(), partition_id=0, task_id=0)
+        return write_batches(target, in_order.to_batches(), partition_id=0, task_id=0)
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
+        deletes = DeleteLoader(
+            request.target.io,
+            schemas=request.schemas or (request.schema, *request.target.older_schemas),
+            name_mapping=NAME_MAPPING.read(request.target.properties),
+        )
         return [
             rewrite_task(
                 request.target,
@@ -68,6 +76,7 @@ class InProcessEngine:
                 specs=request.specs,
                 partition_id=index,
                 task_id=0,
+                deletes=deletes,
             )
             for index, task in enumerate(request.tasks)
         ]
@@ -79,7 +88,6 @@ class InProcessEngine:
 
     def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
         """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
-        refuse_deletes(request.table_name, request.plan)
         schema = schema_to_arrow(request.projection)
         return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
 
@@ -91,14 +99,16 @@ def _is_pandas(rows: object) -> bool:
 
 
 def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:
+    deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
+
     def read_whole(task: FileScanTask) -> list[pa.RecordBatch]:
-        return list(_read_one(request, task))
+        return list(_read_one(request, task, deletes))
 
     tasks = iter(request.plan.tasks())
     if request.limit is not None:
         # A limit is often met by the first file; reading ahead would read files for nothing.
         for task in tasks:
-            yield from _read_one(request, task)
+            yield from _read_one(request, task, deletes)
         return
     with ThreadPoolExecutor(READ_THREADS, thread_name_prefix="icefloe-read") as pool:
         waiting = [pool.submit(read_whole, task) for task in islice(tasks, READ_THREADS)]
@@ -108,7 +118,7 @@ def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:
             yield from batches
 
 
-def _read_one(request: ScanRequest, task: FileScanTask) -> Iterator[pa.RecordBatch]:
+def _read_one(request: ScanRequest, task: FileScanTask, deletes: DeleteLoader) -> Iterator[pa.RecordBatch]:
     return read_task(
         request.io,
         task,
@@ -116,6 +126,7 @@ def _read_one(request: ScanRequest, task: FileScanTask) -> Iterator[pa.RecordBat
         projection=request.projection,
         specs=request.specs,
         name_mapping=request.name_mapping,
+        deletes=deletes,
     )
 
 

@@ -13,18 +13,23 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
 from icefloe.kernel.metadata.history import snapshot_as_of
+from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import ScanPlan, plan_scan
+from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import NestedField
 from icefloe.table.engine import ScanRequest
 from icefloe.table.engines import IN_PROCESS, engine_named
 
 # Threads that fetch manifests side by side: on object stores each costs a round trip.
 PLAN_THREADS = 4
+
+_METADATA_COLUMNS = frozenset([*METADATA_COLUMNS, PARTITION_NAME])
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,7 +54,7 @@ class DataScan:
         return replace(self, row_filter=And(self.row_filter, to_expression(row_filter)))
 
     def select(self, *names: str) -> "DataScan":
-        """Only these columns, in the table's order."""
+        """Only these columns, in the table's order; metadata columns such as `_pos` come after them."""
         return replace(self, selected_fields=names)
 
     def use_ref(self, name: str) -> "DataScan":
@@ -90,8 +95,24 @@ class DataScan:
         return self.metadata.schema_by_id(snapshot.schema_id)
 
     def projection(self) -> Schema:
-        """The columns asked for. Raises `InvalidSchemaError` for an unknown one."""
-        return self.schema().select(*self.selected_fields, case_sensitive=self.case_sensitive)
+        """The columns asked for: the table's in its order, then metadata columns in the order asked. Raises `InvalidSchemaError` for an unknown one.
+
+        A metadata column (`_file`, `_pos`, `_deleted`, `_spec_id`, `_partition`, `_row_id`, `_last_updated_sequence_number`) is found where the table has no
+        column of that name; `*` means none of them.
+        """
+        schema = self.schema()
+        names = dict.fromkeys(self.selected_fields)
+        metadata = [
+            name for name in names if schema.find_id(name, case_sensitive=self.case_sensitive) is None and name in _METADATA_COLUMNS
+        ]
+        if not metadata:
+            return schema.select(*names, case_sensitive=self.case_sensitive)
+        own = [name for name in names if name not in metadata]
+        kept = schema.select(*own, case_sensitive=self.case_sensitive)
+        return Schema(*kept.fields, *(self._metadata_column(name) for name in metadata), schema_id=kept.schema_id)
+
+    def _metadata_column(self, name: str) -> NestedField:
+        return partition_column(table_partition_type(self.metadata)) if name == PARTITION_NAME else METADATA_COLUMNS[name]
 
     def plan(self, *, explain: bool = False, include_statistics: bool = False) -> ScanPlan:
         """The live files that may hold matching rows. With `explain`, every kept and skipped manifest and file gets its reason."""

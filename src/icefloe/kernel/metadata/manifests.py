@@ -5,6 +5,7 @@ Floor: kernel.metadata. Spec: Snapshots (`manifest-list`, `manifests`).
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.avro.container import open_container
@@ -13,8 +14,9 @@ from icefloe.kernel.manifest_list.read import read_manifest_list
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import partition_type
+from icefloe.kernel.partitioning.transforms import VoidTransform
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import StructType
+from icefloe.kernel.types import NestedField, StructType
 
 
 def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes]) -> list[ManifestFile]:
@@ -52,3 +54,22 @@ def spec_schema(metadata: TableMetadata, spec_id: int) -> Schema:
 def spec_partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
     """The type of the partition tuples of a spec's manifests, also where a source column has been dropped since."""
     return partition_type(metadata.spec_by_id(spec_id), metadata.schema(), [*metadata.schemas][::-1])
+
+
+def table_partition_type(metadata: TableMetadata) -> StructType:
+    """Every partition field of every spec, by ascending field id: the type of the metadata column `_partition`.
+
+    A field that a later spec renamed has its newest name; where it is void there, the type that it had before. JAVA: Partitioning.partitionType.
+    """
+    found: dict[int, NestedField] = {}
+    voids: set[int] = set()
+    for spec in sorted(metadata.partition_specs, key=lambda spec: -spec.spec_id):
+        for field, typed in zip(spec.fields, spec_partition_type(metadata, spec.spec_id).fields, strict=True):
+            known, is_void = found.get(field.field_id), isinstance(field.transform, VoidTransform)
+            if known is None:
+                found[field.field_id] = typed
+                voids |= {field.field_id} if is_void else set()
+            elif field.field_id in voids and not is_void:
+                found[field.field_id] = replace(known, field_type=typed.field_type)
+                voids.discard(field.field_id)
+    return StructType(*(found[field_id] for field_id in sorted(found)))
