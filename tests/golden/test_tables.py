@@ -6,7 +6,7 @@
 | merch_v1 | PyIceberg, v1 | v1 metadata, lists and manifests; counts that are null |
 | partition_timestamp | PyIceberg, v2 | identity partition of a timestamp, whose values stand only in the manifest |
 | hive_partitioned_table | Spark, v2, two specs | partition columns that stand only in the manifest |
-| equality_deletes | Flink, v2 | is refused, as delete files are not read yet |
+| equality_deletes | Flink, v2 | equality deletes, of an unpartitioned and a partitioned table |
 | add_columns_with_defaults | PyIceberg, v2 | initial defaults of every type, in files older than the columns |
 | column_mapping | PyIceberg, v2 | files without field ids, and a name mapping |
 """
@@ -19,7 +19,6 @@ from uuid import UUID
 import pytest
 from tests.oracle.rows import comparable
 
-from icefloe.errors import UnsupportedFeatureError
 from icefloe.table import StaticTable
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
@@ -30,8 +29,6 @@ READABLE = {
     "partition_timestamp": "partition_timestamp/default.db/partition_timestamp",
     "hive_partitioned_table": "hive_partitioned_table",
     "my_table": "column_mapping/warehouse/default.db/my_table",
-}
-REFUSED = {
     "mytable": "equality_deletes/warehouse/mydb/mytable",
     "mytable_partitioned": "equality_deletes/warehouse/mydb/mytable_partitioned",
 }
@@ -64,18 +61,3 @@ def test_columns_that_older_files_lack_have_their_initial_defaults() -> None:
     table = StaticTable.from_metadata(newest_metadata("add_columns_with_defaults/default.db/add_columns_with_defaults"))
     rows = table.scan().to_arrow().to_pylist()
     assert comparable([row | {"col_uuid": UUID(bytes=row["col_uuid"])} for row in rows]) == comparable(expected)
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_table_that_needs_more_is_refused_and_not_read_wrongly(name: str) -> None:
-    with pytest.raises(UnsupportedFeatureError) as refused:
-        StaticTable.from_metadata(newest_metadata(REFUSED[name])).scan().to_arrow()
-    assert refused.value.next_step or refused.value.path
-
-
-def test_a_table_upgraded_to_version_3_has_the_rows_it_had() -> None:
-    newer = next((PERSISTENT / READABLE["merch_v1"] / "metadata").glob("*v3-upgraded*.metadata.json"))
-    expected = [json.loads(line) for line in (GOLDEN / "expected" / "merch_v1.jsonl").read_text().splitlines()]
-    table = StaticTable.from_metadata(str(newer))
-    assert table.format_version == 3
-    assert comparable(table.scan().to_arrow().to_pylist()) == comparable(expected)

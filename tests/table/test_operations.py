@@ -278,8 +278,13 @@ def test_count_and_limit_agree_with_brute_force_over_a_column_only_in_the_filter
         table.scan(limit=-1).to_arrow()
 
 
-def test_files_that_nothing_sorted_do_not_say_that_they_are(tmp_path: Path) -> None:
+def test_rows_are_sorted_as_the_table_says_and_those_of_a_stream_do_not_claim_it(tmp_path: Path) -> None:
     schema = Schema(NestedField(1, "n", LongType()))
     sorted_table = lake(tmp_path).create_table("db.s", schema, sort_order=SortOrder(SortField(source_id=1)))
-    sorted_table.append(pa.table({"n": pa.array([3, 1, 2], pa.int64())}))
+    rows = pa.table({"n": pa.array([3, None, 1, 2], pa.int64())})
+    sorted_table.append(rows)
+    assert [task.file.sort_order_id for task in sorted_table.scan().plan_files()] == [1]
+    assert sorted_table.scan().to_arrow()["n"].to_pylist() == [None, 1, 2, 3]
+    sorted_table.overwrite(rows.to_reader())
     assert [task.file.sort_order_id for task in sorted_table.scan().plan_files()] == [0]
+    assert sorted_table.scan().to_arrow()["n"].to_pylist() == [3, None, 1, 2]

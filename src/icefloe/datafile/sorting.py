@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from icefloe.kernel.arrow_values import filled, numbers_array, numpy_of
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
+from icefloe.kernel.partitioning.transforms import UnknownTransform
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, PrimitiveType, StructType
 
@@ -45,7 +46,7 @@ def _key(table: Any, key: SortField, schema: Schema) -> Any | None:
     if found is None:
         return None
     steps, kind = found
-    if not isinstance(kind, PrimitiveType) or not key.transform.can_transform(kind):
+    if isinstance(key.transform, UnknownTransform) or not isinstance(kind, PrimitiveType) or not key.transform.can_transform(kind):
         return None
     column = table.column(steps[0])
     if len(steps) > 1:
