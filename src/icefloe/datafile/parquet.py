@@ -17,16 +17,17 @@ from icefloe.datafile.encodings import dictionary_columns
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics import Observations, file_metrics
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
+from icefloe.datafile.stored_form import stored_fields, stored_schema, to_stored
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.metadata import properties as table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow import FIELD_ID_KEY, schema_to_arrow, type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import IcebergType, ListType, MapType, StructType, UUIDType
+from icefloe.kernel.types import IcebergType, NestedField, UUIDType
 
 # The table schema in a Parquet file's key-value metadata, under the name Java uses.
 SCHEMA_KEY = "iceberg.schema"
@@ -40,6 +41,7 @@ class ParquetForm:
 
     rows: Any
     stored: Any
+    fields: tuple[NestedField, ...]
     schema_text: str
     options: dict[str, Any]
     columns: tuple[tuple[Leaf, MetricsMode], ...]
@@ -60,10 +62,11 @@ def parquet_form(schema: Schema, properties: Mapping[str, str], sort_order: Sort
         UnsupportedTypeError: Parquet cannot hold a column of the schema.
     """
     leaves = leaves_of(schema)
-    rows = schema_to_arrow(schema)
+    fields = stored_fields(schema.fields)
     return ParquetForm(
-        rows=rows,
-        stored=pa.schema([_stored(arrow, field.field_type) for arrow, field in zip(rows, schema.fields, strict=True)]),
+        rows=schema_to_arrow(schema),
+        stored=stored_schema(fields, _stored_type, _attributes),
+        fields=fields,
         schema_text=json.dumps(schema_to_json(schema), separators=(",", ":")),
         options=writer_options(properties),
         columns=tuple(zip(leaves, metrics_modes(schema, leaves, properties, sort_order), strict=True)),
@@ -101,21 +104,13 @@ def _check_level(codec: str, level: int) -> None:
         raise InvalidPropertyError(f"{name} is {level}, but {codec} has levels {low} to {high}", next_step=f"set {name} to one of these")
 
 
-def _stored(arrow: Any, kind: IcebergType) -> Any:
-    """An Arrow field as Parquet stores it: UUIDs carry Parquet's UUID annotation, which Arrow writes for its extension type alone."""
-    return arrow.with_type(_stored_type(arrow.type, kind))
+def _stored_type(kind: IcebergType) -> Any:
+    """UUIDs carry Parquet's UUID annotation, which Arrow writes for its extension type alone."""
+    return pa.uuid() if isinstance(kind, UUIDType) else type_to_arrow(kind)
 
 
-def _stored_type(arrow: Any, kind: IcebergType) -> Any:
-    if isinstance(kind, UUIDType):
-        return pa.uuid()
-    if isinstance(kind, StructType):
-        return pa.struct([_stored(arrow.field(index), field.field_type) for index, field in enumerate(kind.fields)])
-    if isinstance(kind, ListType):
-        return pa.list_(_stored(arrow.value_field, kind.element))
-    if isinstance(kind, MapType):
-        return pa.map_(_stored(arrow.key_field, kind.key_type), _stored(arrow.item_field, kind.value_type))
-    return arrow
+def _attributes(field: NestedField) -> dict[str, str]:
+    return {FIELD_ID_KEY.decode(): str(field.field_id)}
 
 
 class OpenFile:
@@ -145,7 +140,7 @@ class OpenFile:
     def write_row_group(self, table: Any) -> None:
         """Writes an Arrow table of the form's `rows` schema as one row group."""
         self._observed.see(table)
-        stored = table if self._form.stored.equals(table.schema) else table.cast(self._form.stored)
+        stored = table if self._form.stored.equals(table.schema) else to_stored(table, self._form.fields, self._form.stored)
         try:
             self._writer.write_table(stored, row_group_size=max(1, stored.num_rows))
         except OSError as error:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.datafile.field_ids import id_of, inner_fields, is_list
-from icefloe.errors import DataFileFormatError
+from icefloe.datafile.variant_shredding import is_variant, unshredded
+from icefloe.errors import DataFileFormatError, FormatError
 from icefloe.kernel.schema.default_columns import initial_values
 from icefloe.kernel.types import (
     BinaryType,
@@ -21,6 +22,8 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -30,10 +33,14 @@ from icefloe.kernel.types import (
     PrimitiveType,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
+    VariantType,
     children,
 )
 from icefloe.kernel.values import physical_array
@@ -87,6 +94,8 @@ def wanted_leaves(root: FileColumn, fields: Iterable[NestedField]) -> set[int]:
 def _leaves_inside(column: FileColumn, kind: IcebergType) -> set[int]:
     if isinstance(kind, PrimitiveType):
         return {column.first_leaf}
+    if isinstance(kind, VariantType):
+        return set(range(column.first_leaf, column.end_leaf))
     if isinstance(kind, MapType) and len(column.inner) == 2:
         # A map without its keys is none.
         return set(range(column.inner[0].first_leaf, column.inner[0].end_leaf)) | wanted_leaves(column, children(kind))
@@ -134,6 +143,8 @@ class Projector:
         kind = field.field_type
         if isinstance(kind, PrimitiveType):
             return self._primitive(array, field, target)
+        if isinstance(kind, VariantType) and is_variant(array.type):
+            return self._variant(array, field)
         if array.type == target and same_ids(arrow, kind):
             return array
         if isinstance(array, pa.ExtensionArray):
@@ -167,7 +178,18 @@ class Projector:
         entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
         return pa.Array.from_buffers(target, len(array), array.buffers()[:2], offset=array.offset, children=[entries])
 
+    def _variant(self, array: Any, field: NestedField) -> Any:
+        try:
+            return unshredded(array)
+        except FormatError as error:
+            raise DataFileFormatError(
+                f"column {field.name!r} of {self.path} holds a variant that is none: {error.message}", path=self.path
+            ) from error
+
     def _primitive(self, array: Any, field: NestedField, target: Any) -> Any:
+        if isinstance(field.field_type, UnknownType):
+            # Whatever stands there is to be passed over. Spec: Parquet (Appendix A).
+            return pa.nulls(len(array), target)
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
         if array.type == target:
@@ -253,8 +275,12 @@ _STORED_AS: Mapping[type[IcebergType], tuple[Any, ...]] = {
     # ORC has no times of day, only the number; so do Parquet files of some writers.
     TimeType: (pa.types.is_time, pa.types.is_int64),
     # Whether a file says `adjusted to UTC` differs between writers; the microseconds mean the same. Int96, as old Spark wrote it, comes without zone.
-    TimestampType: (pa.types.is_timestamp,),
+    TimestampType: (pa.types.is_timestamp, pa.types.is_date),
     TimestamptzType: (pa.types.is_timestamp,),
+    TimestampNanoType: (pa.types.is_timestamp, pa.types.is_date),
+    TimestamptzNanoType: (pa.types.is_timestamp,),
+    GeometryType: (_is_bytes,),
+    GeographyType: (_is_bytes,),
     # Some writers leave out Parquet's string annotation.
     StringType: (_is_text, pa.types.is_binary),
     UUIDType: (_is_bytes,),

@@ -3,7 +3,7 @@
 Floor: datafile. Spec: Scan Planning (inclusive evaluation of bounds), applied to row groups.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,26 +13,44 @@ from icefloe.datafile.projection import FileColumn
 from icefloe.kernel.expressions.bind import BoundPredicate
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask, may_match, range_of_bounds, tree_mask
-from icefloe.kernel.types import DecimalType, PrimitiveType, StringType
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+)
 from icefloe.kernel.values import decimal_bytes, from_bytes, physical_array
 
-# Stored so, a footer's raw statistic is the physical value. Left out, hence never ruled out: other units of time, unsigned numbers, UUIDs and int96, whose
-# statistics do not order as the values do.
-_AS_STORED = frozenset(
-    [
-        pa.bool_(),
-        pa.int32(),
-        pa.int64(),
-        pa.float32(),
-        pa.float64(),
-        pa.date32(),
-        pa.time64("us"),
-        pa.timestamp("us"),
-        pa.timestamp("us", "UTC"),
-        pa.string(),
-        pa.binary(),
-    ]
-)
+# Stored so, a footer's raw statistic is the physical value. Left out, hence never ruled out: other units of time, dates that became timestamps, unsigned
+# numbers, UUIDs, shapes and int96, whose statistics are not or do not order as the values do.
+_MICROS = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
+_NANOS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
+_AS_STORED: Mapping[type[PrimitiveType], tuple[Any, ...]] = {
+    BooleanType: (pa.bool_(),),
+    IntegerType: (pa.int32(),),
+    LongType: (pa.int32(), pa.int64()),
+    FloatType: (pa.float32(),),
+    DoubleType: (pa.float32(), pa.float64()),
+    DateType: (pa.date32(),),
+    TimeType: (pa.time64("us"), pa.int64()),
+    TimestampType: _MICROS,
+    TimestamptzType: _MICROS,
+    TimestampNanoType: _NANOS,
+    TimestamptzNanoType: _NANOS,
+    StringType: (pa.string(),),
+    BinaryType: (pa.binary(),),
+}
 
 
 def row_groups_between(footer: Any, start: int, end: int) -> list[int]:
@@ -78,7 +96,7 @@ def _is_known(column: FileColumn, kind: PrimitiveType) -> bool:
     stored = column.arrow.type
     if isinstance(kind, DecimalType):
         return bool(pa.types.is_decimal(stored)) and stored.scale == kind.scale
-    return stored in _AS_STORED and (stored == pa.string()) == isinstance(kind, StringType)
+    return stored in _AS_STORED.get(type(kind), ())
 
 
 def _mask(predicate: BoundPredicate, kind: PrimitiveType, column: FileColumn, row_groups: Sequence[Any]) -> Mask:
