@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from icefloe.datafile.read import read_task
 from icefloe.datafile.target import WriteTarget
+from icefloe.datafile.variant import of_python
 from icefloe.datafile.write import write_batches
 from icefloe.io.local import LocalFileIO
 from icefloe.kernel.expressions.bind import bind
@@ -30,6 +31,8 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -38,10 +41,14 @@ from icefloe.kernel.types import (
     NestedField,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
+    VariantType,
 )
 
 IO = LocalFileIO()
@@ -137,14 +144,31 @@ def _nested(inner: st.SearchStrategy[IcebergType]) -> st.SearchStrategy[IcebergT
 
 types = st.recursive(primitives, _nested, max_leaves=4)
 
+_ANY_VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=5) | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+_POINTS = st.binary(min_size=16, max_size=16).map(lambda doubles: b"\x01\x01\x00\x00\x00" + doubles)
+# Types that only tables of format version 3 have.
+_LATER_VALUES: dict[IcebergType, st.SearchStrategy[Any]] = {
+    TimestampNanoType(): st.integers(-(2**62), 2**62),
+    TimestamptzNanoType(): st.integers(-(2**62), 2**62),
+    GeometryType(): _POINTS,
+    GeographyType("EPSG:4326", "karney"): _POINTS,
+    UnknownType(): st.none(),
+    VariantType(): _ANY_VALUE.map(of_python).map(lambda found: {"metadata": found[0], "value": found[1]}),
+}
+later_types = st.sampled_from(list(_LATER_VALUES))
+
 
 @st.composite
 def schemas(draw: st.DrawFn, kinds: st.SearchStrategy[IcebergType] = types, most: int = 4) -> Schema:
     fields = draw(_fields(kinds, most))
-    return assign_fresh_ids(_LooseSchema(fields))
+    return assign_fresh_ids(LooseSchema(fields))
 
 
-class _LooseSchema:
+class LooseSchema:
     """What `assign_fresh_ids` needs of a schema, without the rule that ids differ: drawn ids do not."""
 
     def __init__(self, fields: tuple[NestedField, ...]) -> None:
@@ -161,7 +185,7 @@ def values(field: NestedField) -> st.SearchStrategy[Any]:
     elif isinstance(kind, MapType):
         found = st.lists(st.tuples(values(kind.key_field), values(kind.value_field)), max_size=3)
     else:
-        found = _VALUES[kind]
+        found = (_VALUES | _LATER_VALUES)[kind]
     return found if field.required else st.none() | found
 
 

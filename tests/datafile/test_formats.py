@@ -10,23 +10,26 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
-from tests.datafile.tables import IO, read, same, tables, target, task_of, write
+from tests.datafile.tables import IO, LooseSchema, later_types, read, same, tables, target, task_of, values, write
 
 from icefloe.datafile.read import read_task
 from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.name_mapping import mapping_for
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import (
     DateType,
     DecimalType,
     FixedType,
+    IcebergType,
     IntegerType,
     ListType,
     LongType,
@@ -34,9 +37,11 @@ from icefloe.kernel.types import (
     NestedField,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
 )
 
@@ -90,6 +95,83 @@ def test_rows_of_any_type_come_back_as_they_were(drawn: tuple[Schema, pa.Table],
         assert file.file_path.endswith(f".{form}")
         assert file.file_size_in_bytes == Path(file.file_path).stat().st_size
         assert same(read([file], schema).to_pylist(), rows.to_pylist())
+
+
+def _later_fields() -> st.SearchStrategy[tuple[NestedField, ...]]:
+    """Columns of the types of version 3, optional ones, beside and inside structs, lists and maps."""
+
+    def around(kind: IcebergType) -> list[IcebergType]:
+        found = [kind, StructType(NestedField(1, "a", kind), NestedField(2, "b", IntegerType()))]
+        if isinstance(kind, UnknownType):
+            return found
+        values_of = MapType(key_id=1, key_type=IntegerType(), value_id=2, value_type=kind, value_required=False)
+        return [*found, ListType(element_id=1, element=kind, element_required=False), values_of]
+
+    kinds = later_types.flatmap(lambda kind: st.sampled_from(around(kind)))
+    return st.lists(kinds, min_size=1, max_size=4).map(
+        lambda found: (*(NestedField(place, f"c{place}", kind) for place, kind in enumerate(found)), NestedField(99, "id", LongType()))
+    )
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(st.data(), st.sampled_from(FORMATS))
+def test_rows_of_the_types_of_version_3_come_back_as_they_were(data: st.DataObject, form: str) -> None:
+    schema = assign_fresh_ids(LooseSchema(data.draw(_later_fields())))
+    row = st.fixed_dictionaries({field.name: values(field) for field in schema.fields})
+    drawn = data.draw(st.lists(row, min_size=1, max_size=6))
+    assume(form != "avro" or not _repeats_a_key(drawn))
+    rows = pa.Table.from_pylist(drawn, schema=schema_to_arrow(schema))
+    with tempfile.TemporaryDirectory() as folder:
+        file = _write(folder, schema, rows, form)
+        assert read([file], schema).equals(rows)
+
+
+def test_an_unknown_column_is_in_no_file(tmp_path) -> None:
+    schema = Schema(
+        NestedField(1, "u", UnknownType()),
+        NestedField(2, "s", StructType(NestedField(3, "u", UnknownType()), NestedField(4, "x", LongType()))),
+    )
+    rows = [{"u": None, "s": {"u": None, "x": 1}}]
+    files = {form: _write(tmp_path / form, schema, rows, form) for form in FORMATS}
+    assert pq.ParquetFile(files["parquet"].file_path).schema.names == ["x"]
+    assert str(orc.ORCFile(files["orc"].file_path).schema.field("s").type) == "struct<x: int64>"
+    with Path(files["avro"].file_path).open("rb") as content:
+        assert list(fastavro.reader(content)) == [{"s": {"x": 1}}]
+    known = Schema(NestedField(1, "u", StringType()), NestedField(2, "s", StructType(NestedField(3, "u", DateType(), initial_default=3))))
+    for file in files.values():
+        assert read([file], known).to_pylist() == [{"u": None, "s": {"u": dt.date(1970, 1, 4)}}]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_date_may_have_become_a_timestamp(tmp_path, form: str) -> None:
+    was = Schema(NestedField(1, "at", DateType()))
+    file = _write(tmp_path, was, [{"at": dt.date(1969, 12, 31)}, {"at": dt.date(2020, 2, 29)}, {"at": None}], form)
+    days = [dt.datetime(1969, 12, 31), dt.datetime(2020, 2, 29)]
+    for kind in (TimestampType(), TimestampNanoType()):
+        now = Schema(NestedField(1, "at", kind))
+        assert read([file], now)["at"].to_pylist() == [*days, None]
+        assert read([file], now, where="at > '2020-02-28T23:00:00'")["at"].to_pylist() == days[1:]
+    with pytest.raises(DataFileFormatError, match="timestamptz"):
+        read([file], Schema(NestedField(1, "at", TimestamptzType())))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_defaults_fill_in_at_every_level(tmp_path, form: str) -> None:
+    def nested(*more: NestedField) -> Schema:
+        new = [(replace(field, field_id=field.field_id + place),) for place in range(3) for field in more] or [(), (), ()]
+        element = StructType(NestedField(5, "y", LongType()), *new[1])
+        value = StructType(*new[2], NestedField(9, "z", LongType()))
+        return Schema(
+            NestedField(1, "s", StructType(NestedField(2, "x", LongType()), *new[0])),
+            NestedField(3, "l", ListType(element_id=4, element=element, element_required=False)),
+            NestedField(6, "m", MapType(key_id=7, key_type=LongType(), value_id=8, value_type=value)),
+        )
+
+    file = _write(tmp_path, nested(), [{"s": {"x": 1}, "l": [{"y": 1}, None], "m": [(1, {"z": 1})]}, {"s": None, "l": None, "m": []}], form)
+    assert read([file], nested(NestedField(10, "n", StringType(), True, None, "d", "d"))).to_pylist() == [
+        {"s": {"x": 1, "n": "d"}, "l": [{"y": 1, "n": "d"}, None], "m": [(1, {"n": "d", "z": 1})]},
+        {"s": None, "l": None, "m": []},
+    ]
 
 
 _SCHEMA = Schema(
