@@ -20,7 +20,9 @@ from icefloe.kernel.schema.schema_change import (
     MoveColumn,
     Place,
     RenameColumn,
+    ReplaceWith,
     SchemaChange,
+    SetDefault,
     SetIdentifierFields,
     UnionByName,
     UpdateColumn,
@@ -45,14 +47,27 @@ class UpdateSchema(PendingChange):
         self._evolving = evolving(base, allow_incompatible=allow_incompatible_changes, case_sensitive=case_sensitive)
         self._changes: list[SchemaChange] = []
 
-    def add_column(self, path: ColumnPath, field_type: IcebergType, doc: str | None = None, required: bool = False) -> Self:
+    def add_column(
+        self, path: ColumnPath, field_type: IcebergType, doc: str | None = None, required: bool = False, default_value: Any = None
+    ) -> Self:
         """A new column, at the end. `place.lat` goes into the struct `place`, or that of a list's elements or a map's values.
 
+        `default_value` is what the rows have that are already there, and what later ones have that come without the column; `{}` for a struct. It needs
+        format version 3.
+
         Raises:
-            InvalidSchemaError: the name is taken, or there is no such struct.
-            InvalidInputError: it is to be required, and the table has rows.
+            InvalidSchemaError: the name is taken, there is no such struct, the default is none of the type, or type or default are of a newer version.
+            InvalidInputError: it is to be required, has no default, and the table has rows.
         """
-        return self._apply(AddColumn(path=path, field_type=field_type, doc=doc, required=required))
+        return self._apply(AddColumn(path=path, field_type=field_type, doc=doc, required=required, default=default_value))
+
+    def set_default_value(self, path: ColumnPath, default_value: Any) -> Self:
+        """What rows have from now on that come without the column; None: null. Rows that are already there keep what they have.
+
+        Raises:
+            InvalidSchemaError: the default is none of the column's type, or the table is of a version below 3.
+        """
+        return self._apply(SetDefault(path=path, default=default_value))
 
     def rename_column(self, path_from: ColumnPath, new_name: str) -> Self:
         """Another name for the column, which keeps its values. `new_name` is the last name alone. Raises `InvalidSchemaError`."""
@@ -66,6 +81,8 @@ class UpdateSchema(PendingChange):
         self, path: ColumnPath, field_type: IcebergType | None = None, required: bool | None = None, doc: str | None = None
     ) -> Self:
         """A wider type (int to long, float to double, decimal to more digits), required or optional, another text; what is None stays.
+
+        From format version 3 on a date may also become a timestamp or timestamp_ns, and an unknown column one of any type.
 
         Raises:
             InvalidSchemaError: the type would not widen.
@@ -99,11 +116,16 @@ class UpdateSchema(PendingChange):
         Raises:
             InvalidSchemaError: columns of one name whose types cannot be joined; each is listed.
         """
-        if isinstance(new_schema, pa.Schema):
-            new_schema = schema_from_arrow(new_schema, keep_ids=False)
-        if not isinstance(new_schema, Schema):
-            raise InvalidInputError(f"{new_schema!r} is no schema", next_step="pass an icefloe Schema or a pyarrow Schema")
-        return self._apply(UnionByName(schema=new_schema))
+        return self._apply(UnionByName(schema=_schema_of(new_schema)))
+
+    def replace_with(self, new_schema: Schema | Any) -> Self:
+        """Another schema (Arrow's or Icefloe's) in place of the table's: its columns in its order. Those of the same name keep their values.
+
+        Raises:
+            InvalidSchemaError: a type that does not widen, a column that becomes required, or a new required one without a default; each is listed.
+                With `allow_incompatible_changes` they are taken, and a column of another type is a new one.
+        """
+        return self._apply(ReplaceWith(schema=_schema_of(new_schema)))
 
     def schema(self) -> Schema:
         """The schema as the changes so far make it; its id is given when it is committed. Raises what `commit` would."""
@@ -127,3 +149,11 @@ class UpdateSchema(PendingChange):
         self._evolving.apply(change)
         self._changes.append(change)
         return self
+
+
+def _schema_of(given: Schema | Any) -> Schema:
+    if isinstance(given, pa.Schema):
+        given = schema_from_arrow(given, keep_ids=False)
+    if not isinstance(given, Schema):
+        raise InvalidInputError(f"{given!r} is no schema", next_step="pass an icefloe Schema or a pyarrow Schema")
+    return given

@@ -13,12 +13,19 @@ from icefloe.kernel.metadata.update import Update
 from icefloe.kernel.metadata.update_layout import LAST_ADDED, AddSchema, SetCurrentSchema
 from icefloe.kernel.metadata.update_table import RemoveProperties, SetProperties
 from icefloe.kernel.partitioning.partition_spec import PartitionField, check_spec
-from icefloe.kernel.partitioning.transforms import TruncateTransform, VoidTransform
+from icefloe.kernel.partitioning.transforms import (
+    BucketTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+    UnknownTransform,
+    VoidTransform,
+)
 from icefloe.kernel.schema.evolution import EvolvingSchema, evolved
 from icefloe.kernel.schema.name_mapping import mapping_to_json, updated_mapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_change import SchemaChange
-from icefloe.kernel.types import PrimitiveType
+from icefloe.kernel.types import DateType, IcebergType, PrimitiveType, UnknownType
 
 
 def schema_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
@@ -38,6 +45,7 @@ def evolving(base: TableMetadata, *, allow_incompatible: bool, case_sensitive: b
         allow_incompatible=allow_incompatible,
         is_empty=not len(base.snapshots),
         case_sensitive=case_sensitive,
+        format_version=base.format_version,
     )
 
 
@@ -58,6 +66,7 @@ def schema_updates(
         allow_incompatible=allow_incompatible,
         is_empty=not len(base.snapshots),
         case_sensitive=case_sensitive,
+        format_version=base.format_version,
     )
     if new.fields == old.fields and set(new.identifier_field_ids) == set(old.identifier_field_ids):
         return ()
@@ -95,19 +104,38 @@ def check_partitions_and_order(base: TableMetadata, new: Schema) -> None:
 
 
 def _check_promotion(field: PartitionField, old: Schema, new: Schema) -> None:
-    """Refuses a type under which rows that are already there would lie in another partition. Spec: Schema Evolution, on `source-id`."""
-    if field.source_id not in old or field.source_id not in new:
-        return
-    before, after = old.find_type(field.source_id), new.find_type(field.source_id)
-    if before == after or not isinstance(before, PrimitiveType) or not isinstance(after, PrimitiveType):
-        return
-    # Hashes and units of time are those of the wider type. Truncation alone may run out of the narrow type's numbers and wrap around.
-    if isinstance(field.transform, TruncateTransform) and field.transform.wrapped_result(before) is not None:
-        raise InvalidSchemaError(
-            f"column {new.find_column_name(field.source_id)} cannot change from {before} to {after}: partition field {field.name} is "
-            f"{field.transform} of it, whose value would change for the least values of {before}, which wrap around",
-            next_step=f"add a new column of type {after} and write the values there",
-        )
+    """Refuses a type under which rows that are already there would lie in another partition. Spec: Schema Evolution, on `source-id` and `source-ids`."""
+    for source_id in field.source_ids:
+        if source_id not in old or source_id not in new:
+            continue
+        before, after = old.find_type(source_id), new.find_type(source_id)
+        reason = _changed_value(field.transform, before, after) if before != after else None
+        if reason is not None:
+            raise InvalidSchemaError(
+                f"column {new.find_column_name(source_id)} cannot change from {before} to {after}: partition field {field.name} is "
+                f"{field.transform} of it, {reason}",
+                next_step=f"add a new column of type {after} and write the values there",
+            )
+
+
+def _changed_value(transform: Transform, before: IcebergType, after: IcebergType) -> str | None:
+    """Why the partition values of rows that are there would be others after a promotion, or None: most transforms give the same for the wider type.
+
+    Hashes are those of the wider number, and the units of time since 1970 are the same for a date and its midnight.
+    """
+    if isinstance(transform, VoidTransform) or not isinstance(before, PrimitiveType):
+        return None
+    if not isinstance(after, PrimitiveType) or not transform.can_transform(after):
+        return f"which does not work on {after}"
+    if isinstance(before, UnknownType):
+        return None  # nulls, under any transform
+    if isinstance(transform, UnknownTransform):
+        return "and whether its value would change is not known"
+    if isinstance(before, DateType) and isinstance(transform, IdentityTransform | BucketTransform):
+        return "whose value would change: days and the timestamp of their midnight are other numbers"
+    if isinstance(transform, TruncateTransform) and transform.wrapped_result(before) is not None:
+        return f"whose value would change for the least values of {before}, which wrap around"
+    return None
 
 
 def _check_name(field: PartitionField, old: Schema, new: Schema) -> None:

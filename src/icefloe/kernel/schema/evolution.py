@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError
-from icefloe.kernel.schema.promotion import PROMOTIONS, is_promotion
+from icefloe.kernel.schema.field_edits import edited_fields
+from icefloe.kernel.schema.given_defaults import check_struct_default, default_of
+from icefloe.kernel.schema.promotion import is_promotion, promoted_value, promotions
+from icefloe.kernel.schema.replacement import Replacement
 from icefloe.kernel.schema.schema import Schema, renumbered_type, walk
 from icefloe.kernel.schema.schema_change import (
     AddColumn,
@@ -17,13 +20,16 @@ from icefloe.kernel.schema.schema_change import (
     MoveColumn,
     Place,
     RenameColumn,
+    ReplaceWith,
     SchemaChange,
+    SetDefault,
     SetIdentifierFields,
     UnionByName,
     UpdateColumn,
     shown,
 )
 from icefloe.kernel.schema.union_by_name import union_changes
+from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS, check_schema_version
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, children
 
 Fields = tuple[NestedField, ...]
@@ -39,6 +45,7 @@ def evolved(
     allow_incompatible: bool = False,
     is_empty: bool = False,
     case_sensitive: bool = True,
+    format_version: int = 2,
 ) -> tuple[Schema, int]:
     """The schema after the changes, made one after the other, and the last column id given out then; it never goes down.
 
@@ -47,7 +54,14 @@ def evolved(
     Raises:
         InvalidSchemaError, InvalidInputError: a change breaks a rule; the message names the column, the rule and the next step.
     """
-    state = EvolvingSchema(schema, last_column_id, allow_incompatible=allow_incompatible, is_empty=is_empty, case_sensitive=case_sensitive)
+    state = EvolvingSchema(
+        schema,
+        last_column_id,
+        allow_incompatible=allow_incompatible,
+        is_empty=is_empty,
+        case_sensitive=case_sensitive,
+        format_version=format_version,
+    )
     for change in changes:
         state.apply(change)
     return state.finished(), state.last_column_id
@@ -57,7 +71,14 @@ class EvolvingSchema:
     """A schema while changes are made to it. Each change sees what those before it made; a column renamed by one is still found by its old name."""
 
     def __init__(
-        self, schema: Schema, last_column_id: int, *, allow_incompatible: bool = False, is_empty: bool = False, case_sensitive: bool = True
+        self,
+        schema: Schema,
+        last_column_id: int,
+        *,
+        allow_incompatible: bool = False,
+        is_empty: bool = False,
+        case_sensitive: bool = True,
+        format_version: int = 2,
     ) -> None:
         self._original = schema
         self._schema = Schema(*schema.fields)  # identifier fields stand apart: they need only be right in the end
@@ -65,6 +86,7 @@ class EvolvingSchema:
         self._allow_incompatible = allow_incompatible
         self._is_empty = is_empty
         self._case_sensitive = case_sensitive
+        self._format_version = format_version
         self.last_column_id = last_column_id
 
     def apply(self, change: SchemaChange) -> None:
@@ -86,13 +108,20 @@ class EvolvingSchema:
                 self._delete(change)
             case UpdateColumn():
                 self._update(change)
+            case SetDefault():
+                self._set_default(change)
             case MoveColumn():
                 self._move(change)
             case SetIdentifierFields():
                 self._identifier_ids = tuple(self._find(path).field_id for path in change.paths)
             case UnionByName():
-                for one in union_changes(self._schema, change.schema, case_sensitive=self._case_sensitive):
+                wanted = union_changes(
+                    self._schema, change.schema, format_version=self._format_version, case_sensitive=self._case_sensitive
+                )
+                for one in wanted:
                     self._make(one)
+            case ReplaceWith():
+                self._replace(change.schema)
 
     def finished(self) -> Schema:
         """The schema, once the rules that look at all of it hold. Raises `InvalidSchemaError`."""
@@ -133,13 +162,17 @@ class EvolvingSchema:
                 f"column {shown(change.path)}: {change.field_type!r} is no Iceberg type", next_step="pass one such as LongType()"
             )
         owner = self._struct_at(above, change.path) if above else None
-        if change.required and not (self._is_empty or self._allow_incompatible):
+        if change.required and change.default is None and not (self._is_empty or self._allow_incompatible):
             raise InvalidInputError(
                 f"column {shown(change.path)} cannot be added as required: the rows that are already there have no value in it",
-                next_step=f"add it as optional, or {_INCOMPATIBLE}",
+                next_step=f"give it a default value (from format version {FIRST_VERSION_OF_DEFAULTS} on), add it as optional, or {_INCOMPATIBLE}",
             )
         added = NestedField(self._fresh_id(), name, change.field_type, change.required, change.doc)
         added = replace(added, field_type=renumbered_type(change.field_type, self._fresh_id, {}))
+        default = default_of(added.field_type, change.default, shown(change.path), self._format_version)
+        added = replace(added, initial_default=default, write_default=default)
+        check_struct_default(added, shown(change.path))
+        check_schema_version(Schema(added), self._format_version)
         self._edit_members(owner, lambda members: (*members, added), change.path)
 
     def _rename(self, change: RenameColumn) -> None:
@@ -157,13 +190,18 @@ class EvolvingSchema:
         self._refuse_in_map_key(field, change.path)
         column = shown(change.path)
         kind = field.field_type if change.field_type is None else change.field_type
-        if kind != field.field_type and not is_promotion(field.field_type, kind):
-            raise InvalidSchemaError(
-                f"column {column} cannot change from {field.field_type} to {kind}: a type may only widen ({PROMOTIONS})",
-                next_step=f"add a new column of type {kind} and write the values there",
-            )
+        if kind != field.field_type:
+            if not is_promotion(field.field_type, kind, self._format_version):
+                raise InvalidSchemaError(
+                    f"column {column} cannot change from {field.field_type} to {kind}: "
+                    f"a type may only widen ({promotions(self._format_version)})",
+                    next_step=f"add a new column of type {kind} and write the values there",
+                )
+            kind = renumbered_type(kind, self._fresh_id, {})  # an unknown column may become a nested one
         required = field.required if change.required is None else change.required
-        if required and not field.required and not self._allow_incompatible:
+        # A column that this change itself adds has a value in every row where it has a default. JAVA: SchemaUpdate.isDefaultedAdd.
+        is_filled = field.field_id not in self._original and field.initial_default is not None
+        if required and not field.required and not self._allow_incompatible and not is_filled:
             raise InvalidInputError(
                 f"column {column} is optional and cannot be made required: rows that are already there may lack a value",
                 next_step=f"leave it optional, or {_INCOMPATIBLE}",
@@ -173,7 +211,31 @@ class EvolvingSchema:
                 f"{column} is part of a list or map and cannot have a text of its own", next_step="give it to the list or map itself"
             )
         doc = field.doc if change.doc is None else change.doc
-        self._edit(field.field_id, lambda found: replace(found, field_type=kind, required=required, doc=doc), change.path)
+        initial, write = (promoted_value(field.field_type, kind, value) for value in (field.initial_default, field.write_default))
+        changed = replace(field, field_type=kind, required=required, doc=doc, initial_default=initial, write_default=write)
+        self._edit(field.field_id, lambda _: changed, change.path)
+
+    def _set_default(self, change: SetDefault) -> None:
+        field = self._find(change.path)
+        if self._is_inner(field):
+            raise InvalidSchemaError(
+                f"{shown(change.path)} is part of a list or map and cannot have a default of its own",
+                next_step="give it to the list or map itself",
+            )
+        default = default_of(field.field_type, change.default, shown(change.path), self._format_version)
+        self._edit(field.field_id, lambda found: replace(found, write_default=default), change.path)
+
+    def _replace(self, wanted: Schema) -> None:
+        """Takes over a whole schema. Spec: Schema Evolution, whose rules hold for each of its columns."""
+        new = Replacement(
+            self._fresh_id,
+            format_version=self._format_version,
+            case_sensitive=self._case_sensitive,
+            allow_incompatible=self._allow_incompatible,
+            is_empty=self._is_empty,
+        ).of(self._schema, wanted)
+        self._accept(new.fields, "")
+        self._identifier_ids = new.identifier_field_ids
 
     def _move(self, change: MoveColumn) -> None:
         field = self._member(change.path, "moved")
@@ -282,7 +344,7 @@ class EvolvingSchema:
         self._edit(owner, lambda field: replace(field, field_type=StructType(*edit(children(field.field_type)))), path)
 
     def _edit(self, field_id: int, edit: Callable[[NestedField], NestedField | None], path: ColumnPath) -> None:
-        self._accept(_edited(self._schema.fields, field_id, edit), path)
+        self._accept(edited_fields(self._schema.fields, field_id, edit), path)
 
     def _accept(self, fields: Fields, path: ColumnPath) -> None:
         """Takes over fields that a change made, unless two columns have one name then."""
@@ -296,24 +358,3 @@ class EvolvingSchema:
                 )
             seen.add(name)
         self._schema = Schema(*fields)
-
-
-def _edited(fields: Fields, field_id: int, edit: Callable[[NestedField], NestedField | None]) -> Fields:
-    """The fields with the one of that id, at whatever depth, replaced, or left out where `edit` gives None."""
-    found: list[NestedField] = []
-    for field in fields:
-        changed = edit(field) if field.field_id == field_id else replace(field, field_type=_edited_type(field.field_type, field_id, edit))
-        if changed is not None:
-            found.append(changed)
-    return tuple(found)
-
-
-def _edited_type(kind: IcebergType, field_id: int, edit: Callable[[NestedField], NestedField | None]) -> IcebergType:
-    inner = _edited(children(kind), field_id, edit)
-    if isinstance(kind, StructType):
-        return StructType(*inner)
-    if isinstance(kind, ListType):
-        return replace(kind, element=inner[0].field_type, element_required=inner[0].required)
-    if isinstance(kind, MapType):
-        return replace(kind, value_type=inner[1].field_type, value_required=inner[1].required)
-    return kind

@@ -1,17 +1,63 @@
-"""Which type a column may take on without its files being written again.
+"""Which type a column may take on without its files being written again, and what its defaults are then.
 
-Floor: kernel.schema. Spec: Schema Evolution (valid type promotions of versions 1 and 2).
+Floor: kernel.schema. Spec: Schema Evolution (valid type promotions by version).
 """
 
-from icefloe.kernel.types import DecimalType, DoubleType, FloatType, IcebergType, IntegerType, LongType
+from typing import Any
 
-PROMOTIONS = "int to long, float to double, and a decimal to one of more digits and the same scale"
+from icefloe.errors import InvalidSchemaError
+from icefloe.kernel.dates_and_times import MICROS_PER_DAY, NANOS_PER_DAY, format_date
+from icefloe.kernel.literals import INTEGER_RANGES
+from icefloe.kernel.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    TimestampNanoType,
+    TimestampType,
+    UnknownType,
+)
 
-_PROMOTIONS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}
+_ALWAYS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}
+# The first version of the format in which a date may become a timestamp, and a column of unknown type one of any type.
+_MORE_PROMOTIONS_VERSION = 3
+_UNITS_PER_DAY = {TimestampType(): MICROS_PER_DAY, TimestampNanoType(): NANOS_PER_DAY}
 
 
-def is_promotion(old: IcebergType, new: IcebergType) -> bool:
+def promotions(format_version: int) -> str:
+    """The promotions of a version in words, for messages."""
+    listed = "int to long, float to double, and a decimal to one of more digits and the same scale"
+    if format_version < _MORE_PROMOTIONS_VERSION:
+        return f"{listed}; from format version {_MORE_PROMOTIONS_VERSION} on also date to timestamp or timestamp_ns"
+    return f"{listed}; date to timestamp or timestamp_ns, and unknown to any type"
+
+
+def is_promotion(old: IcebergType, new: IcebergType, format_version: int) -> bool:
     """Whether every value of `old` is one of `new`, in files of the old type too. A type is no promotion of itself."""
     if isinstance(old, DecimalType) and isinstance(new, DecimalType):
         return old.scale == new.scale and old.precision < new.precision
-    return (old, new) in _PROMOTIONS
+    if (old, new) in _ALWAYS:
+        return True
+    if format_version < _MORE_PROMOTIONS_VERSION or old == new:
+        return False
+    return isinstance(old, UnknownType) or (isinstance(old, DateType) and new in _UNITS_PER_DAY)
+
+
+def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
+    """A physical value of `old` as one of the type that it is promoted to; None stays None.
+
+    Raises:
+        InvalidSchemaError: a date too far away for the timestamp.
+    """
+    if value is None or not (isinstance(old, DateType) and new in _UNITS_PER_DAY):
+        return value
+    units = int(value) * _UNITS_PER_DAY[new]
+    low, high = INTEGER_RANGES[type(new)]
+    if not low <= units <= high:
+        raise InvalidSchemaError(
+            f"the default {format_date(value)} is outside what a {new} can hold", next_step="give the column another default first"
+        )
+    return units

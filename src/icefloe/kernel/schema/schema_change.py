@@ -6,6 +6,7 @@ A column is named by its dotted text (`place.lat`), or by the tuple of its names
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType
@@ -15,12 +16,16 @@ ColumnPath = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddColumn:
-    """A new column at the end of the table, or of the struct that the names before the last one lead to."""
+    """A new column at the end of the table, or of the struct that the names before the last one lead to.
+
+    `default` is what rows have in it that were written before, and from then on what rows have that come without it; a Python value or a physical one.
+    """
 
     path: ColumnPath
     field_type: IcebergType
     doc: str | None = None
     required: bool = False
+    default: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,14 @@ class UpdateColumn:
     field_type: IcebergType | None = None
     required: bool | None = None
     doc: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDefault:
+    """Another write-default: what rows have from now on that come without the column. What older rows have never changes. None: null."""
+
+    path: ColumnPath
+    default: Any
 
 
 class Place(StrEnum):
@@ -79,7 +92,16 @@ class UnionByName:
     schema: Schema
 
 
-SchemaChange = AddColumn | RenameColumn | DeleteColumn | UpdateColumn | MoveColumn | SetIdentifierFields | UnionByName
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceWith:
+    """Another schema in place of this one: columns of the same name stay the same column, others come and go. Its ids mean nothing."""
+
+    schema: Schema
+
+
+SchemaChange = (
+    AddColumn | RenameColumn | DeleteColumn | UpdateColumn | SetDefault | MoveColumn | SetIdentifierFields | UnionByName | ReplaceWith
+)
 
 
 def shown(path: ColumnPath) -> str:

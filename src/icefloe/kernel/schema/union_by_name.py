@@ -6,23 +6,23 @@ Applying them is `evolution.py`. Floor: kernel.schema. Spec: Schema Evolution. J
 from collections.abc import Iterator, Sequence
 
 from icefloe.errors import InvalidSchemaError, Problem
-from icefloe.kernel.schema.promotion import PROMOTIONS, is_promotion
+from icefloe.kernel.schema.promotion import is_promotion, promotions
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_change import AddColumn, SchemaChange, UpdateColumn
-from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, children
+from icefloe.kernel.schema.schema_change import AddColumn, SchemaChange, SetDefault, UpdateColumn
+from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, UnknownType, children
 
 Path = tuple[str, ...]
 
 
-def union_changes(schema: Schema, other: Schema, *, case_sensitive: bool = True) -> list[SchemaChange]:
+def union_changes(schema: Schema, other: Schema, *, format_version: int, case_sensitive: bool = True) -> list[SchemaChange]:
     """What must change for `schema` to take the rows of `other`, whose ids mean nothing. A column that is wider already stays as it is.
 
-    New columns are optional: the rows that are already there have no value in them.
+    New columns are optional, whatever their default: rows of `other` may lack them. Defaults for writing follow `other` where it has them.
 
     Raises:
         InvalidSchemaError: columns of one name whose types cannot be joined; each is listed.
     """
-    union = _Union(case_sensitive)
+    union = _Union(case_sensitive, format_version)
     changes = list(union.fields((), schema.fields, other.fields))
     if union.problems:
         listed = ", ".join(problem.where for problem in union.problems)
@@ -37,8 +37,9 @@ def union_changes(schema: Schema, other: Schema, *, case_sensitive: bool = True)
 class _Union:
     """One comparison of two schemas, and the problems it meets."""
 
-    def __init__(self, case_sensitive: bool) -> None:
+    def __init__(self, case_sensitive: bool, format_version: int) -> None:
         self._case_sensitive = case_sensitive
+        self._format_version = format_version
         self.problems: list[Problem] = []
 
     def fields(self, prefix: Path, known: Sequence[NestedField], wanted: Sequence[NestedField]) -> Iterator[SchemaChange]:
@@ -50,7 +51,10 @@ class _Union:
                 yield from self._column((*prefix, found.name), found, field)
         for field in wanted:
             if self._key(field.name) not in by_name:
-                yield AddColumn(path=(*prefix, field.name), field_type=field.field_type, doc=field.doc)
+                path = (*prefix, field.name)
+                yield AddColumn(path=path, field_type=field.field_type, doc=field.doc, default=field.initial_default)
+                if field.write_default != field.initial_default:
+                    yield SetDefault(path=path, default=field.write_default)
 
     def _key(self, name: str) -> str:
         return name if self._case_sensitive else name.lower()
@@ -66,25 +70,27 @@ class _Union:
             case ListType() as old, ListType() as new:
                 yield from self._column((*path, "element"), old.element_field, new.element_field)
             case MapType() as old, MapType() as new:
-                if not _holds(old.key_type, new.key_type):
+                if not _holds(old.key_type, new.key_type, self._format_version):
                     self._problem((*path, "key"), f"is {old.key_type} and cannot become {new.key_type}: keys of a map never change")
                 yield from self._column((*path, "value"), old.value_field, new.value_field)
-            case old, new if is_promotion(old, new):
+            case old, new if is_promotion(old, new, self._format_version):
                 yield UpdateColumn(path=path, field_type=new)
-            case old, new if old != new and not is_promotion(new, old):
-                self._problem(path, f"is {old} and cannot become {new}; a type may only widen: {PROMOTIONS}")
+            case old, new if old != new and not isinstance(new, UnknownType) and not is_promotion(new, old, self._format_version):
+                self._problem(path, f"is {old} and cannot become {new}; a type may only widen: {promotions(self._format_version)}")
+        if wanted.write_default is not None and wanted.write_default != known.write_default:
+            yield SetDefault(path=path, default=wanted.write_default)
 
     def _problem(self, path: Path, what: str) -> None:
         self.problems.append(Problem(where=".".join(path), what=what))
 
 
-def _holds(known: IcebergType, wanted: IcebergType) -> bool:
+def _holds(known: IcebergType, wanted: IcebergType, format_version: int) -> bool:
     """Whether the type has the same names and as wide or wider types, whatever the ids."""
     if known.is_primitive or wanted.is_primitive:
-        return known == wanted or is_promotion(wanted, known)
+        return known == wanted or is_promotion(wanted, known, format_version)
     old, new = children(known), children(wanted)
     return (
         type(known) is type(wanted)
         and [field.name for field in old] == [field.name for field in new]
-        and all(_holds(left.field_type, right.field_type) for left, right in zip(old, new, strict=True))
+        and all(_holds(left.field_type, right.field_type, format_version) for left, right in zip(old, new, strict=True))
     )
