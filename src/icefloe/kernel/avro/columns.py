@@ -10,8 +10,8 @@ from typing import Any
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro import compiled, generated
-from icefloe.kernel.avro.compiled import RefusedError, arrow_columns, python_columns, run_steps
-from icefloe.kernel.avro.container import Container
+from icefloe.kernel.avro.compiled import RefusedError, arrow_columns, python_columns, run_blocks, run_steps
+from icefloe.kernel.avro.container import Container, raw_blocks, read_block
 from icefloe.kernel.avro.failure import SCHEMA_ERRORS, broken_avro
 from icefloe.kernel.avro.steps import Steps, compile_steps
 from icefloe.kernel.avro.wanted import Struct
@@ -56,6 +56,23 @@ def read_arrays(container: Container, wanted: Struct, *, by_compiled: bool = com
     try:
         for batch in run_steps(container, steps, None):
             yield arrow_columns(steps, batch)
+    except RefusedError as error:
+        raise _refusal(container, wanted, error) from error
+
+
+def read_spans(container: Container, wanted: Struct, *, by_compiled: bool = compiled.AVAILABLE) -> tuple[bytes, dict[str, Any]]:
+    """All blocks uncompressed, one after another, and the wanted columns as `read_arrays` gives them: what is needed to copy records without decoding them.
+
+    Raises:
+        As `read_batches`.
+    """
+    steps = _compiled(container, wanted)
+    blocks = [(block, read_block(container, block)) for block in raw_blocks(container)]
+    data = b"".join(part for _, part in blocks)
+    if not by_compiled:
+        return data, generated.arrow_columns(steps, generated.run_blocks(container, blocks, wanted))
+    try:
+        return data, arrow_columns(steps, run_blocks(blocks, steps))
     except RefusedError as error:
         raise _refusal(container, wanted, error) from error
 

@@ -3,14 +3,14 @@
 Where the C module is missing, or was built from older sources, `AVAILABLE` is false and `program.py` does the same. Floor: kernel.avro.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from icefloe.kernel.avro.container import Container, raw_blocks, read_block
+from icefloe.kernel.avro.container import Container, RawBlock, raw_blocks, read_block
 from icefloe.kernel.avro.steps import Filled, Steps
 
 _native: Any = None
@@ -22,7 +22,7 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module of another number takes other arguments.
-_INTERFACE = 1
+_INTERFACE = 2
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 
 # Uncompressed bytes after which columns are handed over: far below what 32-bit offsets can count.
@@ -30,6 +30,11 @@ _BATCH_BYTES = 256 * 1024 * 1024
 
 # One batch: how many records, and the buffers of each of the reader's columns.
 Batch = tuple[int, tuple[Any, ...]]
+
+
+def native() -> Any:
+    """The C module, which has to be `AVAILABLE`."""
+    return _native
 
 
 class RefusedError(ValueError):
@@ -47,10 +52,7 @@ def run_steps(container: Container, steps: Steps, batch_records: int | None) -> 
     records = size = 0
     for block in raw_blocks(container):
         data = read_block(container, block)
-        try:
-            reader.run(data, block.count)
-        except ValueError as error:
-            raise RefusedError(str(error)) from error
+        _run(reader, data, block.count)
         records += block.count
         size += len(data)
         if size >= _BATCH_BYTES or (batch_records is not None and records >= batch_records):
@@ -58,6 +60,21 @@ def run_steps(container: Container, steps: Steps, batch_records: int | None) -> 
             records = size = 0
     if records:
         yield records, reader.take()
+
+
+def run_blocks(blocks: Sequence[tuple[RawBlock, bytes]], steps: Steps) -> Batch:
+    """The columns of these blocks, uncompressed already. Raises as `run_steps` does."""
+    reader = _native.Reader(steps.code, steps.columns, steps.most_slots)
+    for block, data in blocks:
+        _run(reader, data, block.count)
+    return sum(block.count for block, _ in blocks), reader.take()
+
+
+def _run(reader: Any, data: bytes, count: int) -> None:
+    try:
+        reader.run(data, count)
+    except ValueError as error:
+        raise RefusedError(str(error)) from error
 
 
 def arrow_columns(steps: Steps, batch: Batch) -> dict[str, Any]:

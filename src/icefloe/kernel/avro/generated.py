@@ -24,21 +24,35 @@ _JOIN_BYTES = 128 * 1024
 
 def read_lists(container: Container, wanted: Struct, batch_records: int) -> Iterator[dict[str, list[Any]]]:
     """As `columns.read_batches`."""
-    try:
-        program = compile_program(container.schema_text, wanted)
-    except SCHEMA_ERRORS as error:
-        raise broken_avro(container.path, 4, str(error)) from error
+    program = _compiled(container, wanted)
     columns: dict[str, list[Any]] = {column: [] for column in program.columns}
-    records = 0
+    records = size = 0
     for joined in _joined_blocks(container):
-        _run(program, container, joined, columns)
+        _run(program, container, joined, columns, size)
+        size += sum(len(data) for _, data in joined)
         records += sum(block.count for block, _ in joined)
         if records >= batch_records:
             yield columns
             columns = {column: [] for column in program.columns}
-            records = 0
+            records = size = 0
     if records:
         yield columns
+
+
+def run_blocks(container: Container, blocks: list[tuple[RawBlock, bytes]], wanted: Struct) -> dict[str, list[Any]]:
+    """The columns of these blocks of the container, uncompressed already. Raises as `columns.read_batches` does."""
+    program = _compiled(container, wanted)
+    columns: dict[str, list[Any]] = {column: [] for column in program.columns}
+    if blocks:
+        _run(program, container, blocks, columns, 0)
+    return columns
+
+
+def _compiled(container: Container, wanted: Struct) -> Program:
+    try:
+        return compile_program(container.schema_text, wanted)
+    except SCHEMA_ERRORS as error:
+        raise broken_avro(container.path, 4, str(error)) from error
 
 
 def _joined_blocks(container: Container) -> Iterator[list[tuple[RawBlock, bytes]]]:
@@ -55,7 +69,7 @@ def _joined_blocks(container: Container) -> Iterator[list[tuple[RawBlock, bytes]
         yield joined
 
 
-def _run(program: Program, container: Container, joined: list[tuple[RawBlock, bytes]], columns: dict[str, list[Any]]) -> None:
+def _run(program: Program, container: Container, joined: list[tuple[RawBlock, bytes]], columns: dict[str, list[Any]], base: int) -> None:
     data = joined[0][1] if len(joined) == 1 else b"".join(part for _, part in joined)
     spans: list[tuple[int, int]] = []
     end = 0
@@ -63,7 +77,7 @@ def _run(program: Program, container: Container, joined: list[tuple[RawBlock, by
         end += len(part)
         spans.append((block.count, end))
     try:
-        program.run(data, spans, [columns[column].append for column in program.columns])
+        program.run(data, spans, [columns[column].append for column in program.columns], base)
     except TornDataError as error:
         index = min(bisect_right([end for _, end in spans], max(error.position - 1, 0)), len(joined) - 1)
         inside = error.position - (spans[index - 1][1] if index else 0)

@@ -3,8 +3,8 @@
 Walking a schema for every value costs several times the decoding itself; the generated function has no schema left in it. The parts that emit skipping are
 `skip.py`, the lines are kept by `source.py`. Floor: kernel.avro. Spec: Apache Avro, Binary Encoding; Appendix A, Avro.
 
-The function is `run(buf, blocks, appends)`: `buf` holds uncompressed blocks one after another, `blocks` their (record count, end
-position), `appends` takes each column's values. n varints in a row are passed in one step, however long each is: `ends` lists the
+The function is `run(buf, blocks, appends, base)`: `buf` holds uncompressed blocks one after another, `blocks` their (record count, end
+position), `appends` takes each column's values, spans count from `base`. n varints in a row are passed in one step, however long each is: `ends` lists the
 position of the last byte of every would-be varint in `buf` (a byte below 128), made when first needed; `h` is the index of the
 first of them at or after position `g`.
 """
@@ -24,7 +24,20 @@ from icefloe.kernel.avro.schema import AvroType, kind_of, parse_schema
 from icefloe.kernel.avro.skip import NUMBERS, emit_items, emit_known_layout, emit_skip, pair_value
 from icefloe.kernel.avro.source import Source
 from icefloe.kernel.avro.varint import decode_raw, decode_rest, decode_rest_of_length, encode_long
-from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of, matched_fields
+from icefloe.kernel.avro.wanted import (
+    IdMap,
+    Numbers,
+    Rows,
+    Shape,
+    Slots,
+    Span,
+    Struct,
+    Value,
+    WantedField,
+    columns_of,
+    matched_fields,
+    span_columns,
+)
 
 _BYTES = frozenset({"bytes", "string"})
 
@@ -69,7 +82,7 @@ def compile_program(schema_text: bytes, wanted: Struct) -> Program:
 
 
 def _emit_frame(source: Source, body: Source, columns: tuple[str, ...], variables: dict[str, str]) -> None:
-    with source.block("def run(buf, blocks, appends):"):
+    with source.block("def run(buf, blocks, appends, base):"):
         source.line("startswith = buf.startswith")
         source.line("ends = None")
         source.line("p = g = h = 0")
@@ -113,7 +126,12 @@ def _emit_none(source: Source, shape: Shape, variables: dict[str, str]) -> None:
 
 
 def _emit_shape(source: Source, kind: AvroType, shape: Shape, variables: dict[str, str]) -> None:
-    if isinstance(shape, Value | Numbers) and shape.repeats:
+    if isinstance(shape, Span):
+        start, stop = (variables[column] for column in span_columns(shape))
+        source.line(f"{start} = base + p")
+        _emit_shape(source, kind, shape.shape, variables)
+        source.line(f"{stop} = base + p")
+    elif isinstance(shape, Value | Numbers) and shape.repeats:
         _emit_remembered(source, kind, shape, variables)
     elif kind_of(kind) == "union":
         _emit_union(source, kind, shape, variables)

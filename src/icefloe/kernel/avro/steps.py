@@ -14,7 +14,20 @@ import pyarrow as pa
 
 from icefloe.kernel.avro.schema import AvroType, kind_of, parse_schema
 from icefloe.kernel.avro.skip import NUMBERS, pair_value, varint_count
-from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of, matched_fields
+from icefloe.kernel.avro.wanted import (
+    IdMap,
+    Numbers,
+    Rows,
+    Shape,
+    Slots,
+    Span,
+    Struct,
+    Value,
+    WantedField,
+    columns_of,
+    matched_fields,
+    span_columns,
+)
 
 _BYTES = frozenset({"bytes", "string"})
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
@@ -37,6 +50,7 @@ class Step(IntEnum):
     LIST = 11
     NUMBER_SLOTS = 12
     BYTES_SLOTS = 13
+    MARK = 14
 
 
 class Form(IntEnum):
@@ -114,6 +128,10 @@ class _Compiler:
     def shape(self, kind: AvroType, shape: Shape) -> list[int]:
         """The steps that read one value into the shape's columns."""
         form = kind_of(kind)
+        if isinstance(shape, Span):
+            start, stop = (self._leaf(Form.NUMBERS, pa.int64(), 8) for _ in range(2))
+            self.found |= dict(zip(span_columns(shape), (start, stop), strict=True))
+            return [Step.MARK, start.column, *self.shape(kind, shape.shape), Step.MARK, stop.column]
         if form == "union":
             return self._union(kind, shape)
         if isinstance(shape, Value):

@@ -53,7 +53,15 @@ class Struct:
     fields: "tuple[WantedField, ...]"
 
 
-Shape = Value | Numbers | IdMap | Slots | Rows | Struct
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A value, and where its bytes lie: into the columns `<column>.start` and `<column>.stop`, counted over the uncompressed blocks from the batch's first."""
+
+    column: str
+    shape: "Shape"
+
+
+Shape = Value | Numbers | IdMap | Slots | Rows | Struct | Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,14 @@ def columns_of(shape: Shape) -> tuple[str, ...]:
         return tuple(column for wanted in shape.fields for column in columns_of(wanted.shape))
     if isinstance(shape, Slots):
         return tuple(column for _, column in shape.columns)
+    if isinstance(shape, Span):
+        return (*span_columns(shape), *columns_of(shape.shape))
     return (shape.column,)
+
+
+def span_columns(shape: Span) -> tuple[str, str]:
+    """Where a span begins, and where it ends."""
+    return f"{shape.column}.start", f"{shape.column}.stop"
 
 
 def matched_fields(record: Any, wanted: tuple[WantedField, ...]) -> dict[int, WantedField]:

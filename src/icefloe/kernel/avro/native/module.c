@@ -3,7 +3,7 @@
 #include "memory.h"
 
 /* Raised whenever steps or arguments change their meaning, so that a module built from older sources is left aside; `compiled.py` has the same number. */
-enum { INTERFACE = 1 };
+enum { INTERFACE = 2 };
 
 /* ---- memory that has been handed over ---- */
 
@@ -80,7 +80,14 @@ PyObject *raise_outcome(Outcome outcome, size_t position)
 
 /* ---- the module ---- */
 
+PyDoc_STRVAR(write_doc, "write_records(steps, columns, count)\n\nThe first `count` rows of columns as records: their bytes, and where each ends (int64). A column "
+                        "is a tuple (length, offset, width, validity, offsets, values) of an Arrow array. Raises ValueError where columns contradict themselves.");
+PyDoc_STRVAR(splice_doc, "splice_records(data, starts, stops, cuts)\n\nCopies the records that lie between `starts` and `stops` (int64). A cut, the tuple (starts, "
+                         "stops, ends, pieces), replaces a span of each record by the bytes of `pieces` up to the record's end. As `write_records` otherwise.");
+
 static PyMethodDef functions[] = {
+    {"write_records", write_records, METH_VARARGS, write_doc},
+    {"splice_records", splice_records, METH_VARARGS, splice_doc},
     {NULL, NULL, 0, NULL},
 };
 

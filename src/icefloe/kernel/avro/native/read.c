@@ -22,6 +22,7 @@ enum Step {
     LIST,              /* column, length; the steps of one item, which fill columns of their own */
     NUMBER_SLOTS,      /* how many; field id and column of each, by field id */
     BYTES_SLOTS,       /* the same */
+    MARK,              /* column: where the cursor is, counted over all blocks since columns were taken */
 };
 
 typedef enum { OF_NUMBERS, OF_BYTES, OF_WIDTH, OF_LISTS } Form;
@@ -49,7 +50,8 @@ typedef struct {
     Column *columns;
     int32_t column_count;
     Found *found; /* as many as the largest number of slots */
-    size_t records;
+    const uint8_t *block; /* that is run over */
+    size_t bytes_before;  /* of the blocks before it */
     int state;
 } Reader;
 
@@ -387,6 +389,9 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
             outcome = read_slots(reader, step + 1, *step, step[-1] == NUMBER_SLOTS, cursor);
             step += 1 + 2 * *step;
             break;
+        case MARK:
+            outcome = push_number(&columns[*step++], (int64_t)(reader->bytes_before + (size_t)(cursor->at - reader->block)));
+            break;
         default:
             outcome = UNFIT;
         }
@@ -475,6 +480,7 @@ static PyObject *reader_run(PyObject *self, PyObject *arguments)
     reader->state = RUNNING;
     const uint8_t *start = block.buf;
     Cursor cursor = {start, start + block.len};
+    reader->block = start;
     const int32_t *last = reader->steps + reader->steps_length;
     Outcome outcome = OK;
     Py_BEGIN_ALLOW_THREADS
@@ -488,7 +494,7 @@ static PyObject *reader_run(PyObject *self, PyObject *arguments)
     reader->state = outcome ? SPOILED : READY;
     if (outcome)
         return raise_outcome(outcome, position);
-    reader->records += (size_t)count;
+    reader->bytes_before += position;
     Py_RETURN_NONE;
 }
 
@@ -534,6 +540,7 @@ static PyObject *reader_take(PyObject *self, PyObject *Py_UNUSED(nothing))
             Py_CLEAR(columns);
         }
     }
+    reader->bytes_before = 0;
     return columns;
 }
 

@@ -1,0 +1,200 @@
+"""Arrow columns as records: the compiled writer runs steps over Arrow's buffers; the encoders of `encode.py` do the same, value by value.
+
+Also splicing: records that are there already, with a few spans of each replaced. Reading is `columns.py`. Floor: kernel.avro. Spec: Apache Avro, Binary Encoding.
+"""
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.kernel.avro import compiled
+from icefloe.kernel.avro.encode import encoder
+from icefloe.kernel.avro.schema import AvroType, kind_of
+from icefloe.kernel.avro.skip import NUMBERS
+
+_BYTES = frozenset({"bytes", "string"})
+
+
+class Put(IntEnum):
+    """As `enum Put` of native/write.c."""
+
+    PUT_NUMBER = 1
+    PUT_BYTES = 2
+    PUT_WIDTH = 3
+    PUT_OPTIONAL = 4
+    PUT_LIST = 5
+    PUT_SIZED_LIST = 6
+
+
+class Records(NamedTuple):
+    """Encoded records one after another: `data` is a buffer, `ends` (int64) has where each ends."""
+
+    data: Any
+    ends: NDArray[np.int64]
+
+
+class Cut(NamedTuple):
+    """A span of every record (int64 positions), and the record that replaces it."""
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    pieces: Records
+
+
+def write_records(schema: AvroType, columns: Mapping[int, Any], count: int, *, by_compiled: bool = compiled.AVAILABLE) -> Records:
+    """Records of a schema (resolved, as `schema.parse_schema` gives it) from Arrow arrays of `count` rows by field id, those of records inside beside the others.
+
+    Integers are written as numbers, binary and text as bytes, lists as arrays, Arrow maps as arrays of key-value records that tell their size.
+
+    Raises:
+        KeyError: there is no column for a field.
+        ValueError, OverflowError: a value does not fit its field, or a required one is null.
+    """
+    if not by_compiled:
+        encode = encoder(schema)
+        encoded = [encode(row) for row in _rows(schema, columns, count)]
+        return Records(b"".join(encoded), np.cumsum([len(one) for one in encoded], dtype=np.int64))
+    steps = _Steps()
+    code = steps.record(schema, columns)
+    data, ends = compiled.native().write_records(array("i", code).tobytes(), tuple(steps.sources), count)
+    return Records(data, np.frombuffer(ends, np.int64))
+
+
+def splice_records(
+    data: bytes, starts: NDArray[np.int64], stops: NDArray[np.int64], cuts: Sequence[Cut], *, by_compiled: bool = compiled.AVAILABLE
+) -> Records:
+    """The records that lie between `starts` and `stops` of `data`, each with its cuts replaced; cuts are given in the order in which they lie in a record.
+
+    Raises:
+        ValueError: positions contradict each other.
+    """
+    if by_compiled:
+        given = tuple((np.ascontiguousarray(cut.starts), np.ascontiguousarray(cut.stops), cut.pieces.ends, cut.pieces.data) for cut in cuts)
+        copied, ends = compiled.native().splice_records(data, np.ascontiguousarray(starts), np.ascontiguousarray(stops), given)
+        return Records(copied, np.frombuffer(ends, np.int64))
+    pieces = [list(_each(cut.pieces)) for cut in cuts]
+    spans = [list(zip(cut.starts.tolist(), cut.stops.tolist(), strict=True)) for cut in cuts]
+    records = []
+    for row, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        parts: list[bytes] = []
+        at = start
+        for piece, span in zip(pieces, spans, strict=True):
+            begin, end = span[row]
+            if not at <= begin <= end <= stop <= len(data):
+                raise ValueError(f"a column contradicts itself (at byte or row {row})")
+            parts += (data[at:begin], piece[row])
+            at = end
+        records.append(b"".join((*parts, data[at:stop])))
+    return Records(b"".join(records), np.cumsum([len(one) for one in records], dtype=np.int64))
+
+
+def _each(records: Records) -> Iterator[bytes]:
+    data = bytes(records.data)
+    for start, end in pairwise([0, *records.ends.tolist()]):
+        yield data[start:end]
+
+
+# ---- the compiled writer's steps ----
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Steps under construction, and the columns that they speak of by number."""
+
+    sources: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def record(self, schema: AvroType, columns: Mapping[int, Any]) -> list[int]:
+        code: list[int] = []
+        for part in schema["fields"]:
+            if kind_of(part["type"]) == "record":
+                code += self.record(part["type"], columns)
+            else:
+                code += self.value(part["type"], columns[part["field-id"]])
+        return code
+
+    def value(self, kind: AvroType, values: Any) -> list[int]:
+        form = kind_of(kind)
+        if form == "union":
+            there = self._required(kind[1], kind_of(kind[1]), values)
+            return [Put.PUT_OPTIONAL, there[1], len(there), *there]
+        if values.null_count:
+            raise ValueError(f"{values.null_count} values are null where a {form} is required")
+        return self._required(kind, form, values)
+
+    def _required(self, kind: AvroType, form: str, values: Any) -> list[int]:
+        if form in NUMBERS:
+            return [Put.PUT_NUMBER, self._add(values.cast(pa.int64()), 8)]
+        if form in _BYTES:
+            return [Put.PUT_BYTES, self._add(values.cast(pa.binary()), 0)]
+        if form == "array":
+            return self._list(kind, values)
+        return [Put.PUT_WIDTH, self._add(*_fixed_width(kind, form, values))]
+
+    def _list(self, kind: AvroType, values: Any) -> list[int]:
+        number = self._add(values, 0)
+        if kind.get("logicalType") == "map":
+            key, value = (part["type"] for part in kind["items"]["fields"])
+            items = [*self.value(key, values.keys), *self.value(value, values.items)]
+            return [Put.PUT_SIZED_LIST, number, len(items), *items]
+        items = self.value(kind["items"], values.values)
+        return [Put.PUT_LIST, number, len(items), *items]
+
+    def _add(self, values: Any, width: int) -> int:
+        buffers = values.buffers()
+        has_offsets = pa.types.is_binary(values.type) or pa.types.is_list(values.type) or pa.types.is_map(values.type)
+        data = None if pa.types.is_list(values.type) or pa.types.is_map(values.type) else buffers[-1]
+        self.sources.append((len(values), values.offset, width, buffers[0], buffers[1] if has_offsets else None, data))
+        return len(self.sources) - 1
+
+
+def _fixed_width(kind: AvroType, form: str, values: Any) -> tuple[Any, int]:
+    if form == "boolean":
+        return values.cast(pa.uint8()), 1
+    if form in ("float", "double"):
+        return (values.cast(pa.float32()), 4) if form == "float" else (values.cast(pa.float64()), 8)
+    if form == "fixed":
+        size = int(kind["size"])
+        return values.cast(pa.binary(size)), size
+    raise ValueError(f"{form} is not written from columns")
+
+
+# ---- value by value ----
+
+
+def _rows(schema: AvroType, columns: Mapping[int, Any], count: int) -> Iterator[tuple[Any, ...]]:
+    """Rows as `encode.encoder` takes them."""
+    if not schema["fields"]:
+        return iter([()] * count)
+    found: list[Any] = []
+    for part in schema["fields"]:
+        kind = part["type"]
+        found.append(_rows(kind, columns, count) if kind_of(kind) == "record" else _values(kind, columns[part["field-id"]]))
+    return zip(*found, strict=True)
+
+
+def _values(kind: AvroType, values: Any) -> list[Any]:
+    form = kind_of(kind)
+    if form == "union":
+        kind = kind[1]
+    elif values.null_count:
+        raise ValueError(f"{values.null_count} values are null where a {form} is required")
+    if pa.types.is_map(values.type):
+        return [None if pairs is None else dict(pairs) for pairs in values.to_pylist()]
+    return list(values.to_pylist())
+
+
+def block_ends(ends: NDArray[np.int64], block_bytes: int) -> list[int]:
+    """How many records have gone by at the end of each block, where a block is closed by the record that makes it `block_bytes` long."""
+    found, start = [], 0
+    while start < len(ends):
+        begin = int(ends[start - 1]) if start else 0
+        start = min(int(np.searchsorted(ends, begin + block_bytes)) + 1, len(ends))
+        found.append(start)
+    return found
