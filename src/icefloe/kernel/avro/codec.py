@@ -4,11 +4,20 @@ Floor: kernel.avro. Spec: Apache Avro, Required and Optional Codecs.
 """
 
 import zlib
+from typing import Any
 
 import cramjam
 
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.kernel.avro.failure import broken_avro
+
+_isal: Any = None
+try:
+    from isal import isal_zlib
+
+    _isal = isal_zlib
+except ImportError:  # it has no wheel for every machine
+    pass
 
 # What the property `write.avro.compression-codec` may say, and the name Avro has for it.
 CODECS = {
@@ -25,6 +34,8 @@ CODECS = {
 _RAW_DEFLATE = -15
 # zlib's own middle. Level 9 made manifests 1 % smaller and took twice as long.
 _DEFLATE_LEVEL = 6
+# ISA-L's middle: a thirteenth of zlib's time for manifests a tenth larger. It only compresses here, since it decompresses damaged bytes without an error.
+_ISAL_LEVEL = 2
 _ZSTD_LEVEL = 3
 
 
@@ -70,6 +81,8 @@ def _decompress_snappy(data: bytes, path: str, offset: int) -> bytes:
 
 def compress(codec: str, data: bytes) -> bytes:
     """One block's bytes for the file; `codec` as `codec_name` gives it."""
+    if codec == "deflate" and _isal is not None:
+        return bytes(_isal.compress(data, _ISAL_LEVEL, _RAW_DEFLATE))
     if codec == "deflate":
         packer = zlib.compressobj(_DEFLATE_LEVEL, zlib.DEFLATED, _RAW_DEFLATE)
         return packer.compress(data) + packer.flush()

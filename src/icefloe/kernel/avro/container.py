@@ -3,10 +3,13 @@
 What is inside a block is `program.py` and `encode.py`. Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mmh3
+import numpy as np
+from numpy.typing import NDArray
 
 from icefloe.kernel.avro.codec import compress, decompress
 from icefloe.kernel.avro.failure import TornDataError, broken_avro
@@ -163,3 +166,28 @@ def write_container(schema_text: str, metadata: Mapping[str, str], codec: str, r
     if pending:
         parts.append(block_bytes(len(pending), b"".join(pending), codec, sync))
     return b"".join(parts)
+
+
+def write_records_container(
+    schema_text: str, metadata: Mapping[str, str], codec: str, parts: Sequence[tuple[Any, NDArray[np.int64]]]
+) -> bytes:
+    """The same file of records that lie one after another: each part is their bytes, a buffer, and where each of them ends."""
+    sync = sync_marker(schema_text, metadata, codec)
+    written = [header_bytes(schema_text, metadata, codec, sync)]
+    pending: list[memoryview] = []  # the beginning of a block, left over from the parts before
+    count = size = 0
+    for data, ends in parts:
+        view, start, row = memoryview(data), 0, 0
+        while row < len(ends):
+            # The record that makes the block as long as that closes it.
+            last = int(np.searchsorted(ends, start + BLOCK_BYTES - size))
+            stop = int(ends[min(last, len(ends) - 1)])
+            pending.append(view[start:stop])
+            count, size, row = count + min(last + 1, len(ends)) - row, size + stop - start, last + 1
+            start = stop
+            if last < len(ends):
+                written.append(block_bytes(count, b"".join(pending), codec, sync))
+                pending, count, size = [], 0, 0
+    if count:
+        written.append(block_bytes(count, b"".join(pending), codec, sync))
+    return b"".join(written)

@@ -1,6 +1,7 @@
 """Arrow columns as records: the compiled writer runs steps over Arrow's buffers; the encoders of `encode.py` do the same, value by value.
 
-Also splicing: records that are there already, with a few spans of each replaced. Reading is `columns.py`. Floor: kernel.avro. Spec: Apache Avro, Binary Encoding.
+Also splicing: records that are there already, with a few spans of each replaced. Reading is `columns.py`.
+Floor: kernel.avro. Spec: Apache Avro, Binary Encoding.
 """
 
 from array import array
@@ -49,7 +50,7 @@ class Cut(NamedTuple):
 
 
 def write_records(schema: AvroType, columns: Mapping[int, Any], count: int, *, by_compiled: bool = compiled.AVAILABLE) -> Records:
-    """Records of a schema (resolved, as `schema.parse_schema` gives it) from Arrow arrays of `count` rows by field id, those of records inside beside the others.
+    """Records of a schema (resolved, as `schema.parse_schema` gives it) from Arrow arrays of `count` rows by field id, of the records inside too.
 
     Integers are written as numbers, binary and text as bytes, lists as arrays, Arrow maps as arrays of key-value records that tell their size.
 
@@ -188,13 +189,3 @@ def _values(kind: AvroType, values: Any) -> list[Any]:
     if pa.types.is_map(values.type):
         return [None if pairs is None else dict(pairs) for pairs in values.to_pylist()]
     return list(values.to_pylist())
-
-
-def block_ends(ends: NDArray[np.int64], block_bytes: int) -> list[int]:
-    """How many records have gone by at the end of each block, where a block is closed by the record that makes it `block_bytes` long."""
-    found, start = [], 0
-    while start < len(ends):
-        begin = int(ends[start - 1]) if start else 0
-        start = min(int(np.searchsorted(ends, begin + block_bytes)) + 1, len(ends))
-        found.append(start)
-    return found

@@ -36,6 +36,19 @@ DELETE_FIELDS = pa.schema(
     ]
 )
 
+# What is left of an entry, for who writes it again: maps from field id, and the key metadata.
+WHOLE_FIELDS = pa.schema(
+    [
+        pa.field("column_sizes", pa.map_(pa.int64(), pa.int64())),
+        pa.field("value_counts", pa.map_(pa.int64(), pa.int64())),
+        pa.field("null_value_counts", pa.map_(pa.int64(), pa.int64())),
+        pa.field("nan_value_counts", pa.map_(pa.int64(), pa.int64())),
+        pa.field("lower_bounds", pa.map_(pa.int64(), pa.binary())),
+        pa.field("upper_bounds", pa.map_(pa.int64(), pa.binary())),
+        pa.field("key_metadata", pa.binary()),
+    ]
+)
+
 # The statistics that have slot columns, by the data file's map they come from.
 STATISTICS = {
     "value_counts": "value_count",
@@ -71,6 +84,7 @@ class ManifestColumns:
     `entries` (a `pyarrow.Table`) has the columns of `ENTRY_FIELDS`, in a delete manifest those of `DELETE_FIELDS`, then `partition.<field id>` typed by
     `values.physical_arrow_type`, then those that were asked for of `value_count.<id>`, `null_value_count.<id>`, `nan_value_count.<id>` (int64) and
     `lower_bound.<id>`, `upper_bound.<id>` (binary) by table column: null where the manifest says nothing.
+    Those that were read whole have the columns of `DELETE_FIELDS` always, and at the end those of `WHOLE_FIELDS`.
     """
 
     entries: Any

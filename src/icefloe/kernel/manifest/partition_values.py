@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.arrow_values import array_of, validity_buffer
+from icefloe.kernel.arrow_values import array_of, numpy_of, validity_buffer
 from icefloe.kernel.avro.schema import AvroType, field, record
-from icefloe.kernel.byte_columns import decimal_words, spans_of
+from icefloe.kernel.byte_columns import DECIMAL_WIDTH, decimal_words, spans_of
 from icefloe.kernel.partitioning.partition_spec import UntypedPartition
 from icefloe.kernel.types import (
     BinaryType,
@@ -139,6 +140,21 @@ def reader(part: NestedField) -> Callable[[Any], Any] | None:
     if isinstance(kind, DecimalType):
         return _decimal_reader(kind.scale)
     return None
+
+
+def written_array(part: NestedField, array: Any) -> Any:
+    """A column of physical values (see `values.physical_arrow_type`) as the Avro writer takes it: decimals as big-endian bytes of their width.
+
+    Raises `pyarrow.ArrowException` where a value does not fit.
+    """
+    kind = primitive(part.field_type)
+    if not isinstance(kind, DecimalType):
+        return array
+    plain = array.cast(pa.decimal128(kind.precision, kind.scale))
+    words = np.frombuffer(plain.buffers()[1], np.uint8).reshape(-1, DECIMAL_WIDTH)[plain.offset : plain.offset + len(plain)]
+    size = decimal_width(kind.precision)
+    data = np.ascontiguousarray(words[:, :size][:, ::-1])
+    return pa.Array.from_buffers(pa.binary(size), len(plain), [validity_buffer(numpy_of(plain.is_valid())), pa.py_buffer(data)])
 
 
 def untyped_array(array: Any) -> Any:

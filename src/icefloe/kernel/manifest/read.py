@@ -3,8 +3,8 @@
 Floor: kernel.manifest. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 
 from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
 from icefloe.kernel.arrow_values import filled
-from icefloe.kernel.avro.columns import read_arrays, read_batches
+from icefloe.kernel.avro.columns import read_arrays, read_batches, read_spans
+from icefloe.kernel.avro.compiled import AVAILABLE
 from icefloe.kernel.avro.container import Container, open_container
 from icefloe.kernel.manifest.columns import (
     DELETE_FIELDS,
     ENTRY_FIELDS,
     STATISTICS,
+    WHOLE_FIELDS,
     ManifestColumns,
     Statistic,
     partition_column,
@@ -33,7 +35,7 @@ from icefloe.kernel.manifest.inheritance import (
     inherited_sequence_number,
 )
 from icefloe.kernel.manifest.partition_values import converted, primitive, reader, typed_array, untyped_array
-from icefloe.kernel.manifest.schema import WANTED_COUNTS, wanted_columns, wanted_entries
+from icefloe.kernel.manifest.schema import WANTED_COUNTS, wanted_columns, wanted_entries, wanted_spans
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.partitioning.partition_spec import UntypedPartition
 from icefloe.kernel.types import StructType
@@ -47,24 +49,52 @@ _FORMATS = {file_format.value: file_format for file_format in FileFormat}
 
 
 def read_columns(
-    content: bytes, manifest: ManifestFile, partition_type: StructType, *, statistics: Collection[Statistic] = ()
+    content: bytes, manifest: ManifestFile, partition_type: StructType, *, statistics: Collection[Statistic] = (), whole: bool = False
 ) -> ManifestColumns:
     """The entries of a manifest as columns, in file order, numbers inherited; `statistics` are the slot columns that are wanted: ("lower_bound", 3).
+
+    `whole` gives the columns of `WHOLE_FIELDS` too, in place of slots: all that `write_manifest_columns` needs to write the entries again.
 
     Raises:
         AvroFormatError: the file is damaged; the error names it and the byte.
         ManifestFormatError: a required value is null, a value does not fit its type, or the entries are not as many as the manifest list says.
     """
-    wanted = wanted_columns(partition_type, manifest.content, statistics)
-    schema = _arrow_schema(partition_type, manifest.content, statistics)
-    untyped = [partition_column(part.field_id) for part in partition_type.fields if isinstance(part, UntypedPartition)]
-    tables = []
-    for columns in read_arrays(_open(content, manifest), wanted):
-        columns |= {name: untyped_array(columns[name]) for name in untyped}
-        tables.append(pa.Table.from_arrays([_typed(columns[field.name], field, manifest) for field in schema], schema=schema))
+    wanted = wanted_entries(partition_type) if whole else wanted_columns(partition_type, manifest.content, statistics)
+    schema = _arrow_schema(partition_type, manifest.content, statistics, whole)
+    tables = [_table(columns, schema, partition_type, manifest) for columns in read_arrays(_open(content, manifest), wanted)]
     entries = pa.concat_tables(tables) if tables else schema.empty_table()
     _check_entries(entries, manifest)
     return ManifestColumns(_inherited(entries, manifest))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestRecords:
+    """A manifest's entries as they are encoded, one after another in `data`, and as columns.
+
+    `spans` has where in `data` each entry's status begins, and where its data file and the first row id in it begin and end (int64, by the names of
+    `schema.wanted_spans`); null for a first row id that the writer does not have.
+    """
+
+    data: bytes
+    columns: ManifestColumns
+    spans: Mapping[str, Any]
+
+
+def read_records(content: bytes, manifest: ManifestFile, partition_type: StructType, *, by_compiled: bool = AVAILABLE) -> ManifestRecords:
+    """What is needed to copy a manifest's entries without decoding them whole. Raises as `read_columns` does."""
+    schema = _arrow_schema(partition_type, manifest.content, (), False)
+    wanted = wanted_spans(partition_type, manifest.content)
+    data, columns = read_spans(_open(content, manifest), wanted, by_compiled=by_compiled)
+    entries = _table(columns, schema, partition_type, manifest)
+    _check_entries(entries, manifest)
+    return ManifestRecords(data=data, columns=ManifestColumns(_inherited(entries, manifest)), spans=columns)
+
+
+def _table(columns: dict[str, Any], schema: Any, partition_type: StructType, manifest: ManifestFile) -> Any:
+    """The reader's columns as those that are promised."""
+    untyped = [partition_column(part.field_id) for part in partition_type.fields if isinstance(part, UntypedPartition)]
+    columns |= {name: untyped_array(columns[name]) for name in untyped}
+    return pa.Table.from_arrays([_typed(columns[field.name], field, manifest) for field in schema], schema=schema)
 
 
 def _open(content: bytes, manifest: ManifestFile) -> Container:
@@ -79,9 +109,11 @@ def _open(content: bytes, manifest: ManifestFile) -> Container:
     return open_container(content, manifest.manifest_path)
 
 
-def _arrow_schema(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic]) -> Any:
-    fields = [*ENTRY_FIELDS, *(DELETE_FIELDS if content == ManifestContent.DELETES else ())]
+def _arrow_schema(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic], whole: bool) -> Any:
+    fields = [*ENTRY_FIELDS, *(DELETE_FIELDS if content == ManifestContent.DELETES or whole else ())]
     fields += [pa.field(partition_column(part.field_id), physical_arrow_type(primitive(part.field_type))) for part in partition_type.fields]
+    if whole:
+        return pa.schema([*fields, *WHOLE_FIELDS])
     for field_id in sorted({field_id for _, field_id in statistics}):
         for statistic in (name for name in STATISTICS.values() if (name, field_id) in statistics):
             fields.append(pa.field(statistic_column(statistic, field_id), pa.binary() if statistic in _BOUNDS else pa.int64()))

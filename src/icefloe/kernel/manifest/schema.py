@@ -11,7 +11,7 @@ from typing import Any
 from icefloe.errors import UnsupportedFormatVersionError
 from icefloe.kernel.avro.encode import Encoder, encoder
 from icefloe.kernel.avro.schema import AvroType, array, field, id_map, parse_schema, record
-from icefloe.kernel.avro.wanted import IdMap, Numbers, Shape, Slots, Struct, Value, WantedField
+from icefloe.kernel.avro.wanted import IdMap, Numbers, Shape, Slots, Span, Struct, Value, WantedField
 from icefloe.kernel.manifest.columns import STATISTICS, Statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.partition_values import avro_name, partition_record
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
@@ -26,6 +26,28 @@ _MAPS = (
     (125, "lower_bounds", 126, 127, "bytes"),
     (128, "upper_bounds", 129, 130, "bytes"),
 )
+
+# The names of an entry's columns by field id, but for partition fields.
+ENTRY_FIELD_IDS = {
+    0: "status",
+    1: "snapshot_id",
+    3: "sequence_number",
+    4: "file_sequence_number",
+    100: "file_path",
+    101: "file_format",
+    103: "record_count",
+    104: "file_size_in_bytes",
+    **{i: name for i, name, *_ in _MAPS},
+    131: "key_metadata",
+    132: "split_offsets",
+    134: "content",
+    135: "equality_ids",
+    140: "sort_order_id",
+    142: "first_row_id",
+    143: "referenced_data_file",
+    144: "content_offset",
+    145: "content_size_in_bytes",
+}
 
 
 def manifest_schema(partition_type: StructType, format_version: int) -> AvroType:
@@ -125,11 +147,30 @@ def wanted_columns(partition_type: StructType, content: ManifestContent, statist
     return _entry_fields(_file_fields(partition_type) + tuple(slots))
 
 
+def wanted_spans(partition_type: StructType, content: ManifestContent) -> Struct:
+    """What copying entries wants: the columns of `wanted_columns`, and where status, data file and first row id lie."""
+    entry = wanted_columns(partition_type, content, ())
+    return _with_spans(entry)
+
+
+def _with_spans(record: Struct) -> Struct:
+    fields = []
+    for want in record.fields:
+        shape = _with_spans(want.shape) if isinstance(want.shape, Struct) else want.shape
+        if want.field_id in SPANS:
+            shape = Span(SPANS[want.field_id], shape)
+        fields.append(WantedField(want.field_id, want.names, shape, want.required))
+    return Struct(tuple(fields))
+
+
 def wanted_entries(partition_type: StructType) -> Struct:
     """What `read_entries` wants: everything."""
     maps = tuple(_wanted(i, name, IdMap(name)) for i, name, *_ in _MAPS)
     return _entry_fields((*_file_fields(partition_type), *maps, _wanted(131, "key_metadata"), *_DELETE_FIELDS))
 
+
+# The fields whose place in an entry's bytes `wanted_spans` tells, and the names of their spans.
+SPANS = {0: "span.status", 2: "span.data_file", 142: "span.first_row_id"}
 
 # What counting wants.
 WANTED_COUNTS = _entry_fields((_wanted(103, "record_count", required=True),))

@@ -21,7 +21,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import StructType
 
 # `block_size_in_bytes` (105) is required in v1 and means nothing; the spec asks for a default. 64 MiB is Java's.
-_V1_BLOCK_SIZE = 64 * 1024 * 1024
+V1_BLOCK_SIZE = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -70,6 +70,17 @@ def write_manifest(
     if format_version == 1 and content != ManifestContent.DATA:
         raise InvalidInputError(f"{path} cannot be written: a table of format version 1 has no delete files")
     schema_text, _ = manifest_codec(partition_type, format_version)
+    metadata = manifest_metadata(schema, schema_json, spec_fields_json, spec_id, format_version, content)
+    totals = _Totals()
+    records = _encoded(entries, totals, partition_type, snapshot_id, format_version, content)
+    data = write_container(schema_text, metadata, codec_name(codec), records)
+    return data, _manifest_file(path, len(data), spec_id, snapshot_id, content, totals, partition_type)
+
+
+def manifest_metadata(
+    schema: Schema, schema_json: str, spec_fields_json: str, spec_id: int, format_version: int, content: ManifestContent
+) -> dict[str, str]:
+    """The key-value metadata of a manifest. Spec: Manifests."""
     metadata = {
         "schema": schema_json,
         "schema-id": str(schema.schema_id),
@@ -77,12 +88,7 @@ def write_manifest(
         "partition-spec-id": str(spec_id),
         "format-version": str(format_version),
     }
-    if format_version > 1:
-        metadata["content"] = content.name.lower()
-    totals = _Totals()
-    records = _encoded(entries, totals, partition_type, snapshot_id, format_version, content)
-    data = write_container(schema_text, metadata, codec_name(codec), records)
-    return data, _manifest_file(path, len(data), spec_id, snapshot_id, content, totals, partition_type)
+    return metadata if format_version == 1 else {**metadata, "content": content.name.lower()}
 
 
 def _encoded(
@@ -151,7 +157,7 @@ _PartitionWriter = Callable[[tuple[Any, ...]], Any]
 
 def _record_v1(entry: ManifestEntry, snapshot_id: int, write_partition: _PartitionWriter) -> tuple[Any, ...]:
     file = entry.data_file
-    data_file = (*_identity(file, write_partition), _V1_BLOCK_SIZE, *_maps(file), file.key_metadata, file.split_offsets, file.sort_order_id)
+    data_file = (*_identity(file, write_partition), V1_BLOCK_SIZE, *_maps(file), file.key_metadata, file.split_offsets, file.sort_order_id)
     return (int(entry.status), snapshot_id if entry.snapshot_id is None else entry.snapshot_id, data_file)
 
 
