@@ -41,8 +41,19 @@ from icefloe.kernel.expressions.predicate import (
     literal_text,
 )
 from icefloe.kernel.expressions.rewrite import rewrite_not
+from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DoubleType, FloatType, NestedField, PrimitiveType, StringType, StructType
+from icefloe.kernel.types import (
+    DoubleType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    UnknownType,
+)
 from icefloe.kernel.values import to_human, to_python
 
 
@@ -85,7 +96,7 @@ class BoundPredicate(BooleanExpression):
 
     @property
     def kind(self) -> PrimitiveType:
-        """The type of a primitive field. Raises `InvalidFilterError` for a struct, list or map, which can only be tested for null."""
+        """The type of a primitive field. Raises `InvalidFilterError` for a struct, list, map or variant, which can only be tested for null."""
         if not isinstance(self.field.field_type, PrimitiveType):
             raise InvalidFilterError(f"column {self.column!r} is of type {self.field.field_type}, which has no values to compare")
         return self.field.field_type
@@ -133,6 +144,8 @@ _PREFIX_TESTS = (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH)
 def bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool = True) -> BooleanExpression:
     """The filter on a schema's fields, without NOT, constants folded. What is bound already stays as it is.
 
+    A name that the schema does not have may be that of a metadata column: `_file`, `_pos`, `_spec_id`, `_row_id`, `_last_updated_sequence_number`.
+
     Raises:
         InvalidFilterError: a column is not in the schema or lies inside a list or map, or its type cannot be compared with the literal.
     """
@@ -173,6 +186,9 @@ def predicates(expression: BooleanExpression) -> Iterator[BoundPredicate]:
 def _find(name: str, schema: Schema, case_sensitive: bool) -> "_Column":
     field_id = schema.find_id(name, case_sensitive=case_sensitive)
     path = schema.path_of(field_id) if field_id is not None else None
+    if path is None and name in METADATA_COLUMNS:
+        field = METADATA_COLUMNS[name]
+        return _Column(name, field, (name,), field.required)
     if path is None:
         raise InvalidFilterError(
             f"the filter names a column {name!r} that the table does not have", next_step=f"use one of {', '.join(schema.column_names)}"
@@ -204,6 +220,8 @@ class _Column:
     def unary(self, operation: Operation) -> BooleanExpression:
         if operation in (Operation.IS_NAN, Operation.NOT_NAN) and not isinstance(self.field.field_type, FloatType | DoubleType):
             raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; only float and double have NaN")
+        if isinstance(self.field.field_type, UnknownType):  # no value but null is known of it, in no file
+            return AlwaysTrue() if operation is Operation.IS_NULL else AlwaysFalse()
         if self.required and operation is Operation.NOT_NULL:
             return AlwaysTrue()
         if self.required and operation is Operation.IS_NULL:
@@ -219,8 +237,10 @@ class _Column:
 
     def _place(self, literal: Any) -> Placement:
         kind = self.field.field_type
-        if not isinstance(kind, PrimitiveType):
-            raise InvalidFilterError(f"column {self.name!r} is of type {kind}, which can only be tested for null")
+        if not isinstance(kind, PrimitiveType) or isinstance(kind, UnknownType | GeometryType | GeographyType):
+            raise InvalidFilterError(
+                f"column {self.name!r} is of type {kind}, which can only be tested for null", next_step="use IS NULL or IS NOT NULL"
+            )
         if literal is None:
             raise InvalidFilterError(
                 f"the filter compares column {self.name!r} with null, which no value equals", next_step="use IS NULL or IS NOT NULL"

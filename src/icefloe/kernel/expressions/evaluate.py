@@ -4,6 +4,7 @@ A row is kept where the filter is TRUE: null matches no comparison, NaN equals N
 Bounds are `ranges.py`. Floor: kernel.expressions.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +14,23 @@ from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.kernel.expressions.ranges import comparison_array, is_float, literal_array
-from icefloe.kernel.types import DateType, PrimitiveType, TimestampType, TimestamptzType, TimeType
+from icefloe.kernel.types import (
+    DateType,
+    PrimitiveType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+)
 from icefloe.kernel.values import physical_arrow_type
+
+_UNITS: Mapping[type[PrimitiveType], str] = {
+    TimestampType: "us",
+    TimestamptzType: "us",
+    TimestampNanoType: "ns",
+    TimestamptzNanoType: "ns",
+}
 
 
 def arrow_mask(bound: BooleanExpression, rows: Any) -> Any:
@@ -59,8 +75,8 @@ def _physical(kind: PrimitiveType, column: Any) -> Any:
     """The column as physical values: dates and times as their counts, fixed and uuid as binary."""
     if isinstance(kind, TimeType) and column.type != pa.time64("us"):
         column = column.cast(pa.time64("us"))
-    elif isinstance(kind, TimestampType | TimestamptzType) and pa.types.is_timestamp(column.type) and column.type.unit != "us":
-        column = column.cast(pa.timestamp("us", column.type.tz))
+    elif type(kind) in _UNITS and pa.types.is_timestamp(column.type) and column.type.unit != _UNITS[type(kind)]:
+        column = column.cast(pa.timestamp(_UNITS[type(kind)], column.type.tz))
     elif isinstance(kind, DateType) and column.type != pa.date32():
         column = column.cast(pa.date32())
     return comparison_array(kind, column.cast(physical_arrow_type(kind)))

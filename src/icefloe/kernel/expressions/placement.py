@@ -4,6 +4,7 @@ A filter may compare an int column with 2.5 or 10^12, or a date column with a ti
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Context, Decimal, InvalidOperation
@@ -13,11 +14,30 @@ from typing import Any
 import numpy as np
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.dates_and_times import MICROS_PER_DAY
+from icefloe.kernel.dates_and_times import MICROS_PER_DAY, NANOS_PER_MICRO
 from icefloe.kernel.literals import INTEGER_RANGES
-from icefloe.kernel.types import DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, PrimitiveType, TimestampType
+from icefloe.kernel.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+)
 from icefloe.kernel.values import to_physical
 
+# A time that the one type has no value for may be one of the other.
+_OTHER_UNIT: Mapping[type[PrimitiveType], PrimitiveType] = {
+    TimestampType: TimestampNanoType(),
+    TimestamptzType: TimestamptzNanoType(),
+    TimestampNanoType: TimestampType(),
+    TimestamptzNanoType: TimestamptzType(),
+}
 # Enough digits for any literal beside a decimal(38, s).
 _WIDE = Context(prec=200)
 
@@ -57,8 +77,10 @@ def place(kind: PrimitiveType, literal: Any) -> Placement:
     if isinstance(kind, DecimalType):
         limit = 10**kind.precision - 1
         return _place_whole(kind, value, -limit, limit, kind.scale)
-    if isinstance(kind, DateType) and isinstance(value, str | datetime):
+    if isinstance(kind, DateType) and isinstance(value, str | datetime | np.datetime64):
         return _place_date(kind, value)
+    if type(kind) in _OTHER_UNIT:
+        return _place_timestamp(kind, value)
     return Placement(Standing.EXACT, to_physical(kind, value))
 
 
@@ -100,12 +122,28 @@ def _decimal(value: Any) -> Decimal:
         raise InvalidInputError(f"{value!r} is not a number") from error
 
 
-def _place_date(kind: PrimitiveType, value: str | datetime) -> Placement:
+def _place_date(kind: PrimitiveType, value: str | datetime | np.datetime64) -> Placement:
     try:
         return Placement(Standing.EXACT, to_physical(kind, value))
     except InvalidInputError as not_a_date:
         try:
-            days, rest = divmod(to_physical(TimestampType(), value), MICROS_PER_DAY)
+            placed = _place_timestamp(TimestampType(), value)
         except InvalidInputError:
             raise not_a_date from None
-    return Placement(Standing.BETWEEN if rest else Standing.EXACT, days)
+    days, rest = divmod(placed.value, MICROS_PER_DAY)
+    return Placement(Standing.BETWEEN if rest or placed.standing is Standing.BETWEEN else Standing.EXACT, days)
+
+
+def _place_timestamp(kind: PrimitiveType, value: Any) -> Placement:
+    """Among microseconds, which leave out finer times, or nanoseconds, which end in the years 1677 and 2262."""
+    try:
+        return Placement(Standing.EXACT, to_physical(kind, value))
+    except InvalidInputError as unfit:
+        other = _OTHER_UNIT[type(kind)]
+        try:
+            number = to_physical(other, value)
+        except InvalidInputError:
+            raise unfit from None
+    if isinstance(other, TimestampNanoType | TimestamptzNanoType):
+        return Placement(Standing.BETWEEN, number // NANOS_PER_MICRO)
+    return Placement(Standing.ABOVE_ALL if number > 0 else Standing.BELOW_ALL)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import filled, numpy_of
+from icefloe.kernel.arrow_values import filled, numbers_array, numpy_of
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation, predicates
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.project import inclusive, is_decided, strict
@@ -32,9 +32,13 @@ from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, partitio
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.evidence import PredicateOutcome, tell
+from icefloe.kernel.schema.metadata_columns import FILE, SPEC_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, UnknownType
 from icefloe.kernel.values import bounds_to_array, to_human
+
+# Columns that have one value in each file, which its manifest entry tells.
+_OF_FILES = (FILE.field_id, SPEC_ID.field_id)
 
 
 def file_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
@@ -67,7 +71,7 @@ def wanted_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: Sch
     """
     wanted: set[Statistic] = set()
     for predicate in predicates(bound):
-        if not predicate.field.field_type.is_primitive or is_decided(predicate, spec, schema):
+        if not _has_statistics(predicate) or is_decided(predicate, spec, schema):
             continue
         names = ["value_count", "null_value_count"]
         if is_float(predicate.kind):
@@ -156,14 +160,27 @@ class FileTest:
 
     @cached_property
     def _partition_masks(self) -> Mapping[BoundPredicate, tuple[Mask, Mask]]:
-        """For each predicate, what the partition value alone says: where it may match, and where it must."""
+        """For each predicate, what the partition value alone says: where it may match, and where it must; of a file's path and spec both are known."""
         return {
-            leaf: (
-                self._tree(inclusive(leaf, self.spec, self.schema), lambda test: may_match(test, self._partition(test))),
-                self._tree(strict(leaf, self.spec, self.schema), lambda test: must_match(test, self._partition(test))),
-            )
-            for leaf in predicates(self.bound)
+            leaf: self._place_masks(leaf) if leaf.field.field_id in _OF_FILES else self._projected(leaf) for leaf in predicates(self.bound)
         }
+
+    def _projected(self, leaf: BoundPredicate) -> tuple[Mask, Mask]:
+        return (
+            self._tree(inclusive(leaf, self.spec, self.schema), lambda test: may_match(test, self._partition(test))),
+            self._tree(strict(leaf, self.spec, self.schema), lambda test: must_match(test, self._partition(test))),
+        )
+
+    def _place_masks(self, leaf: BoundPredicate) -> tuple[Mask, Mask]:
+        column = self._of_file(leaf)
+        return may_match(leaf, column), must_match(leaf, column)
+
+    def _of_file(self, leaf: BoundPredicate) -> ColumnRange:
+        """`_file` and `_spec_id`, one value a file."""
+        if leaf.field.field_id == FILE.field_id:
+            return range_of_values(leaf.kind, self.columns.entries.column("file_path"))
+        spec_ids = numbers_array(np.full(len(self.columns), self.spec.spec_id, dtype=np.int32), pa.int32())
+        return range_of_values(leaf.kind, spec_ids)
 
     def _partition(self, projected: BoundPredicate) -> ColumnRange:
         key = ("partition", projected.field.field_id)
@@ -183,6 +200,8 @@ class FileTest:
     def _evidence(self, leaf: BoundPredicate, index: int) -> str:
         if self._partition_masks[leaf][0][index]:
             return self._tested(leaf, self._metrics(leaf), leaf.column, None).evidence(index)
+        if leaf.field.field_id in _OF_FILES:
+            return self._tested(leaf, self._of_file(leaf), leaf.column, to_human).evidence(index)
         projected = inclusive(leaf, self.spec, self.schema)
 
         def mask(term: BooleanExpression) -> Mask:
@@ -208,14 +227,21 @@ class FileTest:
 
 
 def metrics_range(columns: ManifestColumns, leaf: BoundPredicate) -> ColumnRange:
-    """What the slot columns of the predicate's column say of each file; nothing for a struct, list, map or variant, whose counts are not those of its rows."""
-    if not leaf.field.field_type.is_primitive:
+    """What the slot columns of the predicate's column say of each file.
+
+    Nothing for a struct, list, map or variant, whose counts are not those of its rows; nor for metadata columns, of which a file holds a part at most.
+    """
+    if not _has_statistics(leaf):
         count = len(columns)
         unknown = np.ones(count, dtype=bool)
         return ColumnRange(
             lower=pa.nulls(count), upper=pa.nulls(count), may_have_null=unknown, may_have_nan=unknown & False, may_have_value=unknown
         )
     return column_range(columns, leaf.field.field_id, leaf.kind)
+
+
+def _has_statistics(leaf: BoundPredicate) -> bool:
+    return leaf.field.field_type.is_primitive and not is_reserved(leaf.field.field_id)
 
 
 def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -> ColumnRange:
