@@ -7,8 +7,10 @@ import math
 import uuid
 from collections.abc import Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -25,7 +27,9 @@ from icefloe.kernel.types import (
     LongType,
     NestedField,
     StringType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     UUIDType,
 )
 from icefloe.kernel.values import physical_array
@@ -44,8 +48,10 @@ SCHEMA = Schema(
     NestedField(9, "u", UUIDType()),
     NestedField(10, "y", BinaryType()),
     NestedField(11, "b", BooleanType()),
+    NestedField(12, "n", TimestampNanoType()),
+    NestedField(13, "z", TimestamptzNanoType()),
 )
-ARROW_TYPES = {"d": pa.date32(), "t": pa.timestamp("us"), "u": pa.binary(16)}
+ARROW_TYPES = {"d": pa.date32(), "t": pa.timestamp("us"), "n": pa.timestamp("ns"), "z": pa.timestamp("ns", "UTC"), "u": pa.binary(16)}
 HOUR = 3_600_000_000
 
 # Few values, so that filters often hit them, with the edges of each type among them.
@@ -66,6 +72,8 @@ VALUES: dict[str, list[Any]] = {
     "u": _UUIDS,
     "y": _BYTES,
     "b": [False, True],
+    "n": [-400 * 24 * HOUR * 1000, -HOUR * 1000 - 1, -1000, -999, -1, 0, 1, 999, 1000, HOUR * 1000, 24 * HOUR * 1000, 2**63 - 1, -(2**63)],
+    "z": [-1, 0, 1, 31 * 24 * HOUR * 1000],
 }
 # Literals that stand between or beyond a column's values.
 _ODD_LITERALS: dict[str, list[Any]] = {
@@ -73,6 +81,10 @@ _ODD_LITERALS: dict[str, list[Any]] = {
     "l": [2.5, 2**63, -(2**63) - 1, Decimal("0.1")],
     "f": [0.1, 2, Decimal("0.5"), 10**400],
     "g": [0.1, 2, Decimal("0.5")],
+    # A moment is beside a value, not an int: what lies between two microseconds, and what no nanoseconds reach.
+    "t": [np.datetime64(1, "ns"), np.datetime64(-1, "ns"), np.datetime64(HOUR * 1000 + 1, "ns")],
+    "d": [np.datetime64(1, "ns"), np.datetime64(-1, "s")],
+    "n": [np.datetime64("2500-01-01"), np.datetime64("1500-01-01"), np.datetime64(1, "us")],
     "m": [0.005, Decimal("0.015"), 10**8, -(10**8), 1, "0.5"],
 }
 _LITERAL_KINDS = [p.EqualTo, p.NotEqualTo, p.LessThan, p.LessThanOrEqual, p.GreaterThan, p.GreaterThanOrEqual]
@@ -140,7 +152,7 @@ def truth(expression: p.BooleanExpression, row: Row) -> bool | None:
         case p.SetPredicate(column, literals):
             if row[column] is None:
                 return None
-            inside = any(_order(row[column], literal) == 0 for literal in literals)
+            inside = any(_order(row[column], literal, column) == 0 for literal in literals)
             return inside if isinstance(expression, p.In) else not inside
         case p.LiteralPredicate(column, literal):
             return None if row[column] is None else _compare(expression, row[column], literal)
@@ -155,7 +167,7 @@ def _unary(expression: p.UnaryPredicate, value: Any) -> bool:
 def _compare(expression: p.LiteralPredicate, value: Any, literal: Any) -> bool:
     if isinstance(expression, p.StartsWith | p.NotStartsWith):
         return value.startswith(literal) == isinstance(expression, p.StartsWith)
-    order = _order(value, literal)
+    order = _order(value, literal, expression.term)
     return {
         p.EqualTo: order == 0,
         p.NotEqualTo: order != 0,
@@ -166,8 +178,21 @@ def _compare(expression: p.LiteralPredicate, value: Any, literal: Any) -> bool:
     }[type(expression)]
 
 
-def _order(value: Any, literal: Any) -> int:
+# Nanoseconds in the unit of each column of times.
+_NANOS = {"d": 24 * HOUR * 1000, "t": 1000, "n": 1, "z": 1}
+
+
+def _moment(literal: np.datetime64) -> Fraction:
+    """Nanoseconds since 1970, without end."""
+    unit, step = np.datetime_data(literal.dtype)
+    scale = {"D": 24 * HOUR * 1000, "s": 10**9, "us": 1000, "ns": 1}[unit]
+    return Fraction(int(literal.astype(np.int64)) * step * scale)
+
+
+def _order(value: Any, literal: Any, column: str = "") -> int:
     """-1, 0 or 1."""
+    if isinstance(literal, np.datetime64):
+        literal = _moment(literal) / Fraction(_NANOS[column])
     if isinstance(literal, str) and not isinstance(value, str):
         literal = Decimal(literal)
     if isinstance(value, float) and isinstance(literal, Decimal):

@@ -32,9 +32,21 @@ from icefloe.kernel.partitioning.transforms import (
     YearTransform,
     is_time_transform,
 )
-from icefloe.kernel.types import BinaryType, DoubleType, FloatType, LongType, NestedField, PrimitiveType, StringType
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import (
+    BinaryType,
+    DoubleType,
+    FloatType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+)
 from icefloe.kernel.values import physical_array, to_bytes
 
+_UNITS_OF_A_DAY: dict[type[Any], int] = {TimestampType: 86_400_000_000, TimestampNanoType: 86_400_000_000_000}
 TRANSFORMS: list[Transform] = [
     IdentityTransform(),
     IdentityTransform(),
@@ -135,6 +147,8 @@ def _bound(chance: Random, kind: PrimitiveType, value: Any, sloppy: bool) -> byt
         return None
     if sloppy and isinstance(kind, LongType) and -(2**31) <= value < 2**31 and chance.random() < 0.5:
         return struct.pack("<i", value)  # from when the column was an int
+    if type(kind) in _UNITS_OF_A_DAY and value % _UNITS_OF_A_DAY[type(kind)] == 0 and sloppy and chance.random() < 0.5:
+        return struct.pack("<i", value // _UNITS_OF_A_DAY[type(kind)])  # from when the column was a date
     if sloppy and isinstance(kind, DoubleType) and chance.random() < 0.5:
         return struct.pack("<f", value)  # the drawn doubles are floats too
     if sloppy and isinstance(kind, StringType | BinaryType) and chance.random() < 0.1:
@@ -142,7 +156,7 @@ def _bound(chance: Random, kind: PrimitiveType, value: Any, sloppy: bool) -> byt
     return to_bytes(kind, value)
 
 
-def columns_of(files: list[MadeUpFile], spec: PartitionSpec) -> ManifestColumns:
+def columns_of(files: list[MadeUpFile], spec: PartitionSpec, schema: Schema = SCHEMA) -> ManifestColumns:
     """The files as one manifest's columns with every statistic."""
     names = ["value_count", "null_value_count", "nan_value_count", "lower_bound", "upper_bound"]
     arrays: dict[str, Any] = {
@@ -151,7 +165,7 @@ def columns_of(files: list[MadeUpFile], spec: PartitionSpec) -> ManifestColumns:
     for index, item in enumerate(partition_type(spec, SCHEMA).fields):
         assert isinstance(item.field_type, PrimitiveType)
         arrays[partition_column(item.field_id)] = physical_array(item.field_type, [file.partition[index] for file in files])
-    for column in SCHEMA.fields:
+    for column in schema.fields:
         for name in names:
             slot = statistic_column(name, column.field_id)
             kind = pa.binary() if name.endswith("bound") else pa.int64()

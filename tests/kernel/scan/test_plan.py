@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.kernel.brute_force import SCHEMA
+from tests.kernel.brute_force import SCHEMA as EVERY_TYPE
 
 from icefloe.errors import InvalidFilterError, ManifestFormatError
 from icefloe.kernel.expressions.parse import to_expression
@@ -28,8 +28,12 @@ from icefloe.kernel.partitioning.partition_spec import PartitionField, Partition
 from icefloe.kernel.partitioning.transforms import IdentityTransform, MonthTransform
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.plan import ScanPlan, plan_scan
+from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_to_json
+from icefloe.kernel.types import TimestampNanoType, TimestamptzNanoType
 
+# Those of format version 2.
+SCHEMA = Schema(*(field for field in EVERY_TYPE.fields if not isinstance(field.field_type, TimestampNanoType | TimestamptzNanoType)))
 BY_MONTH = PartitionSpec(PartitionField(7, 1000, MonthTransform(), "t_month"), PartitionField(3, 1001, IdentityTransform(), "s"))
 UNPARTITIONED = PartitionSpec(spec_id=1)
 # Months since 1970.

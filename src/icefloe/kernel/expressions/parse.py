@@ -5,6 +5,7 @@ Identifiers may stand in double quotes or backticks; strings stand in single quo
 """
 
 import operator
+import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -262,14 +263,28 @@ def _number(text: str) -> int | float | Decimal:
     return float(text) if "e" in text.lower() else Decimal(text)
 
 
+def _moment(text: str) -> datetime | str:
+    """A moment; one finer than Python's stays a text, which the column's type reads."""
+    found = datetime.fromisoformat(text)
+    return text if _FINER_THAN_MICROS.search(text) else found
+
+
+def _clock(text: str) -> time | str:
+    found = time.fromisoformat(text)
+    return text if _FINER_THAN_MICROS.search(text) else found
+
+
+# Python drops the digits after the sixth.
+_FINER_THAN_MICROS = re.compile(r"[.,]\d{7}")
 # The types a literal may be cast to, and how its text is read.
 _CASTS: Mapping[Any, Callable[[str], Any]] = {
     exp.DataType.Type.DATE: date.fromisoformat,
-    exp.DataType.Type.TIMESTAMP: datetime.fromisoformat,
-    exp.DataType.Type.TIMESTAMPTZ: datetime.fromisoformat,
-    exp.DataType.Type.TIMESTAMPNTZ: datetime.fromisoformat,
-    exp.DataType.Type.DATETIME: datetime.fromisoformat,
-    exp.DataType.Type.TIME: time.fromisoformat,
+    exp.DataType.Type.TIMESTAMP: _moment,
+    exp.DataType.Type.TIMESTAMPTZ: _moment,
+    exp.DataType.Type.TIMESTAMPNTZ: _moment,
+    exp.DataType.Type.DATETIME: _moment,
+    exp.DataType.Type.TIMESTAMP_NS: _moment,
+    exp.DataType.Type.TIME: _clock,
     exp.DataType.Type.FLOAT: float,
     exp.DataType.Type.DOUBLE: float,
     exp.DataType.Type.INT: int,

@@ -3,7 +3,7 @@
 A scan of a million files holds columns only; objects are made slice by slice. Floor: kernel.scan. Spec: Scan Planning; Data File Fields.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
+from icefloe.kernel.scan.file_objects import file_objects, objects, partition_tuples
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.types import StructType
 
@@ -48,26 +48,19 @@ class PlannedFiles:
         """One task a file, in the manifest's order."""
         for start in range(0, len(self), SLICE_ROWS):
             rows = self.entries.slice(start, SLICE_ROWS)
-            columns = zip(
-                file_objects(rows, self.spec_id, self.partition_type, self.statistics),
-                [self.residuals[index] for index in self.residual_index[start : start + SLICE_ROWS].tolist()],
-                rows["sequence_number"].to_pylist(),
-                rows["file_sequence_number"].to_pylist(),
-                repeat(False, rows.num_rows) if self.covered is None else self.covered[start : start + SLICE_ROWS].tolist(),
-                self._deletes(start, rows.num_rows),
-                strict=True,
-            )
-            for file, residual, sequence_number, file_sequence_number, is_covered, delete_files in columns:
-                yield FileScanTask(
-                    file=file,
-                    residual=residual,
-                    spec_id=self.spec_id,
-                    length=file.file_size_in_bytes,
-                    sequence_number=sequence_number,
-                    file_sequence_number=file_sequence_number,
-                    is_covered=is_covered,
-                    delete_files=delete_files,
-                )
+            files = file_objects(rows, self.spec_id, self.partition_type, self.statistics)
+            values: dict[str, Iterable[Any]] = {
+                "file": files,
+                "residual": [self.residuals[index] for index in self.residual_index[start : start + SLICE_ROWS].tolist()],
+                "spec_id": repeat(self.spec_id),
+                "length": rows["file_size_in_bytes"].to_pylist(),
+                "start": repeat(0),
+                "sequence_number": rows["sequence_number"].to_pylist(),
+                "file_sequence_number": rows["file_sequence_number"].to_pylist(),
+                "is_covered": repeat(False) if self.covered is None else self.covered[start : start + SLICE_ROWS].tolist(),
+                "delete_files": self._deletes(start, rows.num_rows),
+            }
+            yield from objects(FileScanTask, values, len(files))
 
     def partitions(self, rows: Any) -> list[tuple[Any, ...]]:
         """The partition tuples of some rows of `entries`, as physical values in spec order."""

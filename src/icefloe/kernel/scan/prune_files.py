@@ -35,7 +35,7 @@ from icefloe.kernel.scan.evidence import PredicateOutcome, tell
 from icefloe.kernel.schema.metadata_columns import FILE, SPEC_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, UnknownType
-from icefloe.kernel.values import bounds_to_array, to_human
+from icefloe.kernel.values import bounds_to_array, physical_arrow_type, to_human
 
 # Columns that have one value in each file, which its manifest entry tells.
 _OF_FILES = (FILE.field_id, SPEC_ID.field_id)
@@ -233,10 +233,10 @@ def metrics_range(columns: ManifestColumns, leaf: BoundPredicate) -> ColumnRange
     """
     if not _has_statistics(leaf):
         count = len(columns)
+        kind = leaf.field.field_type
+        bounds = pa.nulls(count, physical_arrow_type(kind) if isinstance(kind, PrimitiveType) else pa.null())
         unknown = np.ones(count, dtype=bool)
-        return ColumnRange(
-            lower=pa.nulls(count), upper=pa.nulls(count), may_have_null=unknown, may_have_nan=unknown & False, may_have_value=unknown
-        )
+        return ColumnRange(lower=bounds, upper=bounds, may_have_null=unknown, may_have_nan=unknown & False, may_have_value=unknown)
     return column_range(columns, leaf.field.field_id, leaf.kind)
 
 

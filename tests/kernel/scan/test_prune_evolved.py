@@ -1,0 +1,120 @@
+"""Pruning a table whose schema has moved on: files without a column that has a default, without one that has none, with columns dropped since, and with
+bounds from before a promotion. Never a row lost, against brute force.
+"""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernel.brute_force import SCHEMA as ALL
+from tests.kernel.brute_force import VALUES, filters, truth
+from tests.kernel.made_up_files import MadeUpFile, _statistics, columns_of
+
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.kernel.scan.decision import Reason
+from icefloe.kernel.scan.prune_files import explain, file_mask, strict_mask
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import GeographyType, GeometryType, NestedField, StringType, UnknownType, VariantType
+
+# `i` was always there; the others came later, some with a default that older files' rows have. `y` is dropped.
+DEFAULTS = {"l": 5, "s": "ab", "f": -0.0, "n": 1000, "t": None, "m": None}
+SCHEMA = Schema(
+    *(
+        NestedField(field.field_id, field.name, field.field_type, False, None, DEFAULTS.get(field.name))
+        for field in ALL.fields
+        if field.name in {"i", *DEFAULTS}
+    )
+)
+COLUMNS = tuple(field.name for field in SCHEMA.fields)
+
+
+@st.composite
+def files(draw: st.DrawFn, columns: tuple[str, ...]) -> list[MadeUpFile]:
+    """Files that have some of the columns; in the others each row has the default. A dropped column has statistics too."""
+    chance = Random(draw(st.integers(0, 2**16)))
+    found = []
+    for _ in range(draw(st.integers(1, 4))):
+        present = [name for name in columns if name == "i" or chance.random() < 0.5]
+        rows: list[dict[str, Any]] = []
+        for _ in range(chance.randrange(1, 4)):
+            row = {**dict.fromkeys(COLUMNS), **DEFAULTS}
+            row |= {name: chance.choice([None, *VALUES[name]]) for name in present}
+            rows.append(row)
+        file = MadeUpFile(rows, ())
+        for name in present:
+            file.statistics.update(_statistics(chance, ALL.find_field(name), [row[name] for row in rows], sloppy=True))
+        dropped = [chance.choice([None, *VALUES["y"]]) for _ in rows]
+        file.statistics.update(_statistics(chance, ALL.find_field("y"), dropped, sloppy=True))
+        found.append(file)
+    return found
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole(data):
+    columns = tuple(data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True)))
+    made = data.draw(files(columns))
+    expression = data.draw(filters(columns))
+    bound = bind(expression, SCHEMA)
+    table = columns_of(made, UNPARTITIONED_SPEC, ALL)
+    may, must = (mask(table, bound, UNPARTITIONED_SPEC, SCHEMA) for mask in (file_mask, strict_mask))
+    for index, file in enumerate(made):
+        matches = [truth(expression, row) is True for row in file.rows]
+        assert may[index] or not any(matches), (str(bound), file)
+        assert not must[index] or all(matches), (str(bound), file)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("v IS NULL", True),
+        ("v IS NOT NULL", True),
+        ("g IS NULL", False),
+        ("g IS NOT NULL", True),
+        ("h IS NULL", True),
+        ("h IS NOT NULL", False),
+        ("u IS NULL", True),
+        ("u IS NOT NULL", False),
+        ("_file = 'f0'", True),
+        ("_file IN ('f1', 'f2')", False),
+        ("_file LIKE 'f%' AND _spec_id = 0", True),
+        ("_spec_id > 0", False),
+        ("_row_id = 5", True),
+        ("_row_id IS NULL", True),
+        ("_pos >= 100", True),
+        ("_last_updated_sequence_number < 0", True),
+    ],
+)
+def test_columns_that_have_no_bounds_are_pruned_by_what_is_sure(text, kept):
+    schema = Schema(
+        NestedField(1, "v", VariantType()),
+        NestedField(2, "g", GeometryType()),
+        NestedField(3, "h", GeographyType()),
+        NestedField(4, "u", UnknownType()),
+        NestedField(5, "s", StringType()),
+    )
+    row_ids = 2147483540
+    corner = b"\x00" * 16
+    statistics = {
+        # A variant's counts are those of its parts, which differ by writer; stored row ids are some rows' only.
+        **{f"null_value_count.{field_id}": 0 for field_id in (1, 2, row_ids)},
+        **{f"{name}.{field_id}": corner for field_id in (1, 2, 3) for name in ("lower_bound", "upper_bound")},
+        "null_value_count.3": 2,
+        "lower_bound.2147483540": b"\x09" + b"\x00" * 7,
+        "upper_bound.2147483540": b"\x0a" + b"\x00" * 7,
+    }
+    wide = Schema(*schema.fields, NestedField(row_ids, "_row_id", StringType()))
+    table = columns_of([MadeUpFile([{}, {}], (), statistics)], UNPARTITIONED_SPEC, wide)
+    bound = bind(parse_filter(text), schema)
+    assert file_mask(table, bound, UNPARTITIONED_SPEC, schema).tolist() == [kept]
+    assert strict_mask(table, bound, UNPARTITIONED_SPEC, schema).tolist() == [
+        text in ("g IS NOT NULL", "h IS NULL", "u IS NULL", "_file = 'f0'", "_file LIKE 'f%' AND _spec_id = 0")
+    ]
+    reason, evidence = explain(table, bound, UNPARTITIONED_SPEC, schema)[0]
+    assert (reason in (Reason.MAY_MATCH, Reason.ALL_MATCH)) == kept
+    if "_file IN" in text:
+        assert evidence == "_file is 'f0', wanted IN ('f1', 'f2')"
