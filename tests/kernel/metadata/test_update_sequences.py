@@ -108,7 +108,7 @@ def any_update(draw: st.DrawFn, base: TableMetadata, at_ms: int) -> Any:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from([1, 2, 3]), st.data())
 def test_whatever_is_asked_of_a_table_it_keeps_its_rules(version: int, data: st.DataObject) -> None:
     metadata = table(version)

@@ -98,7 +98,7 @@ def document_problems(document: object) -> list[Problem]:
     if version == 1:
         found += _version_1_problems(document)
     for kind in LISTS:
-        found += _list_problems(document.get(kind.key), kind)
+        found += list_problems(document.get(kind.key), kind)
     found += _refs_problems(document.get("refs"))
     found += _naming_problems(document)
     return found
@@ -121,7 +121,8 @@ def _version_1_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
                 yield from error.problems or (Problem(where="$.partition-spec", what=error.message),)
 
 
-def _list_problems(entries: object, kind: EntryKind[Any]) -> Iterator[Problem]:
+def list_problems(entries: object, kind: EntryKind[Any]) -> Iterator[Problem]:
+    """Every problem of one list of parsed metadata JSON, decoding each entry; ids that stand twice are one."""
     seen: set[int] = set()
     for position, entry in enumerate(entries if isinstance(entries, list) else ()):
         path = f"$.{kind.key}[{position}]"

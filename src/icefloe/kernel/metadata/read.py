@@ -1,11 +1,9 @@
 """Reads a table's metadata file: the fast way where it is right, and a full pass that lists every problem where it is not.
 
-The keys are in `document.py`. Nothing here opens a file: it is handed the bytes. Floor: kernel.metadata. Spec: Table Metadata Fields; Appendix C; Appendix E
-(reading v1 metadata).
+The keys are in `document.py`, the bytes of a file in `json_file.py`. Nothing here opens a file: it is handed the bytes.
+Floor: kernel.metadata. Spec: Table Metadata Fields; Appendix C; Appendix E (reading v1 metadata).
 """
 
-import re
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +15,7 @@ from icefloe.kernel.metadata.encrypted_key import ENCRYPTION_KEYS
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG
 from icefloe.kernel.metadata.invariants import every_problem_of, problems_of
+from icefloe.kernel.metadata.json_file import inflated, parsed, top_level
 from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
 from icefloe.kernel.metadata.snapshot import SNAPSHOTS
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef, snapshot_ref_from_json
@@ -24,11 +23,8 @@ from icefloe.kernel.metadata.statistics_file import PARTITION_STATISTICS, STATIS
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID, fields_from_json
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _UNSORTED = msgspec.Raw(b'{"order-id":0,"fields":[]}')
-_BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
 
-_TOP_LEVEL = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _INT: msgspec.json.Decoder[int | None] = msgspec.json.Decoder(int | None)
 _TEXT: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 _LIST: msgspec.json.Decoder[list[msgspec.Raw] | None] = msgspec.json.Decoder(list[msgspec.Raw] | None)
@@ -44,13 +40,8 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
         UnsupportedFormatVersionError: a version above 3.
     Spec: Table Metadata Fields.
     """
-    text = _inflated(content, path)
-    try:
-        top = _TOP_LEVEL.decode(text)
-    except msgspec.ValidationError as error:
-        raise MetadataFormatError("the metadata file does not hold a JSON object", path=path) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _torn(error, text, path) from error
+    text = inflated(content, path)
+    top = top_level(text, path)
     version = _supported_version(top, path)
     cause: Exception | None = None
     try:
@@ -64,7 +55,7 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, FormatError) as error:
         cause, problems = error, []
-    problems = document_problems(_parsed(text, path)) or problems or [Problem(where="$", what=str(cause))]
+    problems = document_problems(parsed(text, path)) or problems or [Problem(where="$", what=str(cause))]
     raise MetadataFormatError("the metadata file breaks the rules of the format", path=path, problems=problems) from cause
 
 
@@ -80,7 +71,7 @@ def check_table_metadata(content: bytes, path: str) -> list[Problem]:
         if error.problems:
             return list(error.problems)
         raise
-    return document_problems(_parsed(_inflated(content, path), path)) or every_problem_of(metadata)
+    return document_problems(parsed(inflated(content, path), path)) or every_problem_of(metadata)
 
 
 class _Door:
@@ -215,47 +206,3 @@ def _supported_version(top: Mapping[str, msgspec.Raw], path: str) -> int:
             next_step="read the table with the program that wrote it",
         )
     return version
-
-
-def _inflated(content: bytes, path: str) -> bytes:
-    """The JSON text. Gzip is told by its first bytes, since names of metadata files differ between writers."""
-    if not content.startswith(_GZIP_MAGIC):
-        return content
-    inflater = zlib.decompressobj(wbits=31)
-    try:
-        text = inflater.decompress(content)
-    except zlib.error as error:
-        raise MetadataFormatError(f"the metadata file is corrupt gzip ({error})", path=path) from error
-    if not inflater.eof:
-        problem = Problem(where=f"byte {len(content)}", what="the gzip stream ends before its end mark")
-        raise MetadataFormatError("the metadata file is cut short", path=path, problems=[problem])
-    return text
-
-
-def _parsed(text: bytes, path: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _torn(error, text, path) from error
-
-
-def _torn(error: Exception, text: bytes, path: str) -> MetadataFormatError:
-    """The error for bytes that are no JSON, with the offset of the first wrong one."""
-    match = _BYTE_OFFSET.search(str(error))
-    if not text:
-        offset, what = 0, "the file is empty"
-    elif match is not None:
-        what = str(error).removesuffix(match[0]).strip()
-        offset = int(match[1]) - ("trailing" in what)  # msgspec has read one byte more when it says so
-    else:
-        offset, what = _first_byte_that_is_not_text(text)
-    problem = Problem(where=f"byte {offset}", what=what)
-    return MetadataFormatError(f"the metadata file is not whole JSON: {what} (byte {offset})", path=path, problems=[problem])
-
-
-def _first_byte_that_is_not_text(text: bytes) -> tuple[int, str]:
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        return error.start, "not UTF-8"
-    return len(text), "the JSON text ends before its end"

@@ -4,17 +4,15 @@ Entries that were read and not changed go back as the bytes they came in. The ke
 Floor: kernel.metadata. Spec: Table Metadata Fields; Appendix C; Appendix E (writing v1 metadata).
 """
 
-import zlib
 from typing import Any
 
 import msgspec
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata.document import NO_SNAPSHOT_ID
+from icefloe.kernel.metadata.json_file import deflated
 from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_to_json
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-
-_GZIP_LEVEL = 6
 
 
 def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> bytes:
@@ -27,11 +25,7 @@ def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> byte
     if metadata.format_version > 1 and metadata.table_uuid is None:
         raise InvalidInputError(f"a table of format version {metadata.format_version} has a uuid; assign one before writing its metadata")
     text = msgspec.json.encode(metadata_to_json(metadata))
-    if not gzip:
-        return text
-    # wbits 31 is the gzip container; unlike the gzip module it puts no time into the header, so equal metadata gives equal bytes.
-    deflater = zlib.compressobj(_GZIP_LEVEL, wbits=31)
-    return deflater.compress(text) + deflater.flush()
+    return deflated(text) if gzip else text
 
 
 def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:

@@ -1,0 +1,159 @@
+"""`ViewVersion`: what a view was defined as at one time, in one or several SQL dialects. Versions never change.
+
+Which version is the current one is `view_metadata.py`. Floor: kernel.view. Spec: View spec, Versions; Representations; Version log.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from icefloe.kernel.metadata.raw_entries import EntryKind
+from icefloe.kernel.schema.json_shape import (
+    Key,
+    a_long,
+    a_string,
+    an_array,
+    an_int,
+    array_of,
+    object_problems,
+    refuse,
+    strings_by_name,
+)
+
+_VERSION_KEYS = (
+    Key("version-id", an_int),
+    Key("schema-id", an_int),
+    Key("timestamp-ms", a_long),
+    Key("summary", strings_by_name),
+    Key("representations", an_array),
+    Key("default-catalog", a_string, required=False),
+    Key("default-namespace", array_of(a_string)),
+)
+_SQL_KEYS = (Key("type", a_string), Key("sql", a_string), Key("dialect", a_string))
+_LOG_KEYS = (Key("timestamp-ms", a_long), Key("version-id", an_int))
+SQL = "sql"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SQLViewRepresentation:
+    """A SELECT statement in one dialect, such as `spark` or `trino`."""
+
+    sql: str
+    dialect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownViewRepresentation:
+    """A representation of a type that this version does not know: kept as it is, for other engines. `content` is the whole JSON object."""
+
+    type: str
+    content: Mapping[str, Any]
+
+
+ViewRepresentation = SQLViewRepresentation | UnknownViewRepresentation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewVersion:
+    """One version. `timestamp_ms` counts from 1970-01-01 UTC. Names in the SQL without a namespace are in `default_namespace` of `default_catalog`, which is
+    the view's own catalog where None.
+    """
+
+    version_id: int
+    schema_id: int
+    timestamp_ms: int
+    summary: Mapping[str, str] = field(default_factory=dict)
+    representations: tuple[ViewRepresentation, ...] = ()
+    default_catalog: str | None = None
+    default_namespace: tuple[str, ...] = ()
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """The dialects it has SQL in, in lower case: their case does not matter."""
+        return tuple(shown.dialect.lower() for shown in self.representations if isinstance(shown, SQLViewRepresentation))
+
+    def sql_for(self, dialect: str) -> str | None:
+        """The SELECT statement in a dialect, or None."""
+        found = (shown for shown in self.representations if isinstance(shown, SQLViewRepresentation))
+        return next((shown.sql for shown in found if shown.dialect.lower() == dialect.lower()), None)
+
+    def is_same_as(self, other: "ViewVersion") -> bool:
+        """Whether both define the view the same way: all but id and time are equal."""
+        return _definition(self) == _definition(other)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLogEntry:
+    """When a version became the current one, in milliseconds since 1970-01-01 UTC."""
+
+    timestamp_ms: int
+    version_id: int
+
+
+def view_version_to_json(version: ViewVersion) -> dict[str, Any]:
+    """A version as a JSON object. Spec: View spec, Versions."""
+    found: dict[str, Any] = {
+        "version-id": version.version_id,
+        "timestamp-ms": version.timestamp_ms,
+        "schema-id": version.schema_id,
+        "summary": dict(version.summary),
+    }
+    if version.default_catalog is not None:
+        found["default-catalog"] = version.default_catalog
+    found["default-namespace"] = list(version.default_namespace)
+    found["representations"] = [_representation_to_json(shown) for shown in version.representations]
+    return found
+
+
+def view_version_from_json(value: Any, path: str = "$") -> ViewVersion:
+    """The version that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path from `path` on."""
+    problems = list(object_problems(value, path, _VERSION_KEYS))
+    shown = value.get("representations") if isinstance(value, Mapping) else None
+    for position, one in enumerate(shown if isinstance(shown, list | tuple) else ()):
+        is_sql = isinstance(one, Mapping) and one.get("type") == SQL
+        problems += object_problems(one, f"{path}.representations[{position}]", _SQL_KEYS if is_sql else _SQL_KEYS[:1])
+    refuse(problems, "the view version")
+    return ViewVersion(
+        version_id=value["version-id"],
+        schema_id=value["schema-id"],
+        timestamp_ms=value["timestamp-ms"],
+        summary=value["summary"],
+        representations=tuple(_representation(one) for one in value["representations"]),
+        default_catalog=value.get("default-catalog"),
+        default_namespace=tuple(value["default-namespace"]),
+    )
+
+
+def _definition(version: ViewVersion) -> tuple[object, ...]:
+    return (
+        version.schema_id,
+        version.summary,
+        version.representations,
+        version.default_catalog,
+        version.default_namespace,
+    )
+
+
+def _representation(value: Mapping[str, Any]) -> ViewRepresentation:
+    if value["type"] == SQL:
+        return SQLViewRepresentation(sql=value["sql"], dialect=value["dialect"])
+    return UnknownViewRepresentation(type=value["type"], content=dict(value))
+
+
+def _representation_to_json(shown: ViewRepresentation) -> dict[str, Any]:
+    if isinstance(shown, SQLViewRepresentation):
+        return {"type": SQL, "sql": shown.sql, "dialect": shown.dialect}
+    return dict(shown.content)
+
+
+def _log_entry(value: Any, path: str) -> VersionLogEntry:
+    refuse(list(object_problems(value, path, _LOG_KEYS)), "the version log")
+    return VersionLogEntry(value["timestamp-ms"], value["version-id"])
+
+
+def _log_entry_to_json(entry: VersionLogEntry) -> dict[str, Any]:
+    return {"timestamp-ms": entry.timestamp_ms, "version-id": entry.version_id}
+
+
+VERSIONS = EntryKind("versions", view_version_from_json, view_version_to_json, id_key="version-id")
+VERSION_LOG = EntryKind("version-log", _log_entry, _log_entry_to_json)
