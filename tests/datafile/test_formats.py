@@ -18,6 +18,7 @@ from pyarrow import orc
 from tests.datafile.tables import IO, LooseSchema, later_types, read, same, tables, target, task_of, values, write
 
 from icefloe.datafile.read import read_task
+from icefloe.datafile.variant import of_python
 from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
@@ -29,6 +30,8 @@ from icefloe.kernel.types import (
     DateType,
     DecimalType,
     FixedType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -43,6 +46,7 @@ from icefloe.kernel.types import (
     TimeType,
     UnknownType,
     UUIDType,
+    VariantType,
 )
 
 FORMATS = ("parquet", "orc", "avro")
@@ -348,3 +352,42 @@ def test_a_damaged_file_is_an_error_that_names_it_or_reads_as_it_stands(data: st
             read([file], _SCHEMA)
         except (FormatError, UnsupportedFeatureError) as error:
             assert file.file_path in str(error)  # noqa: PT017 - not every damage can be seen
+
+
+def test_variants_and_shapes_are_annotated_in_parquet(tmp_path) -> None:
+    schema = Schema(
+        NestedField(1, "v", VariantType()),
+        NestedField(2, "g", GeometryType()),
+        NestedField(3, "far", GeographyType("EPSG:4326", "karney")),
+        NestedField(4, "list", ListType(element_id=5, element=VariantType(), element_required=False)),
+        NestedField(6, "id", LongType()),
+    )
+    metadata, value = of_python({"a": [1, "x"]})
+    rows = [{"v": {"metadata": metadata, "value": value}, "g": None, "far": None, "list": None, "id": 1}]
+    file = _write(tmp_path, schema, rows, "parquet")
+    footer = pq.ParquetFile(file.file_path)
+    told = str(footer.schema)
+    assert "v (Variant(1))" in told
+    assert "element (Variant(1))" in told
+    assert "g (Geometry(crs=))" in told
+    assert "far (Geography(crs=EPSG:4326, algorithm=karney))" in told
+    assert footer.metadata.metadata[b"iceberg.schema"]
+    assert file.file_size_in_bytes == Path(file.file_path).stat().st_size
+    assert read([file], schema).to_pylist() == rows
+    assert read([file], schema, where="id = 1").num_rows == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sets(st.integers(1, 60)), st.integers(0, 3))
+def test_annotations_change_nothing_else_of_a_footer(shapes: set[int], deep: int) -> None:
+    kind: IcebergType = GeometryType("srid:1")
+    for _ in range(deep):
+        kind = ListType(element_id=0, element=kind, element_required=False)
+    fields = [NestedField(number, f"c{number}", kind if number in shapes else LongType()) for number in range(1, 61)]
+    schema = assign_fresh_ids(LooseSchema(tuple(fields)))
+    with tempfile.TemporaryDirectory() as folder:
+        file = _write(folder, schema, [dict.fromkeys(schema.names)], "parquet")
+        stored = pq.ParquetFile(file.file_path)
+        assert str(stored.schema).count("(Geometry(crs=srid:1))") == len(shapes)
+        assert stored.metadata.num_rows == 1
+        assert read([file], schema).to_pylist() == [dict.fromkeys(schema.names)]

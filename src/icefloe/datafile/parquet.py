@@ -17,6 +17,7 @@ from icefloe.datafile.encodings import dictionary_columns
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics import Observations, file_metrics
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
+from icefloe.datafile.parquet_annotations import EndHeld, annotations
 from icefloe.datafile.stored_form import stored_fields, stored_schema, to_stored
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
@@ -45,6 +46,8 @@ class ParquetForm:
     schema_text: str
     options: dict[str, Any]
     columns: tuple[tuple[Leaf, MetricsMode], ...]
+    # What Arrow cannot say in the footer itself, by field id.
+    annotations: Mapping[int, bytes]
     row_group_bytes: int
     target_file_bytes: int
     extension: str = "parquet"
@@ -69,6 +72,7 @@ def parquet_form(schema: Schema, properties: Mapping[str, str], sort_order: Sort
         fields=fields,
         schema_text=json.dumps(schema_to_json(schema), separators=(",", ":")),
         options=writer_options(properties),
+        annotations=annotations(fields),
         columns=tuple(zip(leaves, metrics_modes(schema, leaves, properties, sort_order), strict=True)),
         row_group_bytes=table_properties.PARQUET_ROW_GROUP_SIZE_BYTES.read(properties),
         target_file_bytes=table_properties.TARGET_FILE_SIZE_BYTES.read(properties),
@@ -123,7 +127,7 @@ class OpenFile:
         self._observed = Observations(form.columns)
         self._footers: list[Any] = []
         dictionaries = dictionary_columns(sample, (leaf for leaf, _ in form.columns))
-        self._out = io.open_output(location)
+        self._out = EndHeld(io.open_output(location)) if form.annotations else io.open_output(location)
         try:
             self._writer = pq.ParquetWriter(
                 self._out, form.stored, metadata_collector=self._footers, use_dictionary=dictionaries, **form.options
@@ -156,7 +160,11 @@ class OpenFile:
         try:
             # Given here, as Arrow leaves a schema's own metadata out where it does not store the schema.
             self._writer.add_key_value_metadata({SCHEMA_KEY: self._form.schema_text})
+            if isinstance(self._out, EndHeld):
+                self._out.hold()
             self._writer.close()
+            if isinstance(self._out, EndHeld):
+                self._out.release(self._form.annotations)
             length = self.length
             self._out.close()
         except OSError as error:
