@@ -5,6 +5,7 @@ import math
 import tempfile
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.datafile.tables import tables, target, write
 from icefloe.datafile import metrics as metrics_module
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.errors import InvalidPropertyError
+from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,
@@ -152,6 +154,34 @@ def test_only_the_first_hundred_columns_get_the_built_in_mode(tmp_path) -> None:
     assert sorted(file.value_counts) == list(range(1, 101))
     (file,) = write(target(tmp_path / "b", wide, write__metadata__metrics__default="counts"), [row])
     assert sorted(file.value_counts) == list(range(1, 104))
+
+
+def test_in_a_wide_table_the_columns_of_a_struct_come_before_those_of_structs_inside_it(tmp_path) -> None:
+    inner = StructType(NestedField(10, "x", LongType()), NestedField(11, "y", LongType()))
+    wide = Schema(NestedField(1, "s", inner), NestedField(2, "a", LongType()), NestedField(3, "b", LongType()))
+    row = {"s": {"x": 1, "y": 1}, "a": 1, "b": 1}
+
+    def counted(limit: int) -> list[int]:
+        properties = {"write__metadata__metrics__max_inferred_column_defaults": str(limit)}
+        (file,) = write(target(tmp_path / str(limit), wide, **properties), [row])
+        return sorted(file.value_counts)
+
+    assert [counted(limit) for limit in (1, 2, 3, 5)] == [[2], [2, 3], [2, 3, 10], [2, 3, 10, 11]]
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_sorted_columns_have_bounds_unless_their_own_mode_says_otherwise(tmp_path, form: str) -> None:
+    schema = Schema(NestedField(1, "a", LongType()), NestedField(2, "b", LongType()), NestedField(3, "c", LongType()))
+    order = SortOrder(SortField(source_id=1), SortField(source_id=2), order_id=1)
+    properties = {
+        "write__metadata__metrics__default": "counts",
+        "write__metadata__metrics__column__b": "none",
+        "write__format__default": form,
+    }
+    # A property for a column that is not there is let be.
+    properties["write__metadata__metrics__column__gone"] = "full"
+    (file,) = write(replace(target(tmp_path, schema, **properties), sort_order=order), [{"a": 1, "b": 1, "c": 1}])
+    assert (sorted(file.value_counts), sorted(file.lower_bounds)) == ([1, 3], [1])
 
 
 @pytest.mark.parametrize("kind", [StringType(), BinaryType()])

@@ -12,6 +12,7 @@ from tests.oracle.rows import comparable
 from tests.oracle.test_reading_each_other import SCHEMA, rows, without_bytes
 
 from icefloe import SqlCatalog, StaticTable
+from icefloe.datafile.leaves import leaves_of
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
 from icefloe.io.local import LocalFileIO
@@ -110,28 +111,24 @@ def test_java_and_we_describe_the_same_rows_alike(by_java: tuple[Path, dict[str,
     )
     (ours,) = write_batches(target, rows_of.to_batches(), partition_id=0, task_id=0)
     compared = 0
-    repeated = {number for name in ("li", "ma", "mi") for number in range(*_ids_below(schema, name))}
+    # Of lists, maps and structs as a whole, and of what is in lists and maps, Java tells counts in some formats and nothing in others.
+    every = [leaf.field_id for leaf in leaves_of(schema) if not leaf.repeated]
     theirs = [file for file in told[form]["files"] if file["record_count"] > 1]
-    if len(theirs) != 1:
-        pytest.fail("Java wrote the rows as several files, so that there is nothing to compare with")
+    assert len(theirs) == 1
     for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
-        expected = {int(number): value for number, value in theirs[0][name].items() if int(number) not in repeated}
+        expected = theirs[0][name]
         if not expected:
             continue  # Java tells nothing of this of such files
-        found = {
-            number: base64.b64encode(value).decode() if isinstance(value, bytes) else value
-            for number, value in (getattr(ours, name) or {}).items()
-            if number not in repeated
-        }
-        compared += len(expected)
-        assert {number: found.get(number) for number in expected} == expected, name
+        if name.endswith("counts") and form == "orc":
+            # Under a null struct ORC counts nothing, and Java takes its counts; Parquet counts a null there, and so do we.
+            leaves = [field.field_id for field in schema.fields if field.field_type.is_primitive]
+        else:
+            leaves = every
+        values = {number: value for number, value in (getattr(ours, name) or {}).items() if number in leaves}
+        found = {str(number): base64.b64encode(value).decode() if isinstance(value, bytes) else value for number, value in values.items()}
+        assert found == {number: value for number, value in expected.items() if int(number) in leaves}, name
+        compared += len(found)
     assert compared > 50 or form == "avro"
-
-
-def _ids_below(schema: Any, name: str) -> tuple[int, int]:
-    field = schema.find_field(name)
-    below = [number for number in schema.field_ids if (schema.path_of(number) or ())[0] == name and number != field.field_id]
-    return min(below), max(below) + 1
 
 
 def _ours(folder: Path, form: str) -> Any:

@@ -16,7 +16,7 @@ from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
 from icefloe.datafile.orc_tail import stripes_of
 from icefloe.datafile.seen_metrics import SeenMetrics
 from icefloe.datafile.stored_form import stored_fields, stored_schema, to_stored, with_nulls_below
-from icefloe.errors import UnsupportedTypeError
+from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.metadata import properties as table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
@@ -110,6 +110,9 @@ def _stored_type(kind: IcebergType) -> Any:
         return pa.int64()
     if isinstance(kind, VariantType):
         return pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
+    if isinstance(kind, TimestampType | TimestamptzType):
+        # Arrow reads ORC's timestamps as nanoseconds only: what those cannot hold is refused here, as it could not be read again.
+        return pa.timestamp("ns", "UTC" if isinstance(kind, TimestamptzType) else None)
     return pa.binary() if isinstance(kind, UUIDType | FixedType) else type_to_arrow(kind)
 
 
@@ -159,7 +162,13 @@ class OrcOutput:
     def write_row_group(self, table: Any) -> None:
         """Writes an Arrow table of the form's `rows` schema; ORC makes its stripes itself."""
         self._seen.see(table)
-        stored = to_stored(table, self._form.fields, self._form.stored)
+        try:
+            stored = to_stored(table, self._form.fields, self._form.stored)
+        except DataFileFormatError as error:
+            raise SchemaMismatchError(
+                f"the rows have a timestamp before 1677 or after 2262, which cannot be kept in ORC: {error.message}",
+                next_step="set write.format.default to parquet or avro",
+            ) from error
         before = int(self._out.tell())
         try:
             self._writer.write(_ready(stored))

@@ -6,13 +6,14 @@ Behind the door `stored.py`; writing is `orc.py`. Stripes are not pruned by thei
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import orc
 
 from icefloe.datafile.field_ids import IdOf, has_ids, id_of, mapped_ids, with_ids
 from icefloe.datafile.orc import ID_ATTRIBUTE
 from icefloe.datafile.orc_tail import stripes_of
 from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, reading, without_columns
-from icefloe.errors import DataFileFormatError
+from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
@@ -65,7 +66,16 @@ class OrcRows:
 
     def _stripe(self, index: int, first_row: int, names: list[str] | None) -> Iterator[StoredBatch]:
         with reading(self._path, "ORC"):
-            batch = self._file.read_stripe(index, columns=names)
+            try:
+                batch = self._file.read_stripe(index, columns=names)
+            except pa.ArrowInvalid as error:
+                if "nanosecond" not in str(error):
+                    raise
+                raise UnsupportedFeatureError(
+                    f"{self._path} has a timestamp before 1677 or after 2262, which cannot be read from ORC: {error}",
+                    path=self._path,
+                    next_step="rewrite the file as Parquet with another engine",
+                ) from error
         batch = type(batch).from_arrays(batch.columns, schema=with_ids(batch.schema, self._ids))
         for start in range(0, batch.num_rows, BATCH_ROWS):
             yield StoredBatch(first_row + start, batch.slice(start, BATCH_ROWS))

@@ -100,7 +100,10 @@ def _is_known(column: FileColumn, kind: PrimitiveType) -> bool:
 
 
 def _mask(predicate: BoundPredicate, kind: PrimitiveType, column: FileColumn, row_groups: Sequence[Any]) -> Mask:
-    statistics = [row_group.column(column.first_leaf).statistics for row_group in row_groups]
+    chunks = [row_group.column(column.first_leaf) for row_group in row_groups]
+    # Decimals in bytes of any length were compared as text by writers of old.
+    is_told = not isinstance(kind, DecimalType) or all(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks)
+    statistics = [chunk.statistics if is_told else None for chunk in chunks]
     bounds = [_bounds(kind, found) for found in statistics]
     nulls = [found.null_count if found is not None and found.has_null_count else None for found in statistics]
     rows = [row_group.num_rows for row_group in row_groups]

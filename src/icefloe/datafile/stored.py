@@ -5,13 +5,14 @@ Floor: datafile. Spec: Column Projection; Appendix A.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from icefloe.datafile.avro_rows import AvroRows
 from icefloe.datafile.orc_rows import OrcRows
 from icefloe.datafile.parquet_rows import ParquetRows
 from icefloe.datafile.stored_batch import StoredBatch
-from icefloe.errors import UnsupportedFeatureError
+from icefloe.errors import FormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
@@ -30,6 +31,10 @@ class StoredFile(Protocol):
         """The task's rows in the file's order, with the columns that hold the fields, or more; rows that surely do not match may be left out."""
 
 
+# What files begin with that are encrypted as a stream, and Parquet files with encrypted footers. Spec: AES GCM Stream file format; Parquet encryption.
+_ENCRYPTED = (b"AGS1", b"PARE")
+_MAGIC_BYTES = 4
+
 _READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, NameMapping | None], StoredFile]] = {
     FileFormat.PARQUET: ParquetRows,
     FileFormat.ORC: OrcRows,
@@ -45,11 +50,7 @@ def reader_of(task: FileScanTask) -> Callable[[Any, FileScanTask, NameMapping | 
     """
     path = task.file.file_path
     if task.file.key_metadata is not None:
-        raise UnsupportedFeatureError(
-            f"{path} is encrypted, and encrypted data files cannot be read",
-            path=path,
-            next_step="read the table with an engine that has its keys, or copy it to a table without encryption",
-        )
+        raise _encrypted(path)
     found = _READERS.get(task.file.file_format)
     if found is None:
         known = ", ".join(sorted(_READERS))
@@ -58,4 +59,25 @@ def reader_of(task: FileScanTask) -> Callable[[Any, FileScanTask, NameMapping | 
             path=path,
             next_step="rewrite the table's files in one of these formats",
         )
-    return found
+    return partial(_opened, found)
+
+
+def _opened(
+    reader: Callable[[Any, FileScanTask, NameMapping | None], StoredFile], file: Any, task: FileScanTask, mapping: NameMapping | None
+) -> StoredFile:
+    try:
+        return reader(file, task, mapping)
+    except FormatError as error:
+        # Plans do not carry the key metadata of files, so a file is known to be encrypted by what it begins with.
+        file.seek(0)
+        if file.read(_MAGIC_BYTES) in _ENCRYPTED:
+            raise _encrypted(task.file.file_path) from error
+        raise
+
+
+def _encrypted(path: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{path} is encrypted, and encrypted data files cannot be read",
+        path=path,
+        next_step="read the table with an engine that has its keys, or copy it to a table without encryption",
+    )

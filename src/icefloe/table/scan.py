@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.errors import InvalidInputError, NoSuchSnapshotError, UnsupportedFeatureError
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
@@ -116,9 +116,16 @@ class DataScan:
 
     def plan(self, *, explain: bool = False, include_statistics: bool = False) -> ScanPlan:
         """The live files that may hold matching rows. With `explain`, every kept and skipped manifest and file gets its reason."""
+        snapshot = self.snapshot()
+        if snapshot is not None and snapshot.key_id is not None:
+            raise UnsupportedFeatureError(
+                f"{self.table_name} is encrypted: its snapshot {snapshot.snapshot_id} can only be read with the key {snapshot.key_id!r}",
+                table=self.table_name,
+                next_step="read the table with an engine that has its keys, or copy it to a table without encryption",
+            )
         return plan_scan(
             self.metadata,
-            self.snapshot(),
+            snapshot,
             self.row_filter,
             self.io.read,
             case_sensitive=self.case_sensitive,
