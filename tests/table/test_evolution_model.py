@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from icefloe import DecimalType, DoubleType, IntegerType, InvalidPartitionSpecError, InvalidSchemaError, LongType, SqlCatalog, StringType
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import FloatType, IcebergType, NestedField, StructType
+from icefloe.kernel.types import DateType, FloatType, IcebergType, NestedField, StructType, TimestampType
+from icefloe.kernel.values import to_python
 from icefloe.table import Table
 
 Row = dict[str, Any]
@@ -26,7 +28,10 @@ START = Schema(
 )
 KINDS: list[IcebergType] = [IntegerType(), LongType(), FloatType(), DoubleType(), StringType(), DecimalType(5, 2)]
 WIDER = {IntegerType(): LongType(), FloatType(): DoubleType(), DecimalType(5, 2): DecimalType(20, 2)}
-TRANSFORMS = ["identity", "bucket[2]", "bucket[3]", "truncate[4]", "void"]
+# What version 3 adds: columns come with a default or without, and dates widen.
+V3_KINDS = [*KINDS, DateType(), DateType()]
+V3_WIDER = {**WIDER, DateType(): TimestampType()}
+TRANSFORMS = ["day", "month", "identity", "bucket[2]", "bucket[3]", "truncate[4]", "void"]
 NAMES = ["a", "b", "c", "d", "s", "e", "f"]
 
 
@@ -42,6 +47,10 @@ def present(kind: IcebergType) -> st.SearchStrategy[Any]:
         some = st.integers(-3, 3)
     elif isinstance(kind, LongType):
         some = st.sampled_from([-(2**40), -1, 0, 1, 2, 2**40])
+    elif isinstance(kind, DateType):
+        some = st.sampled_from([date(1969, 12, 31), date(1970, 1, 1), date(2024, 2, 29)])
+    elif isinstance(kind, TimestampType):
+        some = st.sampled_from([datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(1970, 1, 1), datetime(2024, 2, 29, 12)])
     elif isinstance(kind, StringType):
         some = st.sampled_from(["", "k", "kiwi", "kiwano", "z"])
     elif isinstance(kind, DecimalType):
@@ -65,6 +74,10 @@ class Model:
         self.rows: list[Row] = []
         self.history: dict[int, list[Row]] = {}
 
+    @property
+    def is_v3(self) -> bool:
+        return self.table.format_version == 3
+
     def note(self) -> None:
         snapshot = self.table.metadata.current_snapshot_id
         if snapshot is not None and snapshot not in self.history:
@@ -79,7 +92,13 @@ class Model:
         schema = self.table.schema()
         row = st.fixed_dictionaries({field.name: values(field.field_type) for field in schema.fields})
         rows = data.draw(st.lists(row, min_size=1, max_size=4), label="rows")
-        self.table.append(pa.Table.from_pylist(rows, schema=schema_to_arrow(schema)))
+        found = pa.Table.from_pylist(rows, schema=schema_to_arrow(schema))
+        filled = [field for field in schema.fields if field.write_default is not None]
+        if filled and data.draw(st.booleans(), label="leave out"):
+            field = data.draw(st.sampled_from(filled), label="column")
+            found = found.drop_columns([field.name])
+            rows = [{**row, field.name: to_python(field.field_type, field.write_default)} for row in rows]
+        self.table.append(found)
         self.rows += rows
 
     def filter(self, data: st.DataObject) -> tuple[str, Any]:
@@ -89,7 +108,7 @@ class Model:
             return "true", lambda row: True
         column = data.draw(st.sampled_from(columns), label="column")
         value = data.draw(present(column.field_type), label="value")
-        text = f"'{value}'" if isinstance(value, str) else str(value)
+        text = f"'{value}'" if isinstance(value, str | date) else str(value)
         name = column.name
         return data.draw(
             st.sampled_from(
@@ -120,12 +139,19 @@ class Model:
         free = [name for name in NAMES if name not in names]
         field = data.draw(st.sampled_from(fields), label="of")
         name = field.name
-        what = data.draw(st.sampled_from(["add", "rename", "drop", "widen", "move", "add inside", "drop inside"]), label="change")
+        what = data.draw(
+            st.sampled_from(["add", "rename", "drop", "widen", "move", "add inside", "drop inside", "set default"]), label="change"
+        )
+        wider = V3_WIDER if self.is_v3 else WIDER
         with self.table.update_schema() as update:
             if what == "add" and free:
                 new = data.draw(st.sampled_from(free))
-                update.add_column(new, data.draw(st.sampled_from(KINDS)))
-                self.rows = [{**row, new: None} for row in self.rows]
+                kind = data.draw(st.sampled_from(V3_KINDS if self.is_v3 else KINDS), label="type")
+                default = data.draw(values(kind), label="default") if self.is_v3 else None
+                update.add_column(new, kind, default_value=default)
+                self.rows = [{**row, new: default} for row in self.rows]
+            elif what == "set default" and self.is_v3 and field.field_type.is_primitive:
+                update.set_default_value(name, data.draw(values(field.field_type), label="default"))
             elif what == "rename" and free:
                 new = data.draw(st.sampled_from(free))
                 update.rename_column(name, new)
@@ -133,13 +159,16 @@ class Model:
             elif what == "drop" and len(fields) > 1:
                 update.delete_column(name)
                 self.rows = [{key: value for key, value in row.items() if key != name} for row in self.rows]
-            elif what == "widen" and field.field_type in WIDER:
-                update.update_column(name, WIDER[field.field_type])
+            elif what == "widen" and field.field_type in wider:
+                update.update_column(name, wider[field.field_type])
+                if field.field_type == DateType():
+                    self.rows = [{**row, name: row[name] and datetime.combine(row[name], time())} for row in self.rows]
             elif what == "move":
                 update.move_before(name, names[0]) if name != names[0] else update.move_first(name)
             elif what == "add inside" and isinstance(field.field_type, StructType) and f"{name}.z" not in self.table.schema().column_names:
-                update.add_column(f"{name}.z", LongType())
-                self.rows = [{**row, name: None if row[name] is None else {**row[name], "z": None}} for row in self.rows]
+                inside = 9 if self.is_v3 else None
+                update.add_column(f"{name}.z", LongType(), default_value=inside)
+                self.rows = [{**row, name: None if row[name] is None else {**row[name], "z": inside}} for row in self.rows]
             elif what == "drop inside" and isinstance(field.field_type, StructType) and len(field.field_type.fields) > 1:
                 gone = field.field_type.fields[0].name
                 update.delete_column(f"{name}.{gone}")
@@ -164,12 +193,14 @@ STEPS = st.lists(st.sampled_from(["append", "append", "delete", "scan", "schema"
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(version=st.sampled_from(["1", "2"]), steps=STEPS, data=st.data())
+@given(version=st.sampled_from(["1", "2", "3", "3"]), steps=STEPS, data=st.data())
 def test_a_table_holds_what_the_model_holds(version: str, steps: list[str], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=folder)
         catalog.create_namespace("db")
-        model = Model(catalog.create_table("db.t", START, properties={"format-version": version}))
+        table = catalog.create_table("db.t", START, properties={"format-version": version if version != "3" else "2"})
+        table.set_properties({"format-version": version})
+        model = Model(table)
         model.append(data)
         model.note()
         for step in steps:

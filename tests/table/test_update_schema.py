@@ -26,6 +26,7 @@ from icefloe import (
     StaticTable,
     StringType,
     StructType,
+    TimestampType,
 )
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.commit.outcome import Conflicted, Outcome
@@ -381,3 +382,77 @@ def test_a_name_mapping_that_is_none_is_refused_with_its_faults(catalog: SqlCata
         table.set_properties({"schema.name-mapping.default": '[{"names": 1}]'})
     assert "schema.name-mapping.default" in caught.value.message
     assert "schema.name-mapping.default" not in table.refresh().properties
+
+
+# ---- format version 3 ----
+
+
+@pytest.fixture
+def newest(catalog: SqlCatalog) -> Table:
+    made = catalog.create_table("db.v3", ROWS.schema, properties=QUICK)
+    made.set_properties({"format-version": "3"})
+    made.append(ROWS)
+    return made
+
+
+def test_a_default_is_what_older_rows_have_and_what_newer_ones_get(newest: Table) -> None:
+    with newest.update_schema() as update:
+        update.add_column("n", LongType(), required=True, default_value=7).add_column("place.z", StringType(), default_value="q")
+    assert column(newest, "n") == [7, 7, 7]
+    assert [place and place["z"] for place in column(newest, "place")] == ["q", None, "q"]
+    with newest.update_schema() as update:
+        update.set_default_value("n", 8)
+    newest.append(ROWS)
+    assert sorted(column(newest, "n")) == [7, 7, 7, 8, 8, 8]
+    assert (newest.scan("n = 7").count(), newest.scan("n > 7").count(), newest.scan("n < 7").count()) == (3, 3, 0)
+    newest.delete("n = 7")
+    assert column(newest, "n") == [8, 8, 8]
+
+
+def test_defaults_are_refused_below_version_3_with_the_way_there(table: Table) -> None:
+    with pytest.raises(InvalidSchemaError, match=f"the table is of version {table.format_version}") as caught:
+        table.update_schema().add_column("n", LongType(), default_value=7)
+    assert "format-version" in str(caught.value)
+    with table.transaction() as tx:
+        tx.upgrade_table_version(2).upgrade_table_version(3)
+        with tx.update_schema() as update:
+            update.add_column("n", LongType(), default_value=7)
+    assert (table.format_version, column(table, "n")) == (3, [7, 7, 7])
+
+
+@pytest.mark.parametrize(
+    ("transform", "allowed"), [("identity", False), ("bucket[3]", False), ("day", True), ("year", True), ("month", True)]
+)
+@pytest.mark.parametrize("is_default_spec", [True, False])
+def test_a_date_becomes_a_timestamp_where_no_partition_value_changes(
+    catalog: SqlCatalog, transform: str, allowed: bool, is_default_spec: bool
+) -> None:
+    rows = pa.table({"d": pa.array([-1, 0, None], pa.date32())})
+    table = catalog.create_table("db.dates", rows.schema)
+    table.update_spec().add_field("d", transform, "p").commit()
+    table.append(rows)
+    if not is_default_spec:
+        table.update_spec().remove_field("p").commit()
+    table.set_properties({"format-version": "3"})
+    update = table.update_schema()
+    if not allowed:
+        with pytest.raises(InvalidSchemaError, match="whose value would change"):
+            update.update_column("d", TimestampType()).commit()
+        return
+    update.update_column("d", TimestampType()).commit()
+    table.append(pa.table({"d": pa.array([-1], pa.timestamp("us"))}))
+    assert (table.scan("d < '1970-01-01'").count(), table.scan("d >= '1970-01-01'").count()) == (2, 1)
+
+
+def test_a_whole_schema_is_replaced(newest: Table) -> None:
+    wanted = pa.schema([("place", pa.struct([("lat", pa.float64())])), ("new", pa.string()), ("id", pa.int64())])
+    with newest.update_schema() as update:
+        update.replace_with(wanted)
+    assert newest.scan().to_arrow().to_pylist() == [
+        {"place": {"lat": 1.0}, "new": None, "id": 1},
+        {"place": None, "new": None, "id": 2},
+        {"place": {"lat": None}, "new": None, "id": 3},
+    ]
+    with pytest.raises(InvalidSchemaError, match="because of id") as caught:
+        newest.update_schema().replace_with(pa.schema([("id", pa.string())]))
+    assert [problem.where for problem in caught.value.problems] == ["id"]
