@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.errors import FormatError
+from icefloe.kernel.geo_bounds import corner_from_bytes
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest_list.manifest_file import PartitionFieldSummary
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import Transform
 from icefloe.kernel.schema.schema import walk
-from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, children
+from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, NestedField, PrimitiveType, VariantType, children
 from icefloe.kernel.values import from_bytes, to_human
+from icefloe.kernel.variant import Scalar, bounds_from_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +125,20 @@ def bound_text(kind: IcebergType | None, data: bytes | None) -> str | None:
     """A column's bound as text; bytes that cannot be a value of the type are shown as they are."""
     if data is None:
         return None
-    if not isinstance(kind, PrimitiveType):
-        return _unreadable(data)
     try:
+        if isinstance(kind, GeometryType | GeographyType):
+            return str(corner_from_bytes(data))
+        if isinstance(kind, VariantType):
+            return ", ".join(f"{path}: {_scalar_text(bound)}" for path, bound in bounds_from_bytes(data).items())
+        if not isinstance(kind, PrimitiveType):
+            return _unreadable(data)
         return to_human(kind, from_bytes(kind, data))
     except FormatError:
         return _unreadable(data)
+
+
+def _scalar_text(bound: Scalar | bool) -> str:
+    return str(bound).lower() if isinstance(bound, bool) else to_human(bound.kind, bound.value)
 
 
 def _statistics(file: DataFile, field_id: int, column: tuple[str, NestedField] | None) -> ColumnStatistics:

@@ -35,15 +35,21 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IntegerType,
     ListType,
     LongType,
     PrimitiveType,
     StringType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
+    VariantType,
 )
 from icefloe.kernel.values import physical_arrow_type, physical_list, to_bytes, to_physical
 
@@ -55,12 +61,15 @@ SECOND = to_physical(TimestampType(), "2017-11-16T22:31:08")
 MICRO_LATER = SECOND + 1
 SOME_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 
+TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 # The Arrow type of a column, where it is not that of the physical values.
 COLUMN_TYPES = {
     DateType: pa.date32(),
     TimeType: pa.time64("us"),
     TimestampType: pa.timestamp("us"),
     TimestamptzType: pa.timestamp("us", "UTC"),
+    TimestampNanoType: pa.timestamp("ns"),
+    TimestamptzNanoType: pa.timestamp("ns", "UTC"),
     UUIDType: pa.binary(16),
     FixedType: pa.binary(3),
 }
@@ -71,7 +80,7 @@ def column(kind: PrimitiveType, values: list[Any]) -> Any:
     if isinstance(kind, UUIDType):
         values = [None if value is None else value.bytes for value in values]
     column_type = COLUMN_TYPES.get(type(kind), physical_arrow_type(kind))
-    if isinstance(kind, DateType | TimeType | TimestampType | TimestamptzType):
+    if isinstance(kind, (DateType, TimeType, *TIMESTAMPS)):
         return pa.array(values, physical_arrow_type(kind)).cast(column_type)
     return pa.array(values, column_type)
 
@@ -79,7 +88,7 @@ def column(kind: PrimitiveType, values: list[Any]) -> Any:
 def physical_results(transform: Transform, kind: PrimitiveType, array: Any) -> list[Any]:
     result = transform.result_type(kind)
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    if isinstance(result, DateType | TimeType | TimestampType | TimestamptzType | UUIDType | FixedType):
+    if isinstance(result, (DateType, TimeType, *TIMESTAMPS, UUIDType, FixedType)):
         array = array.cast(physical_arrow_type(result))
     return physical_list(result, array)
 
@@ -120,6 +129,10 @@ HASHES = [
     (TimestampType(), MICRO_LATER, -1207196810),
     (TimestamptzType(), SECOND, -2047944441),
     (TimestamptzType(), MICRO_LATER, -1207196810),
+    (TimestampNanoType(), SECOND * 1000, -2047944441),
+    (TimestampNanoType(), MICRO_LATER * 1000 + 1, -1207196810),
+    (TimestamptzNanoType(), SECOND * 1000 + 999, -2047944441),
+    (TimestamptzNanoType(), MICRO_LATER * 1000 + 1, -1207196810),
     (StringType(), "iceberg", 1210000089),
     (StringType(), "34", -427558391),
     (UUIDType(), SOME_UUID, 1488055340),
@@ -159,6 +172,8 @@ BUCKETED = [
     TimeType(),
     TimestampType(),
     TimestamptzType(),
+    TimestampNanoType(),
+    TimestamptzNanoType(),
     StringType(),
     UUIDType(),
     FixedType(3),
@@ -184,9 +199,9 @@ CASES = [
     *(
         (transform, kind)
         for transform in (YearTransform(), MonthTransform(), DayTransform())
-        for kind in (DateType(), TimestampType(), TimestamptzType())
+        for kind in (DateType(), *(timestamp() for timestamp in TIMESTAMPS))
     ),
-    *((HourTransform(), kind) for kind in (TimestampType(), TimestamptzType())),
+    *((HourTransform(), timestamp()) for timestamp in TIMESTAMPS),
     *((transform, kind) for transform in (IdentityTransform(), VoidTransform()) for kind in (*BUCKETED, BooleanType(), DoubleType())),
 ]
 
@@ -329,11 +344,33 @@ def test_time_transforms_agree_with_the_calendar(moment: datetime) -> None:
 # ---- which types, which text ----
 
 
+@few
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_nanoseconds_have_the_partitions_of_their_microseconds(nanos: int) -> None:
+    for transform in (YearTransform(), MonthTransform(), DayTransform(), HourTransform(), BucketTransform(16)):
+        expected = transform.apply(TimestampType(), nanos // 1000)
+        assert transform.apply(TimestampNanoType(), nanos) == transform.apply(TimestamptzNanoType(), nanos) == expected
+
+
+def test_shapes_and_variants_are_partitioned_by_void_alone() -> None:
+    transforms = [parse_transform(text) for text in ("identity", "bucket[4]", "truncate[4]", "year", "month", "day", "hour")]
+    for kind in (GeometryType(), GeographyType(), VariantType()):
+        assert not any(transform.can_transform(kind) for transform in transforms)
+        assert VoidTransform().can_transform(kind)
+    assert [str(transform) for transform in transforms if transform.can_transform(UnknownType())] == ["identity"]
+
+
+def test_a_transform_of_several_columns_is_kept_as_its_text() -> None:
+    found = parse_transform("bucket[16]", 2)
+    assert found == UnknownTransform("bucket[16]")
+    assert str(found) == "bucket[16]"
+
+
 def test_the_types_a_transform_takes_are_those_of_the_spec() -> None:
     kinds = [BooleanType(), FloatType(), DoubleType(), *BUCKETED]
     a_list = ListType(element_id=1, element=LongType())
     taken = {str(t): {str(k) for k in [*kinds, a_list] if t.can_transform(k)} for t in [parse_transform(x) for x in ALL_TEXTS]}
-    times = {"timestamp", "timestamptz"}
+    times = {"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
     numbers_and_text = {"int", "long", "string", "binary", "decimal(4, 2)", "decimal(18, 3)", "decimal(38, 0)"}
     assert taken["identity"] == {str(kind) for kind in kinds}
     assert taken["void"] == {str(kind) for kind in [*kinds, a_list]}
