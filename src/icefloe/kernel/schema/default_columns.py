@@ -70,7 +70,8 @@ def _repeated(kind: IcebergType, value: Any, count: int) -> pa.Array:
     target = type_to_arrow(kind)
     if value is None or isinstance(kind, UnknownType):
         return pa.nulls(count, target)
-    return pa.repeat(pa.array([value], target)[0], count)
+    single = pa.array([value], target)
+    return pa.repeat(single[0], count) if count else single.slice(1)  # Arrow cannot repeat a list no times
 
 
 def _default(field: NestedField, pick: _Pick) -> Any:
