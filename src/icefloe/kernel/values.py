@@ -255,7 +255,8 @@ def to_json_value(kind: PrimitiveType, value: Any) -> Any:
     if isinstance(kind, FloatType | DoubleType):
         if not math.isfinite(value):
             raise InvalidInputError(f"{value} has no form in JSON, so it cannot be a default")
-        return float(value)
+        # As few digits as tell a float from the next of 32 bits, as Java writes it.
+        return float(str(np.float32(value))) if isinstance(kind, FloatType) else float(value)
     if isinstance(kind, DecimalType):
         return format(decimal_of(unscaled(value, kind.scale), kind.scale), "f")  # Java refuses another count of digits than the scale
     if isinstance(kind, UUIDType):
