@@ -26,9 +26,12 @@ from icefloe.kernel.types import (
     PrimitiveType,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
 )
 
@@ -51,6 +54,9 @@ PARTITION_VALUES: dict[PrimitiveType, st.SearchStrategy[Any]] = {
     FixedType(5): st.binary(min_size=5, max_size=5),
     UUIDType(): st.uuids(),
     DecimalType(9, 2): st.integers(-(10**9) + 1, 10**9 - 1).map(lambda n: Decimal(n).scaleb(-2)),
+    TimestampNanoType(): st.integers(-(2**62), 2**62),
+    TimestamptzNanoType(): st.integers(-(2**62), 2**62),
+    UnknownType(): st.none(),
     DecimalType(38, 10): st.integers(-(10**28), 10**28).map(lambda n: Decimal(f"{n}E-10")),
 }
 EVERY_PARTITION = StructType(*(NestedField(1000 + i, f"part {i}", kind) for i, kind in enumerate(PARTITION_VALUES)))
@@ -59,7 +65,7 @@ BY_NAME = StructType(NestedField(1000, "name", StringType()))
 
 ONE_OF_EACH = (
     True, 34, 2**40, 1.5, -2.25, 17_486, 81_068_000_000, 1_510_871_468_000_000, -1, "iceberg", b"\x00\xff", b"fixed",
-    uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"), Decimal("14.20"), Decimal("-0.0000000001"),
+    uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"), Decimal("14.20"), 1_510_871_468_000_001_001, -1, None, Decimal("-0.0000000001"),
 )  # fmt: skip
 
 _IDS = st.integers(1, 200)

@@ -102,7 +102,9 @@ def test_another_library_reads_every_kind_of_partition_value() -> None:
     assert values[8].isoformat() == "1969-12-31T23:59:59.999999+00:00"
     assert values[9:12] == ["iceberg", b"\x00\xff", b"fixed"]
     assert values[12].hex() == "f79c3e09677c4bbda4793f349cb785e7"
-    assert values[13:] == list(ONE_OF_EACH[13:])
+    assert values[13] == ONE_OF_EACH[13]
+    assert values[14:16] == [1_510_871_468_000_001_001, -1]
+    assert values[16:] == list(ONE_OF_EACH[16:])
 
 
 def test_a_manifest_without_entries_has_columns_of_no_rows() -> None:

@@ -31,9 +31,12 @@ from icefloe.kernel.types import (
     PrimitiveType,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
 )
 from icefloe.kernel.values import unscaled
@@ -48,6 +51,9 @@ _AVRO_TYPES: dict[type[PrimitiveType], AvroType] = {
     TimeType: {"type": "long", "logicalType": "time-micros"},
     TimestampType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
     TimestamptzType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    TimestampNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": False},
+    TimestamptzNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
+    UnknownType: "null",
     StringType: "string",
     BinaryType: "bytes",
     UUIDType: {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"},
@@ -120,7 +126,8 @@ def partition_record(partition_type: StructType) -> AvroType:
             named.add(type_name)
         name = avro_name(part.name)
         original = {"iceberg-field-name": part.name} if name != part.name else {}
-        fields.append(field(part.field_id, name, kind, required=False, **original))
+        # A value of unknown type is null and nothing else, for which a union with null would have no second branch.
+        fields.append(field(part.field_id, name, kind, required=kind == "null", **original))
     return record("r102", fields)
 
 
