@@ -125,6 +125,8 @@ class _Steps:
         if form == "union":
             there = self._required(kind[1], kind_of(kind[1]), values)
             return [Put.PUT_OPTIONAL, there[1], len(there), *there]
+        if form == "null" and values.null_count == len(values):
+            return []  # takes no bytes
         if values.null_count:
             raise ValueError(f"{values.null_count} values are null where a {form} is required")
         return self._required(kind, form, values)
@@ -184,7 +186,7 @@ def _values(kind: AvroType, values: Any) -> list[Any]:
     form = kind_of(kind)
     if form == "union":
         kind = kind[1]
-    elif values.null_count:
+    elif values.null_count and form != "null":
         raise ValueError(f"{values.null_count} values are null where a {form} is required")
     if pa.types.is_map(values.type):
         return [None if pairs is None else dict(pairs) for pairs in values.to_pylist()]
