@@ -1,4 +1,4 @@
-"""`python -m benchmarks [planning] [append] [metadata] [spark]`: runs them, all where none is named, and prints one table."""
+"""`python -m benchmarks [planning] [append] [metadata] [deletes] [spark]`: runs them, all where none is named, and prints one table."""
 
 import sys
 import time
@@ -10,6 +10,7 @@ MODULES = {
     "planning": "benchmarks.planning",
     "append": "benchmarks.appending",
     "metadata": "benchmarks.metadata",
+    "deletes": "benchmarks.deletes",
     "spark": "benchmarks.spark_rows",
 }
 

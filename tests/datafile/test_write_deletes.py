@@ -191,8 +191,8 @@ def test_a_failure_half_way_leaves_no_delete_file(tmp_path: Path, monkeypatch: p
         return plain(io, location)
 
     monkeypatch.setattr(type(IO), "open_output", open_two)
+    asked = [marked(file, {1}) for file in files]
     with pytest.raises(StorageUnavailableError):
-        asked = [marked(file, {1}) for file in files]
         write_position_deletes(deletes_target(tmp_path), asked, specs={0: UNPARTITIONED_SPEC}, partition_id=0, task_id=0)
     assert len(opened) == 3
     assert sorted(str(path) for path in tmp_path.rglob("*.parquet")) == sorted(file.file_path for file in files)
