@@ -5,6 +5,7 @@ Spec: Scan Planning; Column Projection; Row-level Deletes; Row Lineage.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored import StoredFile, reader_of
 from icefloe.datafile.stored_batch import StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
-from icefloe.kernel.arrow_values import mask_array
+from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
 from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
@@ -37,6 +38,7 @@ from icefloe.kernel.types import NestedField
 # Rows. Looking a batch's keys up costs as much as the deleted keys are many, so batches are joined until they are as many, up to this.
 MOST_JOINED_ROWS = 1_048_576
 _NOTHING_DELETED = FileDeletes(None, ())
+_NUMBERS = frozenset([pa.int32(), pa.int64(), pa.float32(), pa.float64()])
 
 
 def read_task(
@@ -110,7 +112,10 @@ class _Rows:
         keeps_deleted = DELETED.field_id in self.projection
         lineage = [field for field in LINEAGE_COLUMNS if field.field_id in self.projection and self.task.file.first_row_id is not None]
         most_keys = max((keys.rows for keys in self.deletes.equality), default=0)
-        for found in _joined(stored.batches((*self.columns, *lineage), self.row_filter), min(most_keys, MOST_JOINED_ROWS)):
+        batches = stored.batches((*self.columns, *lineage), self.row_filter)
+        if self.task.delete_files:
+            batches = _ahead(batches)
+        for found in _joined(batches, min(most_keys, MOST_JOINED_ROWS)):
             rows = self._projected(found, self.fields, read_as)
             deleted = self._deleted(found)
             keep = None if isinstance(self.row_filter, AlwaysTrue) else arrow_mask(self.row_filter, rows)
@@ -121,7 +126,7 @@ class _Rows:
             if not kept:
                 continue
             batch = rows if self.fields == self.projection.fields else self._chosen(rows, found, deleted, lineage, wanted)
-            yield batch if kept == batch.num_rows else batch.filter(keep)
+            yield batch if kept == batch.num_rows else _picked(batch, keep)
 
     def _projected(self, found: StoredBatch, fields: tuple[NestedField, ...], arrow: Any) -> pa.RecordBatch:
         rows = found.rows
@@ -159,6 +164,15 @@ class _Rows:
             else:
                 arrays += self.projector.struct(rows.column, places, (field,), (target,), count)
         return _batch(arrays, wanted, count)
+
+
+def _ahead(batches: Iterator[StoredBatch]) -> Iterator[StoredBatch]:
+    """The batches, the next one being read by another thread while this one loses its deleted rows."""
+    with ThreadPoolExecutor(1, thread_name_prefix="icefloe-ahead") as thread:
+        coming = thread.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = thread.submit(next, batches, None)
+            yield batch
 
 
 def _joined(batches: Iterator[StoredBatch], rows: int) -> Iterator[StoredBatch]:
@@ -203,3 +217,15 @@ def identity_constants(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[
 
 def _batch(arrays: list[Any], schema: Any, rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else without_columns(rows)
+
+
+def _picked(batch: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
+    """The rows that a mask keeps. Numbers without nulls are taken by position, in half the time that Arrow's filter needs for them."""
+    places = np.flatnonzero(numpy_of(keep))
+    arrays = []
+    for column in batch.columns:
+        if column.type in _NUMBERS and not column.null_count:
+            arrays.append(numbers_array(numpy_of(column).take(places), column.type))
+        else:
+            arrays.append(column.filter(keep))
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema) if arrays else without_columns(len(places))
