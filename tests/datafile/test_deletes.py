@@ -25,6 +25,8 @@ from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.kernel.puffin.container import write_puffin
+from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_of
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETED, POS
@@ -292,3 +294,16 @@ def test_a_filter_that_no_row_matches_reads_no_delete_file(tmp_path: Path) -> No
     never = replace(task_of(file), residual=bind(parse_filter("FALSE"), SCHEMA), delete_files=(gone,))
     assert rows_of(never) == []
     assert isinstance(task_of(file).residual, AlwaysTrue)
+
+
+def test_a_vector_of_an_early_writer_without_frame_is_read_as_the_framed_one(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    framed = deletion_vector_blob(deletion_vector_of([1, 4]), file.file_path)
+    bare = replace(framed, data=framed.data[8:-4])  # without length, magic bytes and checksum
+    content, metadata = write_puffin([bare], properties={})
+    (tmp_path / "bare.puffin").write_bytes(content)
+    (entry,) = vectors(tmp_path / "framed.puffin", {file.file_path: [1, 4]})
+    blob = metadata.blobs[0]
+    where = replace(entry, file_path=str(tmp_path / "bare.puffin"), content_offset=blob.offset, content_size_in_bytes=blob.length)
+    for found in (entry, where):
+        assert ids(rows_of(replace(task_of(file), delete_files=(found,)))) == [0, 2, 3, 5]
