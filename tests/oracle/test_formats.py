@@ -126,7 +126,10 @@ def test_java_and_we_describe_the_same_rows_alike(by_java: tuple[Path, dict[str,
             leaves = every
         values = {number: value for number, value in (getattr(ours, name) or {}).items() if number in leaves}
         found = {str(number): base64.b64encode(value).decode() if isinstance(value, bytes) else value for number, value in values.items()}
-        assert found == {number: value for number, value in expected.items() if int(number) in leaves}, name
+        same = {number: value for number, value in expected.items() if int(number) in leaves}
+        assert {number: found.get(number) for number in same} == same, name
+        # ORC keeps no bounds of bytes, so Java has none there; we have seen the rows.
+        assert set(found) - set(same) <= ({str(schema.find_id("raw"))} if form == "orc" else set()), name
         compared += len(found)
     assert compared > 50 or form == "avro"
 
