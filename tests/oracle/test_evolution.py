@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.oracle.rows import comparable
 
-from icefloe import DecimalType, DoubleType, LongType, SqlCatalog, StringType
+from icefloe import DateType, DecimalType, DoubleType, LongType, SqlCatalog, StringType, TimestamptzType
 from icefloe.table import Table
 
 pytestmark = pytest.mark.oracle
@@ -209,3 +209,36 @@ def test_java_and_pyiceberg_read_a_table_whose_partition_column_was_dropped(
     theirs = json.loads(pyiceberg(script + "print(json.dumps(found, default=str))", table.metadata_location).splitlines()[-1])
     assert comparable(theirs) == comparable(java_rows(table.metadata_location)) == ours(table)
     assert len(theirs) == 10
+
+
+def evolved_v3(folder: Path) -> Table:
+    """A table of version 3 with columns added with a default, at the top, inside a struct and as lists, and defaults that changed since."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", rows(0, 1).schema, partition_spec=["kind"])
+    table.append(rows(0, 6))
+    with table.transaction() as tx:
+        tx.upgrade_table_version(3)
+        with tx.update_schema() as update:
+            update.add_column("n", LongType(), required=True, default_value=7).add_column("place.z", StringType(), default_value="q")
+            update.add_column("exact", DecimalType(9, 2), default_value=Decimal("-1.50")).add_column(
+                "day", DateType(), default_value="1969-12-31"
+            )
+            update.add_column("stamp", TimestamptzType(), default_value="2017-11-16T22:31:08.123456+00:00")
+        with tx.update_spec() as spec:
+            spec.add_field("n", "bucket[4]").remove_field("kind")
+    table.append(rows(6, 9))
+    with table.update_schema() as update:
+        update.set_default_value("n", 8).set_default_value("exact", None)
+    table.append(rows(9, 12))
+    return table
+
+
+def test_java_reads_the_defaults_of_an_evolved_table_as_we_do(java_rows: Reader, tmp_path: Path) -> None:
+    table = evolved_v3(tmp_path)
+    assert comparable(java_rows(table.metadata_location)) == ours(table)
+
+
+def test_duckdb_reads_the_defaults_of_an_evolved_table_as_we_do(duckdb_rows: Reader, tmp_path: Path) -> None:
+    table = evolved_v3(tmp_path)
+    assert comparable(duckdb_rows(table.metadata_location)) == ours(table)

@@ -1,6 +1,8 @@
 """Partition specs with changes made to them, in both format versions, and the field ids that a table gives the result."""
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 
 from icefloe.errors import InvalidPartitionSpecError
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_spec_from_text
@@ -144,3 +146,43 @@ def test_version_1_refuses_another_field_in_a_place_that_was_taken(texts: list[s
     with pytest.raises(InvalidPartitionSpecError, match="only add partition fields at the end") as refused:
         numbered_spec(spec_of(*texts), [spec_of("name", "id")], 1001, format_version=1)
     assert "version 2" in str(refused.value)
+
+
+CHANGES = st.tuples(
+    st.sampled_from(["add", "add", "remove", "rename"]),
+    st.sampled_from(["id", "name", "place.zone"]),
+    st.sampled_from(["identity", "bucket[2]", "bucket[3]", "truncate[2]"]),
+    st.sampled_from([None, "p", "q", "r"]),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(CHANGES, min_size=1, max_size=3), max_size=8), st.sampled_from([1, 2, 3]))
+def test_any_changes_give_each_field_one_id_over_all_specs(commits: list[list[tuple[str, str, str, str | None]]], version: int) -> None:
+    """From version 2 on an id stands for one source and transform for ever, and those have it again; in version 1 ids are places."""
+    specs, last_id = [PartitionSpec()], 999
+    meaning: dict[int, tuple[tuple[int, ...], str]] = {}
+    for commit in commits:
+        changes = [
+            {"add": add(column, transform, name), "remove": remove(name or "p"), "rename": rename(name or "p", "s")}[what]
+            for what, column, transform, name in commit
+        ]
+        try:
+            spec = numbered_spec(evolved_spec(specs[-1], changes, SCHEMA, format_version=version), specs, last_id, format_version=version)
+        except InvalidPartitionSpecError:
+            continue
+        specs.append(spec)
+        last_id = max(last_id, spec.last_assigned_field_id)
+        ids = [field.field_id for field in spec.fields]
+        assert len(set(ids)) == len(ids) == len({field.name for field in spec.fields})
+        assert all(1000 <= field_id <= last_id for field_id in ids)
+        for place, field in enumerate(spec.fields):
+            what_it_is = (field.source_ids, str(field.transform))
+            if version == 1:
+                assert field.field_id == 1000 + place
+                known = meaning.setdefault(field.field_id, what_it_is)
+                assert known[0] == what_it_is[0]
+                assert what_it_is[1] in (known[1], "void")
+            else:
+                assert meaning.setdefault(field.field_id, what_it_is) == what_it_is
+                assert [i for i, known in meaning.items() if known == what_it_is] == [field.field_id]
