@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from icefloe.datafile.rewrite import RewrittenFile
 from icefloe.datafile.target import WriteTarget
 from icefloe.errors import UnsupportedFeatureError
@@ -52,6 +55,21 @@ class RewriteRequest:
     schemas: Sequence[Schema] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionsRequest:
+    """Files in which to find the rows for which `delete_filter` is true. Each task's `delete_files` are applied first."""
+
+    table_name: str
+    tasks: Sequence[FileScanTask]
+    delete_filter: BooleanExpression  # bound to `schema`
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    io: FileIO
+    # As in `ScanRequest`.
+    schemas: Sequence[Schema] = ()
+    name_mapping: NameMapping | None = None
+
+
 def refuse_deletes(table_name: str, plan: ScanPlan) -> None:
     """For an engine or an action that does not apply deletes. Raises `UnsupportedFeatureError` where any apply to the planned files."""
     if plan.delete_files:
@@ -80,6 +98,9 @@ class Engine(Protocol):
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
         """Copies each task's file without the deleted rows, in the task's own partition."""
+
+    def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
+        """For each task, in their order: where in its file the rows lie that match and are not deleted yet, ascending from 0."""
 
     def read(self, request: ScanRequest) -> Any:
         """The rows in the engine's own form: an Arrow table, a Spark DataFrame."""

@@ -11,9 +11,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.positions import matching_positions
 from icefloe.datafile.read import read_task
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.sorting import sorted_rows
@@ -25,7 +28,7 @@ from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.cast import cast_to_schema
-from icefloe.table.engine import RewriteRequest, ScanRequest
+from icefloe.table.engine import PositionsRequest, RewriteRequest, ScanRequest
 
 # Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
@@ -80,6 +83,26 @@ class InProcessEngine:
             )
             for index, task in enumerate(request.tasks)
         ]
+
+    def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
+        """See `Engine.positions`. Files are looked through side by side."""
+        deletes = DeleteLoader(request.io, schemas=request.schemas or (request.schema,), name_mapping=request.name_mapping)
+
+        def find(task: FileScanTask) -> NDArray[np.int64]:
+            return matching_positions(
+                request.io,
+                task,
+                request.delete_filter,
+                schema=request.schema,
+                specs=request.specs,
+                name_mapping=request.name_mapping,
+                deletes=deletes,
+            )
+
+        if len(request.tasks) < 2:
+            return [find(task) for task in request.tasks]
+        with ThreadPoolExecutor(READ_THREADS, thread_name_prefix="icefloe-find") as pool:
+            return list(pool.map(find, request.tasks))
 
     def read(self, request: ScanRequest) -> pa.Table:
         """All rows as one Arrow table."""

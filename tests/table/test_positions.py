@@ -1,0 +1,33 @@
+"""Where matching rows lie: the in-process engine's answer against counting rows one by one."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from icefloe import SqlCatalog
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.parse import to_expression
+from icefloe.table.engine import PositionsRequest
+from icefloe.table.engines import IN_PROCESS
+
+
+def test_positions_come_in_the_order_of_the_tasks(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    numbers = pa.table({"n": pa.array(range(40), pa.int64()), "part": [n % 3 for n in range(40)]})
+    table = catalog.create_table("db.t", numbers.schema, partition_spec=["part"])
+    table.append(numbers)
+    tasks = table.scan().plan_files()
+    row_filter = bind(to_expression("n < 7 or n > 30"), table.schema())
+    found = IN_PROCESS.positions(
+        PositionsRequest(table_name="db.t", tasks=tasks, delete_filter=row_filter, schema=table.schema(), specs=table.specs(), io=table.io)
+    )
+    for task, positions in zip(tasks, found, strict=True):
+        own = [n for n in range(40) if n % 3 == task.file.partition[0]]
+        assert positions.tolist() == [place for place, n in enumerate(own) if n < 7 or n > 30]
+    assert (
+        IN_PROCESS.positions(
+            PositionsRequest(table_name="db.t", tasks=[], delete_filter=row_filter, schema=table.schema(), specs=table.specs(), io=table.io)
+        )
+        == []
+    )
