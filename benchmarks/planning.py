@@ -9,7 +9,7 @@ REPEATS = 3
 
 
 def run() -> list[Comparison]:
-    """Three scans: everything, one day of a thousand (the partition decides), one id (the bounds decide)."""
+    """Four scans: everything, one day of a thousand (the partition decides), one id and the least ids (the bounds decide)."""
     say("planning: the table of 100,000 files (made once, half a minute)")
     metadata = str(planning_table.metadata_path(measure.BUILD / "planning"))
     lines = []
@@ -17,6 +17,7 @@ def run() -> list[Comparison]:
         ("all files", "", "<= 1.0"),
         ("0.1 % of the files by partition", planning_table.DAY_FILTER, "<= 0.5"),
         ("0.1 % of the files by bounds", planning_table.ID_FILTER, "<= 0.5"),
+        ("0.02 % of the files by bounds", planning_table.FEW_FILTER, "<= 0.5"),
     ):
         say(f"planning: {title}")
         arguments = ("planning_child.py", metadata, *([row_filter] if row_filter else []))

@@ -16,6 +16,7 @@ from typing import Any
 import fastavro
 
 MANIFESTS, FILES_PER_MANIFEST = 100, 1_000
+SEED = 20_240_301
 BYTES_OF_A_BLOCK = 64_000
 SNAPSHOT_ID, SEQUENCE_NUMBER = 5_100_200_300_400_500_600, 100
 FIRST_DAY, DAYS = 19_358, 1_000  # 2023-01-01; a thousand days: one day holds 0.1 % of the files
@@ -28,6 +29,7 @@ ID, BUCKETED, MOMENT = 1, 2, 19  # filtered by ID and MOMENT, partitioned by buc
 
 DAY_FILTER = "c19 >= '2024-03-01T00:00:00' and c19 < '2024-03-02T00:00:00'"  # decided by the partition
 ID_FILTER = "c01 = 500000000"  # decided by the bounds
+FEW_FILTER = "c01 < 200000"  # decided by the bounds: 0.02 % of the files
 
 
 def metadata_path(folder: Path) -> Path:
@@ -37,7 +39,7 @@ def metadata_path(folder: Path) -> Path:
     if path.exists():
         return path
     metadata.mkdir(parents=True, exist_ok=True)
-    chance = random.Random(20_240_301)
+    chance = random.Random(SEED)
     manifests = []
     for number in range(MANIFESTS):
         manifest = metadata / f"{uuid.UUID(int=number)}-m{number}.avro"

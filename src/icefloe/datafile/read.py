@@ -6,7 +6,7 @@ Spec: Scan Planning; Column Projection; Row-level Deletes; Row Lineage.
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,10 @@ from icefloe.datafile.stored import StoredFile, reader_of
 from icefloe.datafile.stored_batch import StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
+from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.ports import FileIO
@@ -110,15 +112,21 @@ class _Rows:
         wanted = schema_to_arrow(self.projection)
         read_as = schema_to_arrow(Schema(*self.fields))
         keeps_deleted = DELETED.field_id in self.projection
-        lineage = [field for field in LINEAGE_COLUMNS if field.field_id in self.projection and self.task.file.first_row_id is not None]
+        tested = tuple(
+            {leaf.field.field_id: leaf.field for leaf in predicates(self.row_filter) if is_reserved(leaf.field.field_id)}.values()
+        )
+        asked = {field.field_id for field in (*self.projection.fields, *tested)}
+        lineage = [field for field in LINEAGE_COLUMNS if field.field_id in asked and self.task.file.first_row_id is not None]
+        of_columns = simplify(self.row_filter, {leaf: True for leaf in predicates(self.row_filter) if leaf.field in tested}.get)
         most_keys = max((keys.rows for keys in self.deletes.equality), default=0)
-        batches = stored.batches((*self.columns, *lineage), self.row_filter)
+        batches = stored.batches((*self.columns, *lineage), of_columns)
         if self.task.delete_files:
             batches = _ahead(batches)
         for found in _joined(batches, min(most_keys, MOST_JOINED_ROWS)):
             rows = self._projected(found, self.fields, read_as)
             deleted = self._deleted(found)
-            keep = None if isinstance(self.row_filter, AlwaysTrue) else arrow_mask(self.row_filter, rows)
+            table = self._with_metadata(rows, found, deleted, lineage, tested) if tested else rows
+            keep = None if isinstance(self.row_filter, AlwaysTrue) else arrow_mask(self.row_filter, table)
             if deleted is not None and not keeps_deleted:
                 left = mask_array(~deleted)
                 keep = left if keep is None else pc.and_(keep, left)
@@ -132,6 +140,19 @@ class _Rows:
         rows = found.rows
         arrays = self.projector.struct(rows.column, columns_by_id(rows.schema), fields, arrow, rows.num_rows)
         return _batch(arrays, arrow, rows.num_rows)
+
+    def _with_metadata(
+        self,
+        rows: pa.RecordBatch,
+        found: StoredBatch,
+        deleted: NDArray[np.bool_] | None,
+        lineage: Iterable[NestedField],
+        tested: tuple[NestedField, ...],
+    ) -> pa.RecordBatch:
+        """The rows with the metadata columns that the filter tests beside them."""
+        projection = Schema(*tested)
+        made = replace(self, projection=projection)._chosen(rows, found, deleted, lineage, schema_to_arrow(projection))
+        return pa.RecordBatch.from_arrays([*rows.columns, *made.columns], names=[*rows.schema.names, *made.schema.names])
 
     def _deleted(self, found: StoredBatch) -> NDArray[np.bool_] | None:
         """For each row whether it is deleted; None where none is."""
