@@ -1,17 +1,20 @@
 """`plan_scan` over manifests with delete files: which are read, which reach the tasks, and what is told of the others."""
 
 import struct
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.kernel.scan.test_plan import BY_MONTH, JUNE, MARCH, UNPARTITIONED, Warehouse, added, data_file, older
+from tests.kernel.scan.test_plan import BY_MONTH, JUNE, MARCH, PLANS_WITHOUT_PANDAS, UNPARTITIONED, Warehouse, added, data_file, older
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.delete_index import FILE_PATH_ID
@@ -109,6 +112,20 @@ def test_a_deletion_vector_takes_the_place_of_position_deletes_and_says_how_many
     assert applied(plan) == {"m1": ["v"], "m2": [], "u1": [], "u2": []}
     assert plan.delete_files == (replace(deletion_vector, spec_id=0),)
     assert (plan.records_before_deletes, plan.records_after_deletes) == (40, 37)
+
+
+def test_planning_with_deletes_does_not_wait_for_pandas_to_be_imported(tmp_path):
+    table = DeletedFrom(version=3)
+    table.deletes("d1.avro", BY_MONTH, vector("v", (MARCH, "JFK"), "m1"))
+    table.version = 2
+    table.deletes("d2.avro", BY_MONTH, positions("p1", (MARCH, "EWR"), "m1", "m2"))
+    table.deletes("d3.avro", UNPARTITIONED, equality("e1", (), 0, 3), equality("e2", (), 0, 30))
+    (tmp_path / "table.json").write_bytes(write_table_metadata(table.table()))
+    for path, content in table.files.items():
+        (tmp_path / path).write_bytes(content)
+    done = subprocess.run([sys.executable, "-c", PLANS_WITHOUT_PANDAS, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == "4"
 
 
 def test_without_deletes_every_row_is_left():

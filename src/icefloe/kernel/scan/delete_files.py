@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError, Problem
-from icefloe.kernel.arrow_values import mask_array, numpy_of
+from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy_of, scalar_of
 from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.expressions.residual import simplify
@@ -54,7 +54,7 @@ class LiveDeletes:
         start = 0
         for part in self.parts:
             first, last = np.searchsorted(chosen, [start, start + len(part)])
-            yield part, pa.array(chosen[first:last] - start)
+            yield part, numbers_array(chosen[first:last] - start, pa.int64())
             start += len(part)
 
 
@@ -82,7 +82,7 @@ def read_deletes(question: Question, manifests: Sequence[ManifestFile], read: Re
 
     tables: dict[int, list[Any]] = {}
     for place, (manifest, entries) in enumerate(zip(manifests, parallel(live, manifests), strict=True)):
-        placed = entries.append_column(_PLACE, pa.array(np.full(entries.num_rows, place)))
+        placed = entries.append_column(_PLACE, numbers_array(np.full(entries.num_rows, place), pa.int64()))
         tables.setdefault(manifest.partition_spec_id, []).append(placed)
     parts, total = [], 0
     skipped: list[tuple[int, Decision]] = []
@@ -94,7 +94,7 @@ def read_deletes(question: Question, manifests: Sequence[ManifestFile], read: Re
         for rows, test in masks.values():
             keep[rows] = test.may_match
             if question.explain:
-                skipped += _skipped(question, entries.take(pa.array(rows)), test, spec_id)
+                skipped += _skipped(question, entries.take(numbers_array(np.array(rows), pa.int64())), test, spec_id)
         part = DeleteFilesOfSpec(
             entries=entries if keep.all() else entries.filter(mask_array(keep)).combine_chunks(),
             spec=question.metadata.spec_by_id(spec_id),
@@ -133,7 +133,7 @@ def _needed(question: Question, entries: Any) -> dict[tuple[int, ...], tuple[NDA
     found = {}
     for ids, rows in by_columns.items():
         others = {leaf: True for leaf in predicates(question.bound) if leaf.field.field_id not in ids}
-        chosen = entries.take(pa.array(rows)).combine_chunks()
+        chosen = entries.take(numbers_array(np.array(rows), pa.int64())).combine_chunks()
         test = FileTest(ManifestColumns(chosen), simplify(question.bound, others.get), UNPARTITIONED_SPEC, question.schema)
         found[ids] = (np.array(rows), test)
     return found
@@ -189,7 +189,7 @@ def _check(entries: Any, manifest: ManifestFile) -> None:
     for name in _OF_VECTORS:
         _refuse(entries, manifest, vectors & ~numpy_of(pc.is_valid(entries[name])), f"a deletion vector has no {name}")
     equality = numpy_of(entries["content"]) == int(FileContent.EQUALITY_DELETES)
-    named = numpy_of(pc.greater(pc.fill_null(pc.list_value_length(entries["equality_ids"]), 0), 0))
+    named = numpy_of(pc.greater(filled(pc.list_value_length(entries["equality_ids"]), 0), scalar_of(0, pa.int32())))
     _refuse(entries, manifest, equality & ~named, "an equality delete file has no equality_ids")
 
 
