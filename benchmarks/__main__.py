@@ -1,4 +1,4 @@
-"""`python -m benchmarks [planning] [planning-deletes] [append] [metadata] [deletes] [spark]`: runs them, all where none is named, and prints one table."""
+"""`python -m benchmarks [planning] [manifests] [planning-deletes] [append] [metadata] [deletes] [spark]`: runs them, all where none is named, and prints one table."""
 
 import sys
 import time
@@ -8,6 +8,7 @@ from benchmarks import measure
 
 MODULES = {
     "planning": "benchmarks.planning",
+    "manifests": "benchmarks.manifests",
     "planning-deletes": "benchmarks.planning_deletes",
     "append": "benchmarks.appending",
     "metadata": "benchmarks.metadata",

@@ -13,6 +13,7 @@ from tests.kernel.avro.both_readers import agreed
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro.container import open_container, write_container
+from icefloe.kernel.avro.varint import encode_long
 from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Slots, Struct, Value, WantedField
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -217,3 +218,18 @@ def test_a_named_type_is_found_again_by_its_name() -> None:
     fields = [{"name": "x", "type": fixed, "field-id": 1}, {"name": "y", "type": ["null", "a.b.two"], "field-id": 2}]
     content = container_of(json.dumps({"type": "record", "name": "r", "fields": fields}).encode(), b"ab\x02cd")
     assert collected(content, Struct((WantedField(2, (), Value("y")), WantedField(1, (), Value("x"))))) == {"y": [b"cd"], "x": [b"ab"]}
+
+
+def test_a_size_is_believed_by_who_jumps_over_a_run_and_by_nobody_else() -> None:
+    """Readers that walk the items find their end by themselves, whatever size is claimed; both readers do."""
+    numbers = one_field({"type": "array", "items": "long"}, **{"field-id": 1})
+    content = container_of(numbers, encode_long(-2) + encode_long(900) + b"\x02\x04\x00")
+    assert collected(content, Struct((WantedField(1, (), Numbers("x")),))) == {"x": [(1, 2)]}
+    with pytest.raises(AvroFormatError):
+        collected(content, Struct(()))
+
+
+def test_items_without_bytes_are_as_many_as_a_block_has_bytes_at_most() -> None:
+    nothing = {"type": "array", "items": {"type": "record", "name": "n", "fields": []}}
+    content = container_of(one_field(nothing, **{"field-id": 1}), *[encode_long(3) + b"\x00"] * 2)
+    assert collected(content, Struct((WantedField(1, (), Rows("x", ())),))) == {"x": [((), (), ())] * 2}

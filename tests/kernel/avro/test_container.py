@@ -2,6 +2,7 @@
 
 import io
 import json
+import zlib
 
 import fastavro
 import pyarrow as pa
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import AvroFormatError, InvalidPropertyError, UnsupportedFeatureError
-from icefloe.kernel.avro.codec import codec_name, decompress
+from icefloe.kernel.avro.codec import codec_name, compress, decompress
 from icefloe.kernel.avro.container import open_container, raw_blocks, read_block, write_container
 from icefloe.kernel.avro.encode import encoder
 
@@ -153,3 +154,24 @@ def test_a_block_that_claims_more_records_than_bytes_is_refused_at_once() -> Non
     content = container.content + bytes.fromhex("fcffffffff7f") + b"\x02" + b"\x00" + container.sync
     with pytest.raises(AvroFormatError, match="records in 1 bytes"):
         unpack(content)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(min_size=1, max_size=3000), st.data())
+def test_damaged_deflate_is_judged_as_zlib_judges_it(plain: bytes, data: st.DataObject) -> None:
+    """Blocks are decompressed by faster code than zlib's where that is installed; it must not let through what zlib refuses."""
+    packed = bytearray(compress("deflate", plain * 3))
+    assert decompress("deflate", bytes(packed), path="f", offset=0) == plain * 3
+    at = data.draw(st.integers(0, len(packed) - 1))
+    damaged = bytes(
+        data.draw(
+            st.sampled_from([packed[:at], packed + bytes([at % 256]), packed[:at] + bytes([packed[at] ^ 1 << at % 8]) + packed[at + 1 :]])
+        )
+    )
+    try:
+        expected = zlib.decompress(damaged, -15)
+    except zlib.error:
+        with pytest.raises(AvroFormatError, match="cannot be decompressed with deflate"):
+            decompress("deflate", damaged, path="f", offset=0)
+    else:
+        assert decompress("deflate", damaged, path="f", offset=0) == expected

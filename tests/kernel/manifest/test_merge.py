@@ -1,7 +1,10 @@
 """Manifests merged by copying bytes: what comes out is what decoding every entry, changing it and encoding it again gives, byte for byte."""
 
+import io
+import json
 from dataclasses import replace
 
+import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,3 +118,34 @@ def test_damage_and_wrong_claims_are_refused_before_anything_is_written(by_compi
         merge_manifests([(replace(committed(line, 3), partition_spec_id=8), made)], chosen, by_compiled=by_compiled)
     with pytest.raises(InvalidInputError, match="there is no manifest to merge"):
         merge_manifests([], chosen, by_compiled=by_compiled)
+
+
+@pytest.mark.parametrize("by_compiled", BOTH)
+def test_manifests_of_another_writer_keep_its_schema(by_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers of before 2024 had no referenced_data_file; theirs are copied too, as long as all of them are."""
+    made, line = written([added(data_file("a", lower_bounds={1: b"x"})), added(data_file("b"))])
+    container = open_container(made, "m")
+    schema = json.loads(container.schema_text)
+    schema["fields"][-1]["type"]["fields"].pop()
+    records = [
+        {**row, "data_file": {k: v for k, v in row["data_file"].items() if k != "referenced_data_file"}}
+        for row in fastavro.reader(io.BytesIO(made))
+    ]
+    file = io.BytesIO()
+    metadata = {key: value.decode() for key, value in container.metadata.items() if not key.startswith("avro.")}
+    fastavro.writer(file, schema, records, metadata=metadata)
+    older = (committed(replace(line, manifest_length=len(file.getvalue())), 4), file.getvalue())
+    ours = (committed(line, 5), made)
+    monkeypatch.setattr(merge, "read_columns", None)
+    merged, told = merge_manifests([older, older], target(NO_PARTITION, 2, snapshot_id=NEW_SNAPSHOT), by_compiled=by_compiled)
+    assert json.loads(open_container(merged, "m").schema_text) == json.loads(open_container(older[1], "m").schema_text)
+    monkeypatch.undo()
+    found = read_entries(merged, committed(told, 9), NO_PARTITION)
+    assert [(e.status, e.sequence_number, e.data_file.file_path) for e in found] == [
+        (ManifestEntryStatus.EXISTING, 4, path) for path in "abab"
+    ]
+    mixed, told = merge_manifests([older, ours], target(NO_PARTITION, 2, snapshot_id=NEW_SNAPSHOT), by_compiled=by_compiled)
+    assert open_container(mixed, "m").schema_text == container.schema_text
+    found = read_entries(mixed, committed(told, 9), NO_PARTITION)
+    assert [(e.sequence_number, e.data_file.file_path) for e in found] == [(4, "a"), (4, "b"), (5, "a"), (5, "b")]
+    assert found[0].data_file.lower_bounds == {1: b"x"}

@@ -92,7 +92,7 @@ def _array(filled: Filled, columns: Any, length: int) -> Any:
     validity: Any = buffers[0]
     offsets: Any = buffers[1]
     values: Any = buffers[2]
-    if filled.parts:
+    if pa.types.is_nested(filled.kind):
         items = int(np.frombuffer(offsets, np.int32)[-1])
         parts = [_array(part, columns, items) for part in filled.parts]
         if pa.types.is_map(kind) or pa.types.is_struct(kind.value_type):
@@ -114,7 +114,7 @@ def _values(filled: Filled, columns: Any, length: int) -> list[Any]:
     if pa.types.is_null(filled.kind):
         return [None] * length
     _, validity, offsets, values = columns[filled.column]
-    if filled.parts:
+    if pa.types.is_nested(filled.kind):
         found = _lists(filled, columns, np.frombuffer(offsets, np.int32).tolist())
     elif offsets is not None:
         data = bytes(values)

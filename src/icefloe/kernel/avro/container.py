@@ -3,7 +3,7 @@
 What is inside a block is `program.py` and `encode.py`. Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,7 +169,7 @@ def write_container(schema_text: str, metadata: Mapping[str, str], codec: str, r
 
 
 def write_records_container(
-    schema_text: str, metadata: Mapping[str, str], codec: str, parts: Sequence[tuple[Any, NDArray[np.int64]]]
+    schema_text: str, metadata: Mapping[str, str], codec: str, parts: Iterable[tuple[Any, NDArray[np.int64]]]
 ) -> bytes:
     """The same file of records that lie one after another: each part is their bytes, a buffer, and where each of them ends."""
     sync = sync_marker(schema_text, metadata, codec)

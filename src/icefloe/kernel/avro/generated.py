@@ -92,7 +92,7 @@ def arrow_columns(steps: Steps, lists: dict[str, list[Any]]) -> dict[str, Any]:
 
 def _array(values: list[Any], filled: Filled) -> Any:
     kind = filled.kind
-    if filled.parts:
+    if pa.types.is_nested(filled.kind):
         return _lists(values, filled)
     if not pa.types.is_fixed_size_binary(kind):
         return array_of(values, kind)

@@ -3,7 +3,7 @@
 Which manifests are worth merging is kernel.commit's to say. Floor: kernel.manifest. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -42,18 +42,25 @@ def merge_manifests(
         InvalidInputError: a manifest is of another spec or content than the target, or an entry cannot be written in it.
         InvalidPropertyError: the codec is not known.
     """
+    manifests = list(manifests)
     schema_text, metadata = header_of(target)
+    schema_text = _common_schema(manifests, schema_text, target) or schema_text
     schema = parse_schema(schema_text.encode())
 
     def entries_of(given: tuple[ManifestFile, bytes]) -> tuple[Records, Any]:
         return _entries(*given, target, schema, by_compiled)
 
-    parts = list(parallel(entries_of, manifests))
-    data = write_records_container(schema_text, metadata, codec_name(target.codec), [records for records, _ in parts])
-    whole = pa.concat_tables([entries for _, entries in parts]) if parts else None
-    if whole is None:
+    told: list[Any] = []
+
+    def records() -> Iterator[Records]:
+        for encoded, entries in parallel(entries_of, manifests):
+            told.append(entries)
+            yield encoded
+
+    if not manifests:
         raise InvalidInputError(f"{target.path} cannot be written: there is no manifest to merge", path=target.path)
-    return data, manifest_line(whole, target, len(data))
+    data = write_records_container(schema_text, metadata, codec_name(target.codec), records())
+    return data, manifest_line(pa.concat_tables(told), target, len(data))
 
 
 def _entries(manifest: ManifestFile, content: bytes, target: ManifestTarget, schema: AvroType, by_compiled: bool) -> tuple[Records, Any]:
@@ -69,6 +76,25 @@ def _entries(manifest: ManifestFile, content: bytes, target: ManifestTarget, sch
     found = read_columns(content, manifest, target.partition_type, whole=True).entries
     entries = _merged(found, manifest, target)
     return encode_columns(entries, target, by_compiled=by_compiled), _told(entries, target)
+
+
+def _common_schema(manifests: Iterable[tuple[ManifestFile, bytes]], ours: str, target: ManifestTarget) -> str | None:
+    """The Avro schema of all the manifests, where they have one and it can hold what has to be written: other writers leave out fields that ours has.
+
+    Readers find fields by id, so that a manifest may keep its writer's schema.
+    """
+    texts = {open_container(content, manifest.manifest_path).schema_text for manifest, content in manifests}
+    try:
+        text = texts.pop().decode() if len(texts) == 1 else ours
+        heads = [
+            wire_form({**schema, "fields": schema["fields"][:-1]}) for schema in (parse_schema(text.encode()), parse_schema(ours.encode()))
+        ]
+        last = parse_schema(text.encode())["fields"][-1]
+        has_row_ids = any(field.get("field-id") == 142 for field in last["type"]["fields"])
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        return None  # reading it says what is wrong
+    needs_row_ids = target.format_version > 2 and target.content == ManifestContent.DATA
+    return text if heads[0] == heads[1] and last.get("field-id") == 2 and (has_row_ids or not needs_row_ids) else None
 
 
 def _has_form(content: bytes, manifest: ManifestFile, schema: AvroType) -> bool:

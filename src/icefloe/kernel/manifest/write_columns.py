@@ -30,6 +30,9 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import StructType
 from icefloe.kernel.values import physical_list
 
+# Rows encoded at a time: a few megabytes, so that memory is used again in place of asking for more.
+_SLICE_ROWS = 8192
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestTarget:
@@ -58,8 +61,9 @@ def write_manifest_columns(entries: Any, target: ManifestTarget, *, by_compiled:
         UnsupportedFormatVersionError: the format version is above 3.
     """
     whole = _completed(entries, target)
-    records = encode_columns(whole, target, by_compiled=by_compiled)
-    data = write_records_container(*header_of(target), codec_name(target.codec), [records])
+    slices = (whole.slice(start, _SLICE_ROWS) for start in range(0, whole.num_rows, _SLICE_ROWS))
+    records = (encode_columns(rows, target, by_compiled=by_compiled) for rows in slices)
+    data = write_records_container(*header_of(target), codec_name(target.codec), records)
     return data, manifest_line(whole, target, len(data))
 
 

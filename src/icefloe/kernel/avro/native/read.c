@@ -40,7 +40,7 @@ typedef struct {
     uint64_t number;
     const uint8_t *bytes;
     size_t size;
-    uint64_t run; /* the run of pairs that it was found in, 0 for none */
+    uint64_t run; /* the number of the run that it was found in, 0 for none */
 } Found;
 
 typedef struct {
@@ -127,20 +127,34 @@ static Outcome push_null(Column *column)
 
 /* ---- arrays ---- */
 
-/* The head of the next run of an array's items: how many, 0 at the array's end; `stop` is where the run claims to end, NULL where it does not say. */
-static Outcome read_run(Cursor *cursor, uint64_t *count, const uint8_t **stop)
+/* Some of an array's items, one behind the other; an array is runs of them up to an empty one. */
+typedef struct {
+    uint64_t count;
+    int sized;            /* whether it claims to be `size` bytes long from `start`, which holds for nothing until it is looked at */
+    const uint8_t *start;
+    uint64_t size;
+} Run;
+
+static Outcome read_run(Cursor *cursor, Run *run)
 {
-    uint64_t raw;
-    size_t size;
-    *stop = NULL;
+    uint64_t raw, size = 0;
     if (read_raw(cursor, &raw))
         return TORN;
-    *count = (raw >> 1) + (raw & 1); /* a negative count tells that the run's size in bytes follows */
-    if (!(raw & 1))
-        return OK;
-    if (read_length(cursor, &size))
+    run->sized = raw & 1; /* a negative count tells that the run's size in bytes follows */
+    run->count = (raw >> 1) + (raw & 1);
+    if (run->sized && (read_raw(cursor, &size) || (size & 1)))
         return TORN;
-    *stop = cursor->at + size;
+    run->start = cursor->at;
+    run->size = size >> 1;
+    return OK;
+}
+
+/* Puts the cursor where a sized run claims to end. */
+static Outcome leave_run(Cursor *cursor, const Run *run)
+{
+    if (run->size > (uint64_t)(cursor->end - run->start))
+        return TORN;
+    cursor->at = run->start + run->size;
     return OK;
 }
 
@@ -148,53 +162,50 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
 
 static Outcome skip_items(Reader *reader, const int32_t *step, const int32_t *last, Cursor *cursor)
 {
-    uint64_t count;
-    const uint8_t *stop;
+    Run run;
     for (;;) {
-        if (read_run(cursor, &count, &stop))
+        if (read_run(cursor, &run))
             return TORN;
-        if (!count)
+        if (!run.count)
             return OK;
-        if (stop)
-            cursor->at = stop;
-        else if (step != last) /* items without bytes need no loop, which a damaged count would make endless */
-            while (count--)
+        if (run.sized) {
+            if (leave_run(cursor, &run))
+                return TORN;
+        } else if (step != last) { /* items without bytes need no loop, which a damaged count would make endless */
+            while (run.count--)
                 if (run_steps(reader, step, last, cursor))
                     return TORN;
+        }
     }
 }
 
 static Outcome skip_varint_items(uint64_t varints, Cursor *cursor)
 {
-    uint64_t count;
-    const uint8_t *stop;
+    Run run;
     for (;;) {
-        if (read_run(cursor, &count, &stop))
+        if (read_run(cursor, &run))
             return TORN;
-        if (!count)
+        if (!run.count)
             return OK;
-        if (stop)
-            cursor->at = stop;
-        else if (count > bytes_left(cursor) || skip_varints(cursor, count * varints))
+        if (run.sized ? leave_run(cursor, &run) : run.count > bytes_left(cursor) || skip_varints(cursor, run.count * varints))
             return TORN;
     }
 }
 
 static Outcome read_list(Reader *reader, Column *column, const int32_t *step, const int32_t *last, Cursor *cursor)
 {
-    size_t before = last_end(column), items = before, most = bytes_left(cursor);
+    size_t before = last_end(column), items = before, most = (size_t)(cursor->end - reader->block);
     for (;;) {
-        uint64_t count;
-        const uint8_t *stop;
-        if (read_run(cursor, &count, &stop))
+        Run run;
+        if (read_run(cursor, &run))
             return TORN;
-        if (!count)
+        if (!run.count)
             break;
-        /* An item may take no byte at all; the whole array is held against the block. */
-        if (count > most - (items - before))
+        /* An item may take no byte at all, so that the array is held against the whole block. */
+        if (run.count > most - (items - before))
             return TORN;
-        items += (size_t)count;
-        while (count--) {
+        items += (size_t)run.count;
+        while (run.count--) {
             Outcome outcome = run_steps(reader, step, last, cursor);
             if (outcome)
                 return outcome;
@@ -243,15 +254,14 @@ static inline Outcome read_number_key(Cursor *cursor, int64_t *key, int *sound)
 
 static Outcome find_numbers(Found *found, const int32_t *slots, int32_t slot_count, Cursor *cursor)
 {
-    for (uint64_t run = 1;; run++) {
-        uint64_t count;
-        const uint8_t *stop;
+    for (uint64_t number = 1;; number++) {
+        Run run;
         int32_t guess = 0;
-        if (read_run(cursor, &count, &stop))
+        if (read_run(cursor, &run))
             return TORN;
-        if (!count)
+        if (!run.count)
             return OK;
-        while (count--) {
+        while (run.count--) {
             int64_t key;
             int sound;
             if (read_number_key(cursor, &key, &sound))
@@ -264,7 +274,7 @@ static Outcome find_numbers(Found *found, const int32_t *slots, int32_t slot_cou
             }
             if (read_raw(cursor, &found[slot].number))
                 return TORN;
-            found[slot].run = run;
+            found[slot].run = number;
             guess = slot + 1;
         }
     }
@@ -272,27 +282,28 @@ static Outcome find_numbers(Found *found, const int32_t *slots, int32_t slot_cou
 
 static Outcome find_bytes(Found *found, const int32_t *slots, int32_t slot_count, Cursor *cursor)
 {
-    for (uint64_t run = 1;; run++) {
-        uint64_t count, raw;
-        const uint8_t *stop;
+    for (uint64_t number = 1;; number++) {
+        Run run;
         int32_t guess = 0, hits = 0;
-        if (read_run(cursor, &count, &stop))
+        if (read_run(cursor, &run))
             return TORN;
-        if (!count)
+        if (!run.count)
             return OK;
-        while (count--) {
+        while (run.count--) {
+            uint64_t raw;
             size_t size;
             if (read_raw(cursor, &raw) || read_length(cursor, &size))
                 return TORN;
             int32_t slot = slot_of(slots, slot_count, guess, unzigzag(raw));
             if (slot < slot_count) {
-                hits += found[slot].run != run;
-                found[slot] = (Found){0, cursor->at, size, run};
+                hits += found[slot].run != number;
+                found[slot] = (Found){0, cursor->at, size, number};
                 guess = slot + 1;
             }
             cursor->at += size;
-            if (stop && hits == slot_count) { /* nothing more is wanted of a run that tells where it ends */
-                cursor->at = stop;
+            if (run.sized && hits == slot_count) { /* nothing more is wanted of a run that tells where it ends */
+                if (leave_run(cursor, &run))
+                    return TORN;
                 break;
             }
         }
