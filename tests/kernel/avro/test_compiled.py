@@ -20,6 +20,7 @@ from icefloe.kernel.avro.schema import field, id_map, record
 from icefloe.kernel.avro.steps import Form, Step, compile_steps
 from icefloe.kernel.avro.varint import encode_long
 from icefloe.kernel.avro.wanted import IdMap, Numbers, Slots, Struct, Value, WantedField
+from icefloe.kernel.avro.write_columns import Put
 
 SOURCE = Path(native.__file__).parent
 
@@ -43,6 +44,10 @@ def test_steps_and_forms_have_the_numbers_of_the_c_source() -> None:
     source = (SOURCE / "read.c").read_text()
     assert numbers_of("Step", source) == {step.name: int(step) for step in Step}
     assert [number for _, number in sorted(numbers_of("Form", source).items(), key=lambda pair: pair[1])] == [int(form) for form in Form]
+
+
+def test_what_the_writer_puts_has_the_numbers_of_the_c_source() -> None:
+    assert numbers_of("Put", (SOURCE / "write.c").read_text()) == {put.name: int(put) for put in Put}
 
 
 def test_the_interface_number_is_that_of_the_c_source() -> None:

@@ -61,6 +61,8 @@ def write_records(schema: AvroType, columns: Mapping[int, Any], count: int, *, b
     if not by_compiled:
         encode = encoder(schema)
         encoded = [encode(row) for row in _rows(schema, columns, count)]
+        if len(encoded) != count:
+            raise ValueError(f"a column contradicts itself (at byte or row {len(encoded)})")
         return Records(b"".join(encoded), np.cumsum([len(one) for one in encoded], dtype=np.int64))
     steps = _Steps()
     code = steps.record(schema, columns)
@@ -88,7 +90,7 @@ def splice_records(
         at = start
         for piece, span in zip(pieces, spans, strict=True):
             begin, end = span[row]
-            if not at <= begin <= end <= stop <= len(data):
+            if not 0 <= at <= begin <= end <= stop <= len(data):
                 raise ValueError(f"a column contradicts itself (at byte or row {row})")
             parts += (data[at:begin], piece[row])
             at = end

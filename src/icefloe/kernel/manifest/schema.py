@@ -139,6 +139,11 @@ _DELETE_FIELDS = (
 
 def wanted_columns(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic]) -> Struct:
     """What `read_columns` wants: the entry, and of each map of statistics the values of the table columns that are given with it."""
+    return _wanted_columns(partition_type, content, frozenset(statistics))
+
+
+@lru_cache(maxsize=64)
+def _wanted_columns(partition_type: StructType, content: ManifestContent, statistics: frozenset[Statistic]) -> Struct:
     slots = list(_DELETE_FIELDS) if content == ManifestContent.DELETES else []
     for i, name, *_ in _MAPS:
         asked = sorted({field_id for statistic, field_id in statistics if statistic == STATISTICS.get(name)})
