@@ -1,4 +1,4 @@
-"""`python -m benchmarks [planning] [manifests] [planning-deletes] [append] [metadata] [deletes] [spark]`: runs them, all where none is named, and prints one table."""
+"""`python -m benchmarks [NAME...]` with names of `MODULES`: runs them, all where none is named, and prints one table."""
 
 import sys
 import time
