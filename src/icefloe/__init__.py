@@ -100,6 +100,9 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
+from icefloe.kernel.variant import encode as variant_from_python
+from icefloe.kernel.variant import to_json as variant_to_json
+from icefloe.kernel.variant import to_python as variant_to_python
 from icefloe.table.table import StaticTable, Table
 
 __version__ = version("icefloe")
@@ -197,4 +200,7 @@ __all__ = [
     "YearTransform",
     "__version__",
     "load_catalog",
+    "variant_from_python",
+    "variant_to_json",
+    "variant_to_python",
 ]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from icefloe.datafile.read import read_task
 from icefloe.datafile.target import WriteTarget
-from icefloe.datafile.variant import of_python
 from icefloe.datafile.write import write_batches
 from icefloe.io.local import LocalFileIO
 from icefloe.kernel.expressions.bind import bind
@@ -50,6 +49,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
+from icefloe.kernel.variant import encode
 
 IO = LocalFileIO()
 
@@ -157,7 +157,7 @@ _LATER_VALUES: dict[IcebergType, st.SearchStrategy[Any]] = {
     GeometryType(): _POINTS,
     GeographyType("EPSG:4326", "karney"): _POINTS,
     UnknownType(): st.none(),
-    VariantType(): _ANY_VALUE.map(of_python).map(lambda found: {"metadata": found[0], "value": found[1]}),
+    VariantType(): _ANY_VALUE.map(encode).map(lambda found: {"metadata": found[0], "value": found[1]}),
 }
 later_types = st.sampled_from(list(_LATER_VALUES))
 

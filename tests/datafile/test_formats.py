@@ -18,7 +18,6 @@ from pyarrow import orc
 from tests.datafile.tables import IO, LooseSchema, later_types, read, same, tables, target, task_of, values, write
 
 from icefloe.datafile.read import read_task
-from icefloe.datafile.variant import of_python
 from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
@@ -48,6 +47,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
+from icefloe.kernel.variant import encode
 
 FORMATS = ("parquet", "orc", "avro")
 OTHERS = ("orc", "avro")
@@ -362,7 +362,7 @@ def test_variants_and_shapes_are_annotated_in_parquet(tmp_path) -> None:
         NestedField(4, "list", ListType(element_id=5, element=VariantType(), element_required=False)),
         NestedField(6, "id", LongType()),
     )
-    metadata, value = of_python({"a": [1, "x"]})
+    metadata, value = encode({"a": [1, "x"]})
     rows = [{"v": {"metadata": metadata, "value": value}, "g": None, "far": None, "list": None, "id": 1}]
     file = _write(tmp_path, schema, rows, "parquet")
     footer = pq.ParquetFile(file.file_path)

@@ -1,21 +1,24 @@
 """Variants of which a file keeps parts in columns of their own, put together again: a struct of `metadata` and `value` for whatever was shredded.
 
-The bytes are `variant.py`. Nothing here writes shredded variants. Floor: datafile. Spec: Parquet, Variant Shredding.
+The bytes are `kernel/variant_bytes.py`. Nothing here writes shredded variants. Floor: datafile. Spec: Parquet, Variant Shredding.
 """
 
 from collections.abc import Callable, Sequence
+from decimal import Context
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.datafile import variant as form
 from icefloe.datafile.field_ids import is_list
 from icefloe.errors import FormatError, UnsupportedFeatureError
+from icefloe.kernel import variant_bytes as form
 from icefloe.kernel.schema.arrow_extensions import VARIANT_STORAGE
 
 _METADATA, _VALUE, _TYPED = "metadata", "value", "typed_value"
 _UUID_BYTES = 16
+# Enough digits for any decimal; Python rounds to 28 by itself.
+_WIDE = Context(prec=100)
 # A value per row; None where the variant, or the field of an object, is missing.
 _Values = list[bytes | None]
 
@@ -140,7 +143,7 @@ def _encoder(typed: Any) -> tuple[Callable[[Any], bytes], Any]:
         number = _MOMENTS[kind.unit, kind.tz is not None]
         return lambda value: form.number_value(number, value), typed.cast(pa.int64())
     if types.is_decimal(kind):
-        return lambda value: form.decimal_value(int(value.scaleb(kind.scale, form.WIDE)), kind.scale, kind.precision), typed
+        return lambda value: form.decimal_value(int(value.scaleb(kind.scale, _WIDE)), kind.scale, kind.precision), typed
     if types.is_string(kind) or types.is_large_string(kind):
         return form.string_value, typed
     if types.is_binary(kind) or types.is_large_binary(kind):

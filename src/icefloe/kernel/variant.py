@@ -1,18 +1,24 @@
-"""Variants: values of any shape in their binary encoding, version 1, unshredded, both ways; and the bounds of a variant column, which are variants themselves.
+"""Variants: values of any shape in their binary encoding, version 1, both ways; and the bounds of a variant column, which are variants themselves.
 
-Which Arrow type a variant has is `schema/arrow_extensions.py`. A value is None, True or False, a `Scalar`, a list, or a dict by name; to encode, Python's
-own values will do. Floor: kernel, above values. Spec: Semi-structured Types; Bounds for Variant; Parquet's VariantEncoding.
+Which Arrow type a variant has is `schema/arrow_extensions.py`; how names and values lie in bytes is `variant_bytes.py`. A value is None, True or False, a
+`Scalar`, a list, or a dict by name; to encode, Python's own values will do, and `to_python` and `to_json` give plain values.
+Floor: kernel, above values. Spec: Semi-structured Types; Bounds for Variant; Parquet's VariantEncoding.
 """
 
+import base64
+import math
 import struct
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from icefloe.errors import FormatError, InvalidInputError
+from icefloe.kernel import values
+from icefloe.kernel import variant_bytes as form
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -31,35 +37,27 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
-from icefloe.kernel.values import decimal_of, to_physical, unscaled
 
-VERSION = 1
-_SORTED = 0x10
-_PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
-_NULL, _TRUE, _FALSE = range(3)
-_SHORTEST_LONG_STRING = 64
 # Deeper than this no one nests values, and Python's stack ends soon after.
 _DEEPEST = 200
 
-# The numbers of the primitives of one width: their type here, and how they lie in bytes. Parquet's VariantEncoding, Encoding types.
-_FIXED_WIDTH: Mapping[int, tuple[PrimitiveType, struct.Struct]] = {
-    3: (IntegerType(), struct.Struct("<b")),
-    4: (IntegerType(), struct.Struct("<h")),
-    5: (IntegerType(), struct.Struct("<i")),
-    6: (LongType(), struct.Struct("<q")),
-    7: (DoubleType(), struct.Struct("<d")),
-    11: (DateType(), struct.Struct("<i")),
-    12: (TimestamptzType(), struct.Struct("<q")),
-    13: (TimestampType(), struct.Struct("<q")),
-    14: (FloatType(), struct.Struct("<f")),
-    17: (TimeType(), struct.Struct("<q")),
-    18: (TimestamptzNanoType(), struct.Struct("<q")),
-    19: (TimestampNanoType(), struct.Struct("<q")),
+_TYPES: Mapping[int, PrimitiveType] = {
+    form.INT8: IntegerType(),
+    form.INT16: IntegerType(),
+    form.INT32: IntegerType(),
+    form.INT64: LongType(),
+    form.DOUBLE: DoubleType(),
+    form.FLOAT: FloatType(),
+    form.DATE: DateType(),
+    form.TIMESTAMPTZ: TimestamptzType(),
+    form.TIMESTAMP: TimestampType(),
+    form.TIME: TimeType(),
+    form.TIMESTAMPTZ_NANOS: TimestamptzNanoType(),
+    form.TIMESTAMP_NANOS: TimestampNanoType(),
 }
-_NUMBER_OF: Mapping[PrimitiveType, int] = {kind: number for number, (kind, _) in _FIXED_WIDTH.items() if number not in (3, 4)}
-# Width in bytes and digits of the decimals.
-_DECIMALS = {8: (4, 9), 9: (8, 18), 10: (16, 38)}
-_BINARY, _STRING, _UUID = 15, 16, 20
+_NUMBERS_OF: Mapping[PrimitiveType, int] = {kind: number for number, kind in _TYPES.items() if not isinstance(kind, IntegerType | LongType)}
+_DECIMAL_DIGITS = {form.DECIMAL4: 9, form.DECIMAL8: 18, form.DECIMAL16: 38}
+_NANO_TYPES = (TimestampNanoType, TimestamptzNanoType)
 
 
 class Scalar(NamedTuple):
@@ -85,11 +83,57 @@ def decode(metadata: bytes, value: bytes) -> Any:
     Raises:
         FormatError: the bytes are no variant of version 1.
     """
+    names = form.read_names(bytes(metadata))
     try:
-        names, _ = _read_names(metadata)
         return _Reader(names, value).read(0, 0)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise FormatError(f"the bytes end within the variant, or are none: {error}") from error
+        raise FormatError(f"the value of a variant is damaged: {error}") from error
+
+
+def to_python(metadata: bytes, value: bytes) -> Any:
+    """A variant as Python's own value: None, bool, int, float, Decimal, str, bytes, UUID, date, time, datetime (aware where with zone), dict, list.
+
+    Timestamps in nanoseconds become `numpy.datetime64`, which has no zone.
+
+    Raises:
+        FormatError: the bytes are no variant.
+        InvalidInputError: a date or time of the variant is outside the years 1 to 9999, which Python cannot hold.
+    """
+    try:
+        return _plain(decode(metadata, value), _python_of)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"a date or time of a variant is outside what Python can hold: {error.message}") from error
+
+
+def to_json(metadata: bytes, value: bytes) -> Any:
+    """A variant as JSON has it, for people to read and not to be read back: dates and times in ISO 8601, decimals as text with all digits, bytes in
+    base64, and what JSON has no number for ("NaN", "Infinity") as text.
+
+    Raises:
+        FormatError: the bytes are no variant.
+    """
+    return _plain(decode(metadata, value), json_of)
+
+
+def json_of(scalar: Scalar) -> Any:
+    """A primitive value as `to_json` has it."""
+    if isinstance(scalar.kind, BinaryType):
+        return base64.b64encode(scalar.value).decode("ascii")
+    if isinstance(scalar.kind, FloatType | DoubleType) and not math.isfinite(scalar.value):
+        return "NaN" if math.isnan(scalar.value) else "Infinity" if scalar.value > 0 else "-Infinity"
+    return values.to_json_value(scalar.kind, scalar.value)
+
+
+def _python_of(scalar: Scalar) -> Any:
+    return np.datetime64(scalar.value, "ns") if isinstance(scalar.kind, _NANO_TYPES) else values.to_python(scalar.kind, scalar.value)
+
+
+def _plain(value: Any, of_scalar: Callable[[Scalar], Any]) -> Any:
+    if isinstance(value, Scalar):
+        return of_scalar(value)
+    if isinstance(value, dict):
+        return {name: _plain(inner, of_scalar) for name, inner in value.items()}
+    return [_plain(inner, of_scalar) for inner in value] if isinstance(value, list) else value
 
 
 def bounds_from_bytes(data: bytes) -> dict[str, Scalar | bool]:
@@ -99,43 +143,17 @@ def bounds_from_bytes(data: bytes) -> dict[str, Scalar | bool]:
         FormatError: the bytes are no variant, or none of an object of primitive values.
     Spec: Bounds for Variant; Appendix D, Bound serialization.
     """
-    try:
-        _, end = _read_names(data)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise FormatError(f"the bytes end within the variant, or are none: {error}") from error
+    _, end = form.names_at_start(data)
     found = decode(data[:end], data[end:])
     if not isinstance(found, dict) or not all(isinstance(bound, Scalar | bool) for bound in found.values()):
         raise FormatError("the bound of a variant is an object of primitive values by their path, and this is another")
     return found
 
 
-def _read_names(metadata: bytes) -> tuple[list[str], int]:
-    """The field names that values refer to by number, and where the metadata ends."""
-    head = metadata[0]
-    if head & 0x0F != VERSION:
-        raise FormatError(f"a variant of encoding version {head & 0x0F} cannot be read; {VERSION} can")
-    width = (head >> 6) + 1
-    count = _unsigned(metadata, 1, width)
-    first = 1 + width * (count + 2)
-    if first > len(metadata):
-        raise FormatError("the bytes end within the names of the variant")
-    offsets = [_unsigned(metadata, 1 + width * (place + 1), width) for place in range(count + 1)]
-    end = first + offsets[-1]
-    if end > len(metadata) or any(low > high for low, high in pairwise(offsets)):
-        raise FormatError("the bytes end within the names of the variant")
-    return [str(metadata[first + low : first + high], "utf-8") for low, high in pairwise(offsets)], end
-
-
-def _unsigned(data: bytes, at: int, width: int) -> int:
-    if at + width > len(data):
-        raise IndexError(f"{width} bytes expected at {at} of {len(data)}")
-    return int.from_bytes(data[at : at + width], "little")
-
-
 class _Reader:
     """Reads one value. Every value takes a byte of its own at least, so as many values as bytes are read, and no damaged offsets make more of them."""
 
-    def __init__(self, names: Sequence[str], data: bytes) -> None:
+    def __init__(self, names: form.VariantNames, data: bytes) -> None:
         self._names = names
         self._data = data
         self._left = len(data)
@@ -146,81 +164,49 @@ class _Reader:
             raise FormatError("the values of the variant stand in each other, or more than once")
         head = self._data[at]
         basic, header = head & 0x03, head >> 2
-        if basic == _PRIMITIVE:
+        if basic == form.PRIMITIVE:
             return self._primitive(header, at + 1)
-        if basic == _SHORT_STRING:
-            return Scalar(StringType(), str(self._bytes(at + 1, header), "utf-8"))
-        offset_width = (header & 0x03) + 1
-        if basic == _ARRAY:
-            count, at = self._count(at, bool(header & 0x04))
-            return [self.read(place, depth + 1) for place in self._places(at, count, offset_width)]
-        id_width = (header >> 2 & 0x03) + 1
-        count, at = self._count(at, bool(header & 0x10))
-        self._bytes(at, count * id_width)
-        ids = [_unsigned(self._data, at + place * id_width, id_width) for place in range(count)]
-        places = self._places(at + count * id_width, count, offset_width)
-        return {self._names[number]: self.read(place, depth + 1) for number, place in zip(ids, places, strict=True)}
-
-    def _count(self, at: int, is_large: bool) -> tuple[int, int]:
-        width = 4 if is_large else 1
-        return _unsigned(self._data, at + 1, width), at + 1 + width
-
-    def _places(self, at: int, count: int, width: int) -> list[int]:
-        """Where each value of an object or array begins."""
-        self._bytes(at, (count + 1) * width)
-        first = at + (count + 1) * width
-        return [first + _unsigned(self._data, at + place * width, width) for place in range(count)]
+        if basic == form.SHORT_STRING:
+            return Scalar(StringType(), str(form.cut(self._data, at + 1, at + 1 + header), "utf-8"))
+        found = form.container(self._data, at)
+        inner = [self.read(start, depth + 1) for start in found.starts]
+        return inner if basic == form.ARRAY else dict(zip(self._names.of(found.ids), inner, strict=True))
 
     def _primitive(self, number: int, at: int) -> Any:
-        if number in (_NULL, _TRUE, _FALSE):
-            return None if number == _NULL else number == _TRUE
-        if number in _FIXED_WIDTH:
-            kind, layout = _FIXED_WIDTH[number]
-            return Scalar(kind, layout.unpack_from(self._data, at)[0])
-        if number in _DECIMALS:
-            width, digits = _DECIMALS[number]
+        if number in (form.NULL, form.TRUE, form.FALSE):
+            return None if number == form.NULL else number == form.TRUE
+        if number in _TYPES:
+            return Scalar(_TYPES[number], form.LAYOUTS[number].unpack_from(self._data, at)[0])
+        if number in _DECIMAL_DIGITS:
             scale = self._data[at]
             if scale > 38:
                 raise FormatError(f"a decimal of scale {scale} is no variant")
-            whole = int.from_bytes(self._bytes(at + 1, width), "little", signed=True)
-            return Scalar(DecimalType(max(digits, scale), scale), decimal_of(whole, scale))
-        if number == _UUID:
-            return Scalar(UUIDType(), uuid.UUID(bytes=self._bytes(at, 16)))
-        if number not in (_BINARY, _STRING):
-            raise FormatError(f"{number} is no primitive of variants")
-        data = self._bytes(at + 4, _unsigned(self._data, at, 4))
-        return Scalar(BinaryType(), data) if number == _BINARY else Scalar(StringType(), str(data, "utf-8"))
-
-    def _bytes(self, at: int, length: int) -> bytes:
-        if at + length > len(self._data):
-            raise IndexError(f"{length} bytes expected at {at} of {len(self._data)}")
-        return bytes(self._data[at : at + length])
+            whole = int.from_bytes(form.cut(self._data, at + 1, at + 1 + form.DECIMAL_WIDTHS[number]), "little", signed=True)
+            return Scalar(DecimalType(max(_DECIMAL_DIGITS[number], scale), scale), values.decimal_of(whole, scale))
+        if number == form.UUID_KIND:
+            return Scalar(UUIDType(), uuid.UUID(bytes=form.cut(self._data, at, at + 16)))
+        if number not in (form.BINARY, form.STRING):
+            raise FormatError(f"the value of a variant is of the unknown primitive kind {number}")
+        data = form.cut(self._data, at + 4, at + 4 + form.number_at(self._data, at, 4))
+        return Scalar(BinaryType(), data) if number == form.BINARY else Scalar(StringType(), str(data, "utf-8"))
 
 
 # ---- writing ----
 
 
 def encode(value: Any) -> Encoded:
-    """A value as a variant: None, bool, int, float, str, bytes, Decimal, UUID, date, time, datetime, `Scalar`, and lists, tuples and dicts of such.
+    """A value as a variant: None, bool, int, float, str, bytes, Decimal, UUID, date, time, datetime, `numpy.datetime64` (in nanoseconds), `Scalar`, and
+    lists, tuples and dicts of such.
 
     Whole numbers take the fewest bytes; names stand in order in the metadata.
 
     Raises:
         InvalidInputError: a variant cannot hold the value, or a dict has a key that is no text.
     """
-    names = sorted(_names_in(value, 0))  # by code points, which is the order of their UTF-8 too
-    numbers = {name: number for number, name in enumerate(names)}
     try:
-        texts = [name.encode() for name in names]
-        total = sum(map(len, texts))
-        width = _width_of(max(total, len(names)))
-        offsets = [0]
-        for text in texts:
-            offsets.append(offsets[-1] + len(text))
-        head = bytes((VERSION | _SORTED | (width - 1) << 6,))
-        metadata = head + b"".join(number.to_bytes(width, "little") for number in (len(names), *offsets)) + b"".join(texts)
-        return Encoded(metadata, _encoded(value, numbers))
-    except (OverflowError, UnicodeError) as error:
+        metadata = form.write_names(list(_names_in(value, 0)))
+        return Encoded(metadata, _encoded(value, form.read_names(metadata)))
+    except (OverflowError, UnicodeError, struct.error) as error:
         raise InvalidInputError(f"a variant cannot hold {type(value).__name__} {str(value)[:80]!r}: {error}") from error
 
 
@@ -254,52 +240,27 @@ def _names_in(value: Any, depth: int) -> set[str]:
     return set()
 
 
-def _encoded(value: Any, numbers: Mapping[str, int]) -> bytes:
+def _encoded(value: Any, names: form.VariantNames) -> bytes:
     if isinstance(value, Mapping):
-        keys = sorted(value, key=numbers.__getitem__)
-        ids = [numbers[key] for key in keys]
-        id_width = _width_of(max(ids, default=0))
-        parts = [_encoded(value[key], numbers) for key in keys]
-        width, offsets = _offsets(parts)
-        large = len(parts) > 0xFF
-        head = _OBJECT | ((width - 1) | (id_width - 1) << 2 | large << 4) << 2
-        listed = b"".join(number.to_bytes(id_width, "little") for number in ids)
-        return bytes((head,)) + len(parts).to_bytes(4 if large else 1, "little") + listed + offsets + b"".join(parts)
+        return form.object_value(names, {name: _encoded(inner, names) for name, inner in value.items()})
     if isinstance(value, list | tuple) and not isinstance(value, Scalar):
-        parts = [_encoded(inner, numbers) for inner in value]
-        width, offsets = _offsets(parts)
-        large = len(parts) > 0xFF
-        return (
-            bytes((_ARRAY | ((width - 1) | large << 2) << 2,))
-            + len(parts).to_bytes(4 if large else 1, "little")
-            + offsets
-            + b"".join(parts)
-        )
-    if value is None or isinstance(value, bool):
-        return bytes(((_NULL if value is None else _TRUE if value else _FALSE) << 2,))
+        return form.array_value([_encoded(inner, names) for inner in value])
+    if value is None:
+        return form.VARIANT_NULL
+    if isinstance(value, bool):
+        return form.bool_value(value)
     return _encoded_scalar(value if isinstance(value, Scalar) else _scalar(value))
-
-
-def _offsets(parts: Sequence[bytes]) -> tuple[int, bytes]:
-    """How wide the offsets of values are, and the offsets, the end of the last included."""
-    ends = [0]
-    for part in parts:
-        ends.append(ends[-1] + len(part))
-    width = _width_of(ends[-1])
-    return width, b"".join(end.to_bytes(width, "little") for end in ends)
-
-
-def _width_of(number: int) -> int:
-    return max(1, (number.bit_length() + 7) // 8)
 
 
 def _scalar(value: Any) -> Scalar:
     """A Python value with the type it has in a variant."""
+    if isinstance(value, np.datetime64):
+        return Scalar(TimestampNanoType(), int(value.astype("datetime64[ns]").astype(np.int64)))
     for classes, kind in _PYTHON_TYPES:
         if isinstance(value, classes):
             zoned = isinstance(value, datetime) and value.tzinfo is not None
             found = TimestamptzType() if zoned else kind
-            return Scalar(found, to_physical(found, value))
+            return Scalar(found, values.to_physical(found, value))
     if isinstance(value, Decimal) and value.is_finite():
         digits, exponent = value.as_tuple().digits, int(value.as_tuple().exponent)
         scale = max(0, -exponent)
@@ -322,32 +283,23 @@ _PYTHON_TYPES: tuple[tuple[Any, PrimitiveType], ...] = (
 
 
 def _encoded_scalar(scalar: Scalar) -> bytes:
-    kind: PrimitiveType = scalar.kind
-    value = scalar.value
+    kind, value = scalar
     if isinstance(kind, BooleanType):
-        return bytes(((_TRUE if value else _FALSE) << 2,))
+        return form.bool_value(value)
     if isinstance(kind, IntegerType | LongType):
         # The fewest bytes, as whole numbers have one meaning whatever their width.
-        number = next(number for number in (3, 4, 5, 6) if -(1 << _bits(number) - 1) <= value < 1 << _bits(number) - 1 or number == 6)
-        return bytes((number << 2,)) + (int(value).to_bytes(_bits(number) // 8, "little", signed=True))
+        bits = (value if value >= 0 else ~value).bit_length()
+        fitting = (number for number in (form.INT8, form.INT16, form.INT32) if bits < form.LAYOUTS[number].size * 8)
+        return form.number_value(next(fitting, form.INT64), value)
     if isinstance(kind, DecimalType):
-        whole: int = unscaled(value, kind.scale)
-        number, width = next((number, width) for number, (width, digits) in _DECIMALS.items() if abs(whole) < 10**digits or number == 10)
-        return bytes((number << 2, kind.scale)) + whole.to_bytes(width, "little", signed=True)
+        whole = values.unscaled(value, kind.scale)
+        return form.decimal_value(whole, kind.scale, len(str(abs(whole))))
     if isinstance(kind, StringType):
-        text: bytes = value.encode()
-        if len(text) < _SHORTEST_LONG_STRING:
-            return bytes((_SHORT_STRING | len(text) << 2,)) + text
-        return bytes((_STRING << 2,)) + len(text).to_bytes(4, "little") + text
+        return form.string_value(value)
     if isinstance(kind, UUIDType):
-        return bytes((_UUID << 2,)) + bytes(value.bytes)
+        return form.uuid_value(value.bytes)
     if isinstance(kind, BinaryType):
-        return bytes((_BINARY << 2,)) + len(value).to_bytes(4, "little") + bytes(value)
-    if kind not in _NUMBER_OF:
+        return form.binary_value(bytes(value))
+    if kind not in _NUMBERS_OF:
         raise InvalidInputError(f"a variant cannot hold a value of type {kind}")
-    number = _NUMBER_OF[kind]
-    return bytes((number << 2,)) + _FIXED_WIDTH[number][1].pack(value)
-
-
-def _bits(number: int) -> int:
-    return _FIXED_WIDTH[number][1].size * 8
+    return form.number_value(_NUMBERS_OF[kind], value)

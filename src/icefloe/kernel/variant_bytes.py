@@ -1,0 +1,253 @@
+"""The bytes of variants: a dictionary of names (`metadata`) and values that refer to it, taken apart and put together one level at a time.
+
+What the values mean in Python is `variant.py`; variants spread over columns are `datafile/variant_shredding.py`.
+Floor: kernel, beside types. Spec: Parquet, Variant Binary Encoding (version 1).
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any
+
+from icefloe.errors import FormatError
+
+VERSION = 1
+# The two lowest bits of a value's first byte.
+PRIMITIVE, SHORT_STRING, OBJECT, ARRAY = range(4)
+# A primitive's kind, in the six bits above.
+NULL, TRUE, FALSE, INT8, INT16, INT32, INT64, DOUBLE, DECIMAL4, DECIMAL8, DECIMAL16, DATE = range(12)
+TIMESTAMPTZ, TIMESTAMP, FLOAT, BINARY, STRING, TIME, TIMESTAMPTZ_NANOS, TIMESTAMP_NANOS, UUID_KIND = range(12, 21)
+VARIANT_NULL = b"\x00"
+_MAX_SHORT_STRING = 63
+_MANY_ELEMENTS = 255
+_SORTED = 0x10
+# How a primitive of a fixed width lies in bytes; decimals after the byte of their scale.
+LAYOUTS = {
+    INT8: struct.Struct("<b"),
+    INT16: struct.Struct("<h"),
+    INT32: struct.Struct("<i"),
+    INT64: struct.Struct("<q"),
+    DOUBLE: struct.Struct("<d"),
+    FLOAT: struct.Struct("<f"),
+    DATE: struct.Struct("<i"),
+    TIMESTAMPTZ: struct.Struct("<q"),
+    TIMESTAMP: struct.Struct("<q"),
+    TIME: struct.Struct("<q"),
+    TIMESTAMPTZ_NANOS: struct.Struct("<q"),
+    TIMESTAMP_NANOS: struct.Struct("<q"),
+}
+DECIMAL_WIDTHS = {DECIMAL4: 4, DECIMAL8: 8, DECIMAL16: 16}
+
+
+@dataclass(frozen=True)
+class VariantNames:
+    """The dictionary of names that a variant's objects refer to, in the order of its ids."""
+
+    names: tuple[str, ...]
+
+    @cached_property
+    def ids(self) -> Mapping[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def of(self, ids: Sequence[int]) -> list[str]:
+        """The names of these ids. Raises `FormatError` for one that is none."""
+        if any(number >= len(self.names) for number in ids):
+            raise FormatError("an object of a variant has a field whose name is not in the metadata")
+        return [self.names[number] for number in ids]
+
+
+@lru_cache(maxsize=4096)
+def read_names(metadata: bytes) -> VariantNames:
+    """The names of a variant's metadata.
+
+    Raises:
+        FormatError: it is cut short, its numbers lead nowhere, or it is of another version.
+    """
+    return names_at_start(metadata)[0]
+
+
+def names_at_start(data: bytes) -> tuple[VariantNames, int]:
+    """The names of the metadata that the bytes begin with, and where it ends. Raises `FormatError` as `read_names` does."""
+    try:
+        header = data[0]
+        if header & 0x0F != VERSION:
+            raise FormatError(f"the metadata of a variant is of version {header & 0x0F}; {VERSION} is known")
+        width = (header >> 6) + 1
+        count = number_at(data, 1, width)
+        start = 1 + width * (count + 2)
+        if start > len(data):
+            raise FormatError("the metadata of a variant claims more names than it has bytes for")
+        offsets = [number_at(data, 1 + width * (place + 1), width) for place in range(count + 1)]
+        names = tuple(str(cut(data, start + low, start + high), "utf-8") for low, high in pairwise(offsets))
+        cut(data, start, start + offsets[-1])
+        return VariantNames(names), start + offsets[-1]
+    except (IndexError, UnicodeDecodeError) as error:
+        raise FormatError(f"the metadata of a variant is damaged: {error}") from error
+
+
+def write_names(names: Sequence[str]) -> bytes:
+    """Metadata with these names, which are sorted and stand once."""
+    texts = [name.encode() for name in sorted(set(names), key=str.encode)]
+    width = _width(max(sum(map(len, texts)), len(texts)))
+    parts = [bytes([VERSION | _SORTED | (width - 1) << 6]), len(texts).to_bytes(width, "little"), *_offsets(texts, width), *texts]
+    return b"".join(parts)
+
+
+def number_at(data: bytes, position: int, width: int) -> int:
+    """An unsigned little-endian number. Raises `IndexError` where the bytes end before it."""
+    return int.from_bytes(cut(data, position, position + width), "little")
+
+
+def cut(data: bytes, start: int, end: int) -> bytes:
+    """A part of the bytes. Raises `IndexError` where it does not lie in them."""
+    if not 0 <= start <= end <= len(data):
+        raise IndexError("an offset leads out of it")
+    return bytes(data[start:end])
+
+
+def _width(largest: int) -> int:
+    return max(1, (largest.bit_length() + 7) // 8)
+
+
+def _offsets(parts: Sequence[bytes], width: int) -> list[bytes]:
+    position, found = 0, [bytes(width)]
+    for part in parts:
+        position += len(part)
+        found.append(position.to_bytes(width, "little"))
+    return found
+
+
+# ---- taking apart ----
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """Where the parts of an object or array lie: field ids (objects alone), and the start of each value."""
+
+    ids: tuple[int, ...]
+    starts: tuple[int, ...]
+    end: int
+
+
+def basic_type(value: bytes) -> int:
+    """`PRIMITIVE`, `SHORT_STRING`, `OBJECT` or `ARRAY`. Raises `FormatError` for no bytes at all."""
+    if not value:
+        raise FormatError("the value of a variant has no bytes")
+    return value[0] & 0x03
+
+
+def object_fields(names: VariantNames, value: bytes) -> dict[str, bytes]:
+    """The fields of an object's value, each the bytes of a value.
+
+    Raises:
+        FormatError: it is no object, or is damaged.
+    """
+    if basic_type(value) != OBJECT:
+        raise FormatError("the value of a variant is no object")
+    try:
+        found = container(value, 0)
+        return {name: cut(value, start, start + _size(value, start)) for name, start in zip(names.of(found.ids), found.starts, strict=True)}
+    except IndexError as error:
+        raise FormatError(f"the value of a variant is damaged: {error}") from error
+
+
+def container(value: bytes, position: int) -> Container:
+    """The parts of the object or array at `position`. Raises `FormatError` and `IndexError` where its numbers lead out of the bytes."""
+    header = value[position] >> 2
+    is_object = value[position] & 0x03 == OBJECT
+    offset_width = (header & 0x03) + 1
+    id_width = (header >> 2 & 0x03) + 1 if is_object else 0
+    is_large = header >> (4 if is_object else 2) & 1
+    position += 1
+    count = number_at(value, position, 4 if is_large else 1)
+    position += 4 if is_large else 1
+    if position + count * id_width + (count + 1) * offset_width > len(value):
+        raise FormatError("an object or array of a variant claims more members than it has bytes for")
+    ids = tuple(number_at(value, position + place * id_width, id_width) for place in range(count)) if is_object else ()
+    position += count * id_width
+    offsets = [number_at(value, position + place * offset_width, offset_width) for place in range(count + 1)]
+    start = position + (count + 1) * offset_width
+    return Container(ids, tuple(start + offset for offset in offsets[:-1]), start + offsets[-1])
+
+
+def _size(value: bytes, position: int) -> int:
+    """How many bytes the value at `position` has."""
+    first = value[position]
+    basic, kind = first & 0x03, first >> 2
+    if basic == SHORT_STRING:
+        return 1 + kind
+    if basic != PRIMITIVE:
+        return container(value, position).end - position
+    if kind in (NULL, TRUE, FALSE):
+        return 1
+    if kind in LAYOUTS:
+        return 1 + LAYOUTS[kind].size
+    if kind in DECIMAL_WIDTHS:
+        return 2 + DECIMAL_WIDTHS[kind]
+    if kind in (BINARY, STRING):
+        return 5 + number_at(value, position + 1, 4)
+    if kind == UUID_KIND:
+        return 17
+    raise FormatError(f"the value of a variant is of the unknown primitive kind {kind}")
+
+
+# ---- putting together ----
+
+
+def number_value(kind: int, number: Any) -> bytes:
+    """A primitive of a fixed width: integers, floats, days, micro- and nanoseconds."""
+    return bytes([kind << 2]) + LAYOUTS[kind].pack(number)
+
+
+def decimal_value(number: int, scale: int, precision: int) -> bytes:
+    """A decimal, unscaled, in the width that holds its precision."""
+    kind = DECIMAL4 if precision <= 9 else DECIMAL8 if precision <= 18 else DECIMAL16
+    return bytes([kind << 2, scale]) + number.to_bytes(DECIMAL_WIDTHS[kind], "little", signed=True)
+
+
+def string_value(text: str) -> bytes:
+    """A string, short where it can be."""
+    data = text.encode()
+    return bytes([len(data) << 2 | SHORT_STRING]) + data if len(data) <= _MAX_SHORT_STRING else _sized(STRING, data)
+
+
+def binary_value(data: bytes) -> bytes:
+    """Bytes."""
+    return _sized(BINARY, data)
+
+
+def uuid_value(data: bytes) -> bytes:
+    """A UUID of 16 bytes, big endian."""
+    return bytes([UUID_KIND << 2]) + data
+
+
+def bool_value(value: bool) -> bytes:
+    """True or false."""
+    return bytes([(TRUE if value else FALSE) << 2])
+
+
+def _sized(kind: int, data: bytes) -> bytes:
+    return bytes([kind << 2]) + len(data).to_bytes(4, "little") + data
+
+
+def array_value(elements: Sequence[bytes]) -> bytes:
+    """An array of values."""
+    width, is_large = _width(sum(map(len, elements))), len(elements) > _MANY_ELEMENTS
+    header = ARRAY | (width - 1 | is_large << 2) << 2
+    return b"".join([bytes([header]), len(elements).to_bytes(4 if is_large else 1, "little"), *_offsets(elements, width), *elements])
+
+
+def object_value(names: VariantNames, fields: Mapping[str, bytes]) -> bytes:
+    """An object of values. Raises `FormatError` where a field's name is not in the dictionary."""
+    ordered = sorted(fields, key=str.encode)
+    missing = [name for name in ordered if name not in names.ids]
+    if missing:
+        raise FormatError(f"the field {missing[0]!r} of a variant is not in its metadata")
+    ids = [names.ids[name] for name in ordered]
+    values = [fields[name] for name in ordered]
+    width, id_width, is_large = _width(sum(map(len, values))), _width(max(ids, default=0)), len(values) > _MANY_ELEMENTS
+    header = OBJECT | (width - 1 | id_width - 1 << 2 | is_large << 4) << 2
+    numbers = [number.to_bytes(id_width, "little") for number in ids]
+    return b"".join([bytes([header]), len(values).to_bytes(4 if is_large else 1, "little"), *numbers, *_offsets(values, width), *values])
