@@ -233,3 +233,10 @@ def test_items_without_bytes_are_as_many_as_a_block_has_bytes_at_most() -> None:
     nothing = {"type": "array", "items": {"type": "record", "name": "n", "fields": []}}
     content = container_of(one_field(nothing, **{"field-id": 1}), *[encode_long(3) + b"\x00"] * 2)
     assert collected(content, Struct((WantedField(1, (), Rows("x", ())),))) == {"x": [((), (), ())] * 2}
+
+
+@pytest.mark.parametrize("item", ["double", "float", {"type": "fixed", "name": "f", "size": 3}])
+def test_a_damaged_count_of_items_of_fixed_width_is_refused_at_once(item: Any) -> None:
+    content = container_of(one_field({"type": "array", "items": item}, **{"field-id": 1}), encode_long(2**61) + bytes(30))
+    with pytest.raises(AvroFormatError, match="more items than there are bytes"):
+        collected(content, Struct(()))

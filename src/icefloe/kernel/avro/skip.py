@@ -126,13 +126,15 @@ def _emit_skip_items(source: Source, parts: tuple[AvroType, ...]) -> None:
         _emit_skip_varints(source, varints)
         return
     with emit_items(source, jump_sized=True) as count:
+        # Passing over fixed widths reads no byte, so that a damaged count would be believed for a very long time.
+        source.line(f"if {count} > len(buf): raise Torn(p, 'an array claims more items than there are bytes')")
         head = len(source.lines)
         with source.block(f"for _ in range({count}):"):
             for part in parts:
                 emit_skip(source, part)
         if len(source.lines) == head + 1:
             # Items without bytes need no loop, which a damaged count would make endless.
-            source.lines.pop()
+            del source.lines[head - 1 :]
             source.line("pass")
 
 
