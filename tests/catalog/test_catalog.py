@@ -30,6 +30,7 @@ from icefloe.errors import (
     NoSuchTableError,
     TableAlreadyExistsError,
     UnsupportedFeatureError,
+    UnsupportedFormatVersionError,
 )
 
 ARROW = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -88,7 +89,7 @@ def test_a_table_that_cannot_be_made_leaves_nothing(catalog: SqlCatalog, tmp_pat
         catalog.create_table("db.t", pa.schema([("a", pa.int64()), ("a", pa.string())]))
     with pytest.raises(InvalidSchemaError):
         catalog.create_table("db.t", {"id": "long"})  # type: ignore[arg-type]
-    with pytest.raises(InvalidPropertyError, match="format-version"):
+    with pytest.raises(UnsupportedFormatVersionError, match="format version 9"):
         catalog.create_table("db.t", ARROW, properties={"format-version": "9"})
     with pytest.raises(NoSuchNamespaceError, match="nowhere"):
         catalog.create_table("nowhere.t", ARROW)

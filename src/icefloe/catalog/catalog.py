@@ -33,8 +33,6 @@ from icefloe.table.system import RandomIds, SystemClock
 from icefloe.table.table import Table
 
 Name = str | Iterable[str]
-FORMAT_VERSION_PROPERTY = "format-version"
-DEFAULT_FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,15 +121,14 @@ class Catalog:
             schema: an Arrow schema or a `Schema`.
             location: the table's folder; by default `warehouse/namespace/table`.
             partition_spec: a `PartitionSpec` over the schema's ids, or texts such as `["month(time_hour)", "origin"]`.
-            properties: table properties; `format-version` chooses 1 or 2 (the default).
+            properties: table properties; `format-version` chooses 1, 2 (the default) or 3.
 
         Raises:
             TableAlreadyExistsError, NoSuchNamespaceError, InvalidIdentifierError, InvalidSchemaError, UnsupportedTypeError,
-            InvalidPartitionSpecError, InvalidPropertyError
+            InvalidPartitionSpecError, InvalidPropertyError, UnsupportedFormatVersionError
         """
         name = to_table_identifier(identifier)
         kept = {key: str(value) for key, value in (properties or {}).items()}
-        version = _format_version(kept.pop(FORMAT_VERSION_PROPERTY, str(DEFAULT_FORMAT_VERSION)))
         if self.table_exists(name):
             raise TableAlreadyExistsError(
                 f"table {dotted(name)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
@@ -146,7 +143,6 @@ class Catalog:
             spec=spec,
             sort_order=sort_order,
             properties=kept,
-            format_version=version,
             table_uuid=ids.uuid(),
             now_ms=clock.now_ms(),
         )
@@ -221,9 +217,3 @@ def _own_schema(schema: Schema | pa.Schema) -> Schema:
     raise InvalidSchemaError(
         f"a schema of type {type(schema).__qualname__} is not understood", next_step="pass a pyarrow.Schema or an icefloe Schema"
     )
-
-
-def _format_version(text: str) -> int:
-    if text not in ("1", "2"):
-        raise InvalidPropertyError(f"format-version is {text!r}", next_step="write 1 or 2; later versions are not written yet")
-    return int(text)

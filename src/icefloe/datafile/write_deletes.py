@@ -84,7 +84,13 @@ def write_vectors(
     content, locations = write_deletion_vectors(vectors, properties={"created-by": f"Icefloe version {version('icefloe')}"})
     name = f"{partition_id:05d}-{task_id}-{target.operation_uuid}-deletes.puffin"
     path = f"{target.data_location.rstrip('/')}/{name}"
-    target.io.write(path, content)
+    try:
+        target.io.write(path, content)
+    except BaseException:
+        # Ctrl-C may come after the last byte.
+        with suppress(StorageError):
+            target.io.delete(path)
+        raise
     files = {one.file.file_path: one.file for one in marked}
     added = [
         DataFile(

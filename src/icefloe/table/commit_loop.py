@@ -19,7 +19,7 @@ from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
-from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, write_new_metadata
+from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,9 @@ class _Commit:
             self.manifest_lists.append(self.made.manifest_list.location)
             handle.io.write(self.made.manifest_list.location, self.made.manifest_list.content)
         metadata = _apply(base, self.made, max(now_ms, base.metadata.last_updated_ms))
-        location = write_new_metadata(handle.io, handle.ids, metadata, previous_location=base.location)
+        location = new_metadata_location(handle.ids, metadata, previous_location=base.location)
         self.metadata_locations.append(location)
+        handle.io.write(location, metadata_content(metadata))
         self.swap_begun = True
         outcome = handle.store.swap(handle.identifier, expected=base.location, new=location)
         if isinstance(outcome, Committed):

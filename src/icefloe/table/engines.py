@@ -1,12 +1,14 @@
-"""Finds the engine for rows, by their type or by name, through the package's entry points (group `icefloe.engines`).
+"""Finds the engine for rows, by their type or by name, through the package's entry points (group `icefloe.engines`); and the one for work on files.
 
 Floor: table.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import entry_points
 
 from icefloe.errors import EngineError, InvalidInputError
+from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.table.engine import Engine
 from icefloe.table.in_process import InProcessEngine
 
@@ -14,6 +16,9 @@ from icefloe.table.in_process import InProcessEngine
 ENGINE_GROUP = "icefloe.engines"
 
 IN_PROCESS = InProcessEngine()
+
+# From this many bytes of files to look through or copy, an inactive Spark is worth starting; below it this process is quicker.
+WORK_ON_SPARK_BYTES = 1 << 30
 
 
 @cache
@@ -46,6 +51,13 @@ def engine_for_rows(rows: object) -> Engine:
         f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be written",
         next_step="pass a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame",
     )
+
+
+def engine_for_files(tasks: Sequence[FileScanTask]) -> Engine:
+    """Who looks through files or copies them: Spark where it runs already or they are large; this process otherwise."""
+    size = sum(task.file.file_size_in_bytes for task in tasks)
+    spark = engine_named("spark")
+    return spark if spark.is_active() or size >= WORK_ON_SPARK_BYTES else IN_PROCESS
 
 
 def _names() -> list[str]:

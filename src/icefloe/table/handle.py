@@ -63,11 +63,24 @@ def data_folder(metadata: TableMetadata) -> str:
 
 def write_new_metadata(io: FileIO, ids: IdSource, metadata: TableMetadata, *, previous_location: str | None) -> str:
     """Writes metadata under the next version's name, never over another file, and returns its location."""
-    gzip = properties.METADATA_CODEC.read(metadata.properties) == "gzip"
-    version = _next_version(previous_location)
-    location = f"{metadata_folder(metadata)}/{metadata_file_name(version, ids.uuid(), gzip=gzip)}"
-    io.write(location, write_table_metadata(metadata, gzip=gzip))
+    location = new_metadata_location(ids, metadata, previous_location=previous_location)
+    io.write(location, metadata_content(metadata))
     return location
+
+
+def new_metadata_location(ids: IdSource, metadata: TableMetadata, *, previous_location: str | None) -> str:
+    """The next version's name, which no file has yet."""
+    version = _next_version(previous_location)
+    return f"{metadata_folder(metadata)}/{metadata_file_name(version, ids.uuid(), gzip=_is_gzip(metadata))}"
+
+
+def metadata_content(metadata: TableMetadata) -> bytes:
+    """The bytes of the metadata file, compressed as the table's properties say."""
+    return write_table_metadata(metadata, gzip=_is_gzip(metadata))
+
+
+def _is_gzip(metadata: TableMetadata) -> bool:
+    return properties.METADATA_CODEC.read(metadata.properties) == "gzip"
 
 
 def _next_version(previous_location: str | None) -> int:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -22,6 +23,7 @@ from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.sorting import sorted_rows
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
+from icefloe.errors import StorageError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
@@ -65,24 +67,33 @@ class InProcessEngine:
         return write_batches(target, in_order.to_batches(), partition_id=0, task_id=0)
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
+        """See `Engine.rewrite`. After a failure or Ctrl-C no copy is left."""
         deletes = DeleteLoader(
             request.target.io,
             schemas=request.schemas or (request.schema, *request.target.older_schemas),
             name_mapping=NAME_MAPPING.read(request.target.properties),
         )
-        return [
-            rewrite_task(
-                request.target,
-                task,
-                request.delete_filter,
-                schema=request.schema,
-                specs=request.specs,
-                partition_id=index,
-                task_id=0,
-                deletes=deletes,
-            )
-            for index, task in enumerate(request.tasks)
-        ]
+        done: list[RewrittenFile] = []
+        try:
+            for index, task in enumerate(request.tasks):
+                done.append(
+                    rewrite_task(
+                        request.target,
+                        task,
+                        request.delete_filter,
+                        schema=request.schema,
+                        specs=request.specs,
+                        partition_id=index,
+                        task_id=0,
+                        deletes=deletes,
+                    )
+                )
+        except BaseException:
+            for file in (file for copy in done for file in copy.added):
+                with suppress(StorageError):
+                    request.target.io.delete(file.file_path)
+            raise
+        return done
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """See `Engine.positions`. Files are looked through side by side."""

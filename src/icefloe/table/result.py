@@ -5,6 +5,8 @@ Floor: table. Spec: Snapshots (summary).
 
 from dataclasses import dataclass
 
+METADATA_ONLY = "metadata"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
@@ -18,16 +20,20 @@ class WriteResult:
     added_records: int = 0
     removed_files: int = 0
     rewritten_files: int = 0  # of the removed files, those whose other rows were copied
-    deleted_records: int = 0
+    deleted_records: int = 0  # rows that were there before and are not now
+    added_delete_files: int = 0  # position delete files, or deletion vectors
+    removed_delete_files: int = 0
 
     def __str__(self) -> str:
         if self.snapshot_id is None:
             return f"{self.operation}: nothing to do"
         parts = [f"added {_counted(self.added_records, 'row')} in {_counted(self.added_files, 'file')}"] if self.added_files else []
-        if self.removed_files:
+        if self.removed_files or self.added_delete_files:
             whole = self.removed_files - self.rewritten_files
+            marked = f", {_counted(self.added_delete_files, 'delete file')} added" if self.added_delete_files else ""
             parts.append(
-                f"deleted {_counted(self.deleted_records, 'row')}, {_counted(whole, 'file')} dropped whole, {self.rewritten_files:,} rewritten"
+                f"deleted {_counted(self.deleted_records, 'row')}, {_counted(whole, 'file')} dropped whole, "
+                f"{self.rewritten_files:,} rewritten{marked}"
             )
         return f"{self.operation} by {self.engine}: {'; '.join(parts) or 'no rows'} (snapshot {self.snapshot_id})"
 

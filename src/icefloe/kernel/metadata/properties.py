@@ -154,6 +154,8 @@ NAME_MAPPING: Property[NameMapping | None] = Property("schema.name-mapping.defau
 DELETE_MODE = _choice("write.delete.mode", "copy-on-write", "copy-on-write", "merge-on-read")
 UPDATE_MODE = _choice("write.update.mode", "copy-on-write", "copy-on-write", "merge-on-read")
 MERGE_MODE = _choice("write.merge.mode", "copy-on-write", "copy-on-write", "merge-on-read")
+# The table property's own default is `partition`; Java's Spark writes by file where it is not set, and so do we: such deletes leave with their data file.
+DELETE_GRANULARITY = _choice("write.delete.granularity", "file", "file", "partition")
 DELETE_ISOLATION_LEVEL = _choice("write.delete.isolation-level", "serializable", "serializable", "snapshot")
 UPDATE_ISOLATION_LEVEL = _choice("write.update.isolation-level", "serializable", "serializable", "snapshot")
 MERGE_ISOLATION_LEVEL = _choice("write.merge.isolation-level", "serializable", "serializable", "snapshot")

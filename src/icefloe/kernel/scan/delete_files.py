@@ -4,7 +4,7 @@ Which data files each applies to is `delete_index.py`. Floor: kernel.scan. Spec:
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy
 from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.expressions.residual import simplify
-from icefloe.kernel.manifest.columns import ManifestColumns, every_statistic
+from icefloe.kernel.manifest.columns import ManifestColumns, every_statistic, statistic_column
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
@@ -32,6 +32,8 @@ from icefloe.kernel.types import PrimitiveType
 _OF_VECTORS = ("referenced_data_file", "content_offset", "content_size_in_bytes")
 # The place of the manifest a delete file is from, beside its columns.
 _PLACE = "place"
+# The field of the paths in position delete files.
+_PATH = PATH_BOUNDS[0][1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,10 @@ class LiveDeletes:
         """The delete files of some numbers of the index, ascending, as objects."""
         found: list[DataFile] = []
         for part, rows in self._rows(chosen):
-            found += file_objects(part.entries.take(rows).drop_columns([_PLACE]), part.spec.spec_id, part.partition_type)
+            entries = part.entries.take(rows).drop_columns([_PLACE])
+            files = file_objects(entries, part.spec.spec_id, part.partition_type)
+            lower, upper = (entries[statistic_column(*bound)].to_pylist() for bound in PATH_BOUNDS)
+            found += map(_with_path, files, lower, upper)
         return tuple(found)
 
     def _rows(self, chosen: NDArray[np.int64]) -> Iterator[tuple[DeleteFilesOfSpec, Any]]:
@@ -56,6 +61,13 @@ class LiveDeletes:
             first, last = np.searchsorted(chosen, [start, start + len(part)])
             yield part, numbers_array(chosen[first:last] - start, pa.int64())
             start += len(part)
+
+
+def _with_path(file: DataFile, lower: bytes | None, upper: bytes | None) -> DataFile:
+    """The file with the bounds of the paths in it, where they show that it is about one data file alone."""
+    if lower is None or lower != upper or file.referenced_data_file is not None:
+        return file
+    return replace(file, lower_bounds={_PATH: lower}, upper_bounds={_PATH: upper})
 
 
 def read_deletes(question: Question, manifests: Sequence[ManifestFile], read: Read, parallel: Parallel) -> LiveDeletes:

@@ -1,0 +1,47 @@
+"""Where and in what form a table's new rows are written, and what the attempts of one commit share.
+
+Floor: table. Spec: Writing Data Files; Snapshots.
+"""
+
+from collections.abc import Mapping
+
+from icefloe.datafile.target import WriteTarget
+from icefloe.kernel.commit.attempt import CommitContext
+from icefloe.kernel.metadata.manifests import spec_schema
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.kernel.schema.schema import Schema
+from icefloe.table.handle import TableHandle, data_folder, metadata_folder
+
+
+def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
+    """Where and in what form an engine writes the table's rows now."""
+    order = metadata.sort_order() if metadata.sort_order().is_known else UNSORTED_SORT_ORDER
+    return WriteTarget(
+        table_name=handle.table_name,
+        schema=metadata.schema(),
+        spec=metadata.spec(),
+        sort_order_id=order.order_id,
+        sort_order=order,
+        data_location=data_folder(metadata),
+        properties=metadata.properties,
+        older_schemas=_schemas_of_dropped_sources(metadata),
+        io=handle.io,
+        operation_uuid=handle.ids.uuid(),
+    )
+
+
+def commit_context(handle: TableHandle, metadata: TableMetadata, snapshot_properties: Mapping[str, str]) -> CommitContext:
+    """A new snapshot's id, and where its files go."""
+    return CommitContext(
+        commit_uuid=handle.ids.uuid(),
+        snapshot_id=handle.ids.snapshot_id(),
+        metadata_location=metadata_folder(metadata),
+        snapshot_properties=dict(snapshot_properties),
+    )
+
+
+def _schemas_of_dropped_sources(metadata: TableMetadata) -> tuple[Schema, ...]:
+    """One schema for each spec that is computed from a column which the table's schema no longer has."""
+    found = [spec_schema(metadata, spec.spec_id) for spec in metadata.partition_specs]
+    return tuple({schema.schema_id: schema for schema in found if schema.schema_id != metadata.current_schema_id}.values())
