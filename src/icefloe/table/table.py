@@ -27,6 +27,7 @@ from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, rea
 from icefloe.table.levels import TableSnapshot, table_snapshot
 from icefloe.table.result import WriteResult
 from icefloe.table.scan import DataScan
+from icefloe.table.statistics import TableStatistics, compute_statistics, read_statistics
 from icefloe.table.transaction import Transaction
 from icefloe.table.update_layout import UpdateSortOrder, UpdateSpec
 from icefloe.table.update_schema import UpdateSchema
@@ -131,6 +132,14 @@ class TableReader:
             limit=limit,
             options=options or {},
         )
+
+    def statistics(self, snapshot_id: int | None = None) -> TableStatistics | None:
+        """How many distinct values columns have, and whatever else statistics files tell: of a snapshot, or of the newest that has them; None for none.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot is not in the table.
+        """
+        return read_statistics(self.metadata, self.io, self.full_name, snapshot_id)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableReader) and (self.full_name, self.metadata_location) == (other.full_name, other.metadata_location)
@@ -241,6 +250,23 @@ class Table(TableReader):
         """Removes table properties; names that are not there are no error."""
         self._commit(MetadataChange(lambda base: remove_property_updates(base, names), property_requirements(self.metadata)))
 
+    def compute_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> TableStatistics | None:
+        """Counts the distinct values of columns in a snapshot (the current one by default) and keeps them as its statistics, for planners of joins.
+
+        All top-level columns of primitive types by default; fields of structs by dotted name. The columns are read in this process, in a stream. What was
+        counted before of other columns of the snapshot is kept. None for a table without a snapshot.
+
+        Raises:
+            InvalidSchemaError: a column is not there.
+            InvalidInputError: a column is no primitive, or within a list or map.
+            NoSuchSnapshotError, CommitConflictError, CommitUnknownError
+        Spec: Table Statistics; Puffin file format.
+        """
+        snapshot = self.metadata.current_snapshot() if snapshot_id is None else None
+        scan = self.scan(snapshot_id=snapshot.snapshot_id if snapshot else snapshot_id)
+        file = compute_statistics(scan, columns, self._handle.ids, self._commit)
+        return None if file is None else self.statistics(file.snapshot_id)
+
     def _commit(self, action: Action) -> None:
         self._loaded = commit(self._handle, action, self._loaded).loaded
 
@@ -309,6 +335,10 @@ class StaticTable(TableReader):
         raise self._read_only("changed")
 
     def remove_properties(self, *_names: str) -> None:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
+
+    def compute_statistics(self, *_columns: Any, **_options: Any) -> TableStatistics | None:
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("changed")
 

@@ -13,14 +13,20 @@ from icefloe.kernel.metadata.update import Update
 
 
 class MetadataChange:
-    """`updates(base)` gives the updates that make the change on a base, none where it has nothing to change."""
+    """`updates(base)` gives the updates that make the change on a base, none where it has nothing to change.
 
-    def __init__(self, updates: Callable[[TableMetadata], Sequence[Update]], requirements: Sequence[Requirement]) -> None:
+    `new_files` are files that were written for the change, such as one of statistics, and are nobody's where it fails.
+    """
+
+    def __init__(
+        self, updates: Callable[[TableMetadata], Sequence[Update]], requirements: Sequence[Requirement], new_files: Sequence[str] = ()
+    ) -> None:
         self._updates = updates
         self._requirements = tuple(requirements)
+        self._new_files = tuple(new_files)
 
     def new_data_files(self) -> Sequence[str]:
-        return ()
+        return self._new_files
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
         """See `Action.attempt`.

@@ -54,10 +54,8 @@ class ThetaSketch:
 
     def with_hashes(self, hashes: Hashes) -> "ThetaSketch":
         """The sketch after more values were seen, given by their hashes in any order and any number of times."""
-        if not len(hashes):
-            return self
-        found = np.unique(np.concatenate([self.hashes, hashes[(hashes < np.uint64(self.theta)) & (hashes > 0)]]))
-        return _trimmed(found, self.theta)
+        kept = hashes[(hashes < np.uint64(self.theta)) & (hashes > 0)]
+        return union((self, ThetaSketch(kept, FULL_THETA, is_empty=False))) if len(hashes) else self
 
     def to_bytes(self) -> bytes:
         """The compact, ordered form, as DataSketches writes it: serial version 3."""
