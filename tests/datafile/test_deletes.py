@@ -276,6 +276,16 @@ def test_position_deletes_of_nothing_are_refused(tmp_path: Path, pair: dict[str,
     assert refused.value.path == deletes.file_path
 
 
+def test_a_path_of_position_deletes_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 1)])
+    binary = pa.schema([POSITIONS.field(0).with_type(pa.binary()), POSITIONS.field(1)])
+    torn = pa.Table.from_pylist([{"file_path": b"\xff\xfe", "pos": 1}], schema=binary).columns[0].cast(pa.string(), safe=False)
+    pq.write_table(pa.Table.from_arrays([torn, pa.chunked_array([[1]], pa.int64())], schema=POSITIONS), tmp_path / "pos.parquet")
+    with pytest.raises(DataFileFormatError, match="no text in UTF-8"):
+        read_position_deletes(LocalFileIO(), deletes)
+
+
 @pytest.mark.parametrize(
     ("equality_ids", "said"),
     [((), "names no key columns"), ((99,), "field 99 is in no schema"), ((3,), "lacks the column s"), ((5,), "field 5")],

@@ -1,6 +1,6 @@
 """One Avro file being written: records made of Arrow rows, in blocks, behind a header with the table's schema and field ids.
 
-Reading is `avro_rows.py`; which rows go into which file is `write.py`. Records are coded by fastavro. Floor: datafile. Spec: Avro (Appendix A).
+Reading is `avro_rows.py`; which rows go into which file is `write.py`. Records are coded by fastavro. Floor: datafile. Spec: Appendix A, Avro.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """The rows of one Avro file as they are stored: the blocks of a task, coded by fastavro, as Arrow.
 
-Behind the door `stored.py`; writing is `avro.py`. Floor: datafile. Spec: Avro (Appendix A); Apache Avro, Object Container Files.
+Behind the door `stored.py`; writing is `avro.py`. Floor: datafile. Spec: Appendix A, Avro; Apache Avro, Object Container Files.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The Avro schema of a table's data files: Iceberg types as Avro ones with field ids, and the schema without logical types, in which records are coded.
 
-Manifests have a schema of their own (`kernel.manifest`). Floor: datafile. Spec: Avro (Appendix A).
+Manifests have a schema of their own (`kernel.manifest`). Floor: datafile. Spec: Appendix A, Avro.
 """
 
 from collections.abc import Mapping

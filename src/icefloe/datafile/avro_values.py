@@ -1,6 +1,6 @@
 """Arrow rows as the values of Avro records, and such values as Arrow again: numbers, bytes, text, lists and dicts, without logical types.
 
-The schemas are `avro_schema.py`. Floor: datafile. Spec: Avro (Appendix A).
+The schemas are `avro_schema.py`. Floor: datafile. Spec: Appendix A, Avro.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,7 @@
 """Delete files as they are read: the columns of a position or equality delete file by field id, and a deletion vector from its Puffin file.
 
-Keeping and merging them is `deletes.py`. Floor: datafile. Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Puffin, deletion-vector-v1.
+Keeping and merging them is `deletes.py`. Floor: datafile.
+Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Puffin spec, `deletion-vector-v1` blob type.
 """
 
 from collections.abc import Iterator, Mapping
@@ -98,7 +99,7 @@ def read_position_deletes(io: FileIO, file: DataFile, location: str | None = Non
     For one data file, row groups whose bounds do not hold its path are passed over.
 
     Raises:
-        DataFileFormatError: as `read_delete_columns`; or a path or position is null or negative.
+        DataFileFormatError: as `read_delete_columns`; or a path is null or no text, or a position null or negative.
     """
     row_filter = None if location is None else bind(In(DELETE_FILE_PATH.name, spellings(location)), POSITION_DELETE_SCHEMA)
     found: dict[str, list[Any]] = {}
@@ -119,7 +120,10 @@ def _gather(rows: pa.RecordBatch, file: DataFile, found: dict[str, list[Any]]) -
         raise _unsound(file, "a path or a position is null")
     encoded = paths.dictionary_encode()
     numbers = np.asarray(positions)
-    names = encoded.dictionary.to_pylist()
+    try:
+        names = encoded.dictionary.to_pylist()
+    except UnicodeDecodeError as error:
+        raise _unsound(file, "a path is no text in UTF-8") from error
     if len(names) == 1:
         found.setdefault(plain_location(names[0]), []).append(numbers)
         return

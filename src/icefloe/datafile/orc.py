@@ -1,6 +1,6 @@
 """One ORC file being written: the writer's options from table properties, the types and attributes of its columns, and the file from first row to footer.
 
-Reading is `orc_rows.py`; which rows go into which file is `write.py`. Floor: datafile. Spec: ORC (Appendix A).
+Reading is `orc_rows.py`; which rows go into which file is `write.py`. Floor: datafile. Spec: Appendix A, ORC.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ from icefloe.kernel.types import (
 
 ID_ATTRIBUTE = "iceberg.id"
 REQUIRED_ATTRIBUTE = "iceberg.required"
-# What an ORC type alone does not say about the Iceberg type it stands for. Spec: ORC (Appendix A).
+# What an ORC type alone does not say about the Iceberg type it stands for. Spec: Appendix A, ORC.
 _ATTRIBUTES: Mapping[type[IcebergType], tuple[str, str]] = {
     LongType: ("iceberg.long-type", "LONG"),
     TimeType: ("iceberg.long-type", "TIME"),

@@ -1,6 +1,6 @@
 """The rows of one ORC file as they are stored: the stripes of a task, the top-level columns that are wanted.
 
-Behind the door `stored.py`; writing is `orc.py`. Stripes are not pruned by their statistics, only files. Floor: datafile. Spec: ORC (Appendix A).
+Behind the door `stored.py`; writing is `orc.py`. Stripes are not pruned by their statistics, only files. Floor: datafile. Spec: Appendix A, ORC.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """One Parquet file being written: the writer's options from table properties, the Arrow schema of its columns, and the file from first row to footer.
 
-Which rows go into which file is `write.py`. Floor: datafile. Spec: Parquet (Appendix A).
+Which rows go into which file is `write.py`. Floor: datafile. Spec: Appendix A, Parquet.
 """
 
 import json
@@ -88,7 +88,7 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
         "compression_level": level if codec in ("zstd", "gzip", "brotli") else None,
         "data_page_size": table_properties.PARQUET_PAGE_SIZE_BYTES.read(properties),
         "dictionary_pagesize_limit": table_properties.PARQUET_DICT_SIZE_BYTES.read(properties),
-        # Decimals of up to 18 digits are int32 and int64. Spec: Parquet (Appendix A).
+        # Decimals of up to 18 digits are int32 and int64. Spec: Appendix A, Parquet.
         "store_decimal_as_integer": True,
         # Arrow's own schema is left out: the table schema says more.
         "store_schema": False,

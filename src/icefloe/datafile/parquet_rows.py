@@ -1,6 +1,6 @@
 """The rows of one Parquet file as they are stored: the row groups of a task, the leaves that are wanted.
 
-Behind the door `stored.py`; writing is `parquet.py`. Floor: datafile. Spec: Parquet (Appendix A); Scan Planning (splits).
+Behind the door `stored.py`; writing is `parquet.py`. Floor: datafile. Spec: Appendix A, Parquet; Scan Planning (splits).
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """One data file opened: its Parquet footer, and beside it what the manifest says about the same file.
 
-Floor: inspect. Spec: Data File Fields; Parquet.
+Floor: inspect. Spec: Data File Fields; Appendix A, Parquet.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """The in-process engine: Arrow rows in and out, through the same data-file code that Spark's tasks run, with no JVM.
 
-Floor: table. Spec: Column Projection; Data Files.
+Floor: table. Spec: Column Projection; Writing data files.
 """
 
 import os

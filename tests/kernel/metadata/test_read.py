@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from icefloe.errors import MetadataFormatError, UnsupportedFormatVersionError
+from icefloe.kernel.metadata import json_file
 from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
 
@@ -154,6 +155,21 @@ def test_a_cut_gzip_file_is_refused_at_every_length() -> None:
     for length in range(len(packed)):
         with pytest.raises(MetadataFormatError, match=r"cut short|not whole JSON|does not hold"):
             read_table_metadata(packed[:length], PATH)
+
+
+def test_a_gzip_file_that_unpacks_to_more_than_any_metadata_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps(v2()).encode()
+    monkeypatch.setattr(json_file, "MOST_TEXT_BYTES", len(text))
+    assert read_table_metadata(gzip.compress(text), PATH) == read(v2())
+    with pytest.raises(MetadataFormatError, match="unpacks to more than"):
+        read_table_metadata(gzip.compress(text + b" "), PATH)
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'])
+def test_nesting_without_end_is_refused(opening: bytes) -> None:
+    for content in (opening * 200_000, b'{"format-version":2,"x":' + opening * 200_000):
+        with pytest.raises(MetadataFormatError, match=r"nested too deeply|not whole JSON|does not hold"):
+            read_table_metadata(content, PATH)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Partition values in Avro: their types and names in a manifest's schema, and physical values from and to what Avro holds.
 
-Floor: kernel.manifest. Spec: Appendix A, Avro; Partition Specs.
+Floor: kernel.manifest. Spec: Appendix A, Avro; Partition Transforms.
 """
 
 import uuid

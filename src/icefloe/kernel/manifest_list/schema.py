@@ -1,6 +1,6 @@
 """The Avro schemas of manifest lists that we write, and what we want from anyone's.
 
-Floor: kernel.manifest_list. Spec: Manifest Lists; section 1 of the field tables (ids 500 to 520).
+Floor: kernel.manifest_list. Spec: Manifest Lists (fields 500 to 520); Appendix A, Avro.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The bytes of a metadata file as JSON: gzip undone and made, and of torn bytes the offset of the first wrong one.
 
 What the JSON says is `read.py` and `write.py` for tables, `kernel/view` for views.
-Floor: kernel.metadata. Spec: Naming for GZIP compressed Metadata JSON files.
+Floor: kernel.metadata. Spec: Appendix F, Naming for GZIP compressed Metadata JSON files.
 """
 
 import re
@@ -12,6 +12,8 @@ import msgspec
 
 from icefloe.errors import MetadataFormatError, Problem
 
+# What a gzip file may unpack to. A million snapshots take 0.7 GB; a file that is mostly zeros unpacks to a thousand times its length.
+MOST_TEXT_BYTES = 2**31
 _GZIP_LEVEL = 6
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
@@ -28,15 +30,17 @@ def inflated(content: bytes, path: str) -> bytes:
     """The JSON text. Gzip is told by its first bytes, since names of metadata files differ between writers.
 
     Raises:
-        MetadataFormatError: the gzip stream is corrupt or cut short.
+        MetadataFormatError: the gzip stream is corrupt or cut short, or unpacks to more than `MOST_TEXT_BYTES`.
     """
     if not content.startswith(_GZIP_MAGIC):
         return content
     inflater = zlib.decompressobj(wbits=31)
     try:
-        text = inflater.decompress(content)
+        text = inflater.decompress(content, MOST_TEXT_BYTES)
     except zlib.error as error:
         raise MetadataFormatError(f"the metadata file is corrupt gzip ({error})", path=path) from error
+    if inflater.unconsumed_tail:
+        raise MetadataFormatError(f"the metadata file unpacks to more than {MOST_TEXT_BYTES} bytes, which no metadata has", path=path)
     if not inflater.eof:
         problem = Problem(where=f"byte {len(content)}", what="the gzip stream ends before its end mark")
         raise MetadataFormatError("the metadata file is cut short", path=path, problems=[problem])
@@ -51,6 +55,8 @@ def top_level(text: bytes, path: str) -> dict[str, msgspec.Raw]:
         raise MetadataFormatError("the metadata file does not hold a JSON object", path=path) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _torn(error, text, path) from error
+    except RecursionError as error:
+        raise _nested(path) from error
 
 
 def parsed(text: bytes, path: str) -> Any:
@@ -59,6 +65,13 @@ def parsed(text: bytes, path: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _torn(error, text, path) from error
+    except RecursionError as error:
+        raise _nested(path) from error
+
+
+def _nested(path: str) -> MetadataFormatError:
+    problem = Problem(where="$", what="lists or objects stand in each other more deeply than any metadata has them")
+    return MetadataFormatError("the metadata file is nested too deeply to be read", path=path, problems=[problem])
 
 
 def _torn(error: Exception, text: bytes, path: str) -> MetadataFormatError:

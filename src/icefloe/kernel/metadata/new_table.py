@@ -1,6 +1,6 @@
 """The first metadata of a new table. Ids that a table gives out are given here: columns from 1, partition fields from 1000.
 
-Floor: kernel.metadata. Spec: Table Metadata Fields; Schemas (field ids).
+Floor: kernel.metadata. Spec: Table Metadata; Table Metadata Fields; Schemas and Data Types (field ids).
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Every table property that Icefloe acts on: name, default and what it may be, in one table. Others are kept and let be.
 
-Read one with `TARGET_FILE_SIZE_BYTES.read(metadata.properties)`. Floor: kernel.metadata. Spec: Table Metadata Fields (`properties`); the names are those
+Read one with `TARGET_FILE_SIZE_BYTES.read(metadata.properties)`. Floor: kernel.metadata. Spec: Table Metadata Fields (`properties`). The names are those
 of the table properties in the format's documentation.
 """
 

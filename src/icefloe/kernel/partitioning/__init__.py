@@ -1,1 +1,1 @@
-"""Partitioning: transforms, partition specs and sort orders. Floor: kernel.partitioning. Spec: Partitioning; Sort Orders."""
+"""Partitioning: transforms, partition specs and sort orders. Floor: kernel.partitioning. Spec: Partitioning; Sorting."""

@@ -1,6 +1,7 @@
 """`FileMetadata` and `BlobMetadata`: what a Puffin file's footer says, as values and as JSON.
 
-Where the footer lies and how it is framed is `container.py`. Floor: kernel.puffin. Spec: Puffin file format, Footer Payload.
+Where the footer lies and how it is framed is `container.py`. Floor: kernel.puffin.
+Spec: Puffin spec, Footer Payload; Puffin spec, FileMetadata; Puffin spec, BlobMetadata.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The properties of views that Icefloe acts on. Others are kept and let be. What a property is, is `kernel/metadata/properties.py`.
 
-Floor: kernel.view. Spec: View spec, View Metadata (`properties`); the names are those of the view properties in the format's documentation.
+Floor: kernel.view. Spec: View spec, View Metadata (`properties`). The names are those of the view properties in the format's documentation.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Changes of a view's metadata: the updates of one commit, applied in order with the rules that join them; and a new view's first metadata.
 
 Updates that tables have too are the tables' values (`kernel/metadata/update_table.py`, `update_layout.py`), which say here something of a view.
-Floor: kernel.view. Spec: REST catalog, ViewUpdate, ViewRequirement; View spec, Versions; Version log.
+Floor: kernel.view. Spec: REST catalog, ViewUpdate, ViewRequirement; View spec, Versions; View spec, Version log.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Updates of views and the requirement of a view as the JSON of a REST catalog's commit, both ways. What they do is `update.py`.
 
-Floor: kernel.view. Spec: REST catalog, ViewUpdate; ViewRequirement.
+Floor: kernel.view. Spec: REST catalog, ViewUpdate, ViewRequirement.
 """
 
 from collections.abc import Mapping

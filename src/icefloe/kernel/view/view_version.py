@@ -1,6 +1,7 @@
 """`ViewVersion`: what a view was defined as at one time, in one or several SQL dialects. Versions never change.
 
-Which version is the current one is `view_metadata.py`. Floor: kernel.view. Spec: View spec, Versions; Representations; Version log.
+Which version is the current one is `view_metadata.py`. Floor: kernel.view.
+Spec: View spec, Versions; View spec, Summary; View spec, Representations; View spec, SQL representation; View spec, Version log.
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,211 @@
+"""How inputs are damaged: bytes of any file, trees of JSON, and files whose inner checks (codecs, checksums, lengths) are made right again after the damage.
+
+Every function takes its chances from a `random.Random`, so that a case is the same each time.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from icefloe.errors import IcefloeError
+from icefloe.kernel.avro.container import block_bytes, header_bytes, open_container, raw_blocks, read_block
+
+Mutate = Callable[[Random, Sequence[bytes]], bytes]
+
+_TELLING_BYTES = b'\x00\x01\x02\x7f\x80\xfe\xff{}[]",:-0eE.'
+_LARGE = [0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0xFFFFFFFFFFFFFFFF, 1 << 40, 1 << 31, 65_536, 0]
+_NUMBERS = [
+    *(
+        0,
+        1,
+        -1,
+        2,
+        7,
+        38,
+        39,
+        1000,
+        2**31 - 1,
+        2**31,
+        -(2**31) - 1,
+        2**53,
+        2**63 - 1,
+        2**63,
+        -(2**63) - 1,
+        2**64,
+        10**30,
+        2147483447,
+        2147483546,
+    ),
+    *(0.5, -0.0, 1e308, 1.5e300, 3.0),
+]
+_TEXTS = [
+    *("", "x", "0", "-1", "null", "main", "int", "long", "string", "unknown", "variant", "decimal(9,2)", "decimal(99,2)", "decimal(-1,-1)"),
+    *("fixed[0]", "fixed[99999999999999]", "geometry(x, y, z)", "geography(a, b)", "list", "map", "struct", "bucket[0]", "bucket[99999999999]"),
+    *("truncate[-1]", "truncate[1]", "identity", "void", "day", "hour", "zorder", "asc", "nulls-first", "and", "not", "in", "true", "literal"),
+    *("2017-11-16", "2017-11-16T22:31:08.123456+00:00", "99999-99-99", "POINT (1 2)", "é" * 9, "\ud800", "\x00", "a.b", "$", "sql", "AAAA"),
+    *("append", "tag", "branch", "lz4", "zstd", "deletion-vector-v1", "0" * 5000, "[" * 300, "reference", "transform", "timestamptz_ns"),
+]  # fmt: skip
+
+
+def any_bytes(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """One of the seeds with one to four pieces of damage."""
+    found = bytearray(chance.choice(seeds))
+    for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
+        _damage(chance, found, seeds)
+    return bytes(found)
+
+
+def _damage(chance: Random, found: bytearray, seeds: Sequence[bytes]) -> None:
+    if not found:
+        found += chance.randbytes(chance.randint(1, 40))
+    at = chance.randrange(len(found)) if chance.random() < 0.8 else chance.choice([0, len(found) - 1, max(0, len(found) - 9)])
+    end = min(len(found), at + chance.choice((1, 2, 4, 8, 16, 100)))
+    match chance.randrange(9):
+        case 0:
+            found[at] ^= 1 << chance.randrange(8)
+        case 1:
+            found[at] = chance.choice(_TELLING_BYTES)
+        case 2:
+            del found[at:end]
+        case 3:
+            found[at:at] = found[at:end] * chance.choice((1, 2, 50))
+        case 4:
+            del found[at:]
+        case 5:
+            other = chance.choice(seeds)
+            start = chance.randrange(len(other) or 1)
+            found[at:end] = other[start : start + chance.choice((1, 8, 64))]
+        case 6:
+            width = chance.choice((4, 8))
+            number = chance.choice(_LARGE) & (1 << 8 * width) - 1
+            found[at : at + width] = number.to_bytes(width, chance.choice(("little", "big")))
+        case 7:  # a whole number in Avro's form, small, large or without an end
+            found[at:end] = chance.choice(
+                [b"\x01", b"\x00", b"\xfe\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01", b"\xfe" + b"\xff" * 8 + b"\x01", b"\xff" * 12]
+            )
+        case _:
+            found[at:end] = chance.randbytes(end - at)
+
+
+def any_json(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """One of the seeds with nodes of its tree replaced, dropped, doubled or nested; valid JSON always."""
+    tree = json.loads(chance.choice(seeds))
+    for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 5))):
+        tree = _changed(chance, tree, json.loads(chance.choice(seeds)))
+    return json.dumps(tree).encode()
+
+
+def json_or_bytes(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """Mostly trees that are still JSON; else damaged bytes, and nesting without end."""
+    drawn = chance.random()
+    if drawn < 0.7:
+        return any_json(chance, seeds)
+    if drawn < 0.72:
+        text = any_json(chance, seeds)
+        at = chance.randrange(len(text))
+        return text[:at] + chance.choice((b"[", b'{"a":')) * 100_000 + text[at:]
+    return any_bytes(chance, seeds)
+
+
+def _nodes(tree: Any) -> list[tuple[Any, Any]]:
+    """(holder, key or index) of every node below the top."""
+    found, waiting = [], [tree]
+    while waiting:
+        holder = waiting.pop()
+        below = list(holder.items()) if isinstance(holder, dict) else list(enumerate(holder)) if isinstance(holder, list) else []
+        found += [(holder, key) for key, _ in below]
+        waiting += [value for _, value in below]
+    return found
+
+
+def _value(chance: Random, other: Any) -> Any:
+    drawn = chance.randrange(8)
+    if drawn < 2:
+        return chance.choice(_NUMBERS)
+    if drawn < 4:
+        return chance.choice(_TEXTS)
+    if drawn == 4:
+        nodes = _nodes(other)
+        if not nodes:
+            return other
+        holder, key = chance.choice(nodes)
+        return holder[key]
+    return chance.choice([None, True, False, [], {}, [[]], [None], {"": None}, [1, 1], {"type": "struct", "fields": []}])
+
+
+def _changed(chance: Random, tree: Any, other: Any) -> Any:
+    nodes = _nodes(tree)
+    if not nodes or chance.random() < 0.01:
+        return _value(chance, other)
+    holder, key = chance.choice(nodes)
+    match chance.randrange(7):
+        case 0 | 1 | 2:
+            holder[key] = _value(chance, other)
+        case 3:
+            del holder[key]
+        case 4 if isinstance(holder, list):
+            holder.insert(chance.randrange(len(holder) + 1), holder[key])
+        case 4 | 5 if isinstance(holder, dict):
+            holder[chance.choice([*_TEXTS[:6], *(name for name in holder)])] = holder[key]
+        case 6:
+            for _ in range(chance.choice((1, 2, 30, 200))):
+                holder[key] = [holder[key]] if chance.random() < 0.5 else {"type": "list", "element": holder[key]}
+        case _:
+            holder[key] = [holder[key], holder[key]]
+    return tree
+
+
+def avro(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """An Avro file with damage under the codec, in the writer's schema, in a block's count, or anywhere."""
+    drawn = chance.random()
+    if drawn < 0.3:
+        return any_bytes(chance, seeds)
+    container = open_container(chance.choice(seeds), "seed")
+    schema = container.schema_text
+    blocks = [(block.count, read_block(container, block)) for block in raw_blocks(container)]
+    if drawn < 0.5:
+        schema = any_json(chance, [container.schema_text])
+    elif drawn < 0.6 or not blocks:
+        schema = any_bytes(chance, [container.schema_text])
+    else:
+        at = chance.randrange(len(blocks))
+        count, data = blocks[at]
+        others = [data, *(rows for _, rows in blocks)]
+        blocks[at] = (
+            count if chance.random() < 0.9 else chance.choice([0, 1, -1, count + 1, 10**6, 2**31, 2**62]),
+            any_bytes(chance, others) if chance.random() < 0.95 else data,
+        )
+    told = {key: value.decode("utf-8", "replace") for key, value in container.metadata.items() if not key.startswith("avro.")}
+    header = header_bytes(schema.decode("utf-8", "replace"), told, container.codec, container.sync)
+    try:
+        return header + b"".join(block_bytes(count, data, container.codec, container.sync) for count, data in blocks)
+    except IcefloeError:
+        return any_bytes(chance, seeds)
+
+
+def vector(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """A framed deletion vector whose length and checksum fit the damaged bitmap, so that the bitmap is looked at."""
+    if chance.random() < 0.2:
+        return any_bytes(chance, seeds)
+    inner = chance.choice(seeds)[4:-4]
+    bitmap = any_bytes(chance, [inner[4:], *(seed[8:-4] for seed in seeds)])
+    body = inner[:4] + bitmap
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def puffin(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """A Puffin file with a damaged footer of the right length, damaged blobs, or damage anywhere. The seeds' footers are not compressed."""
+    found = chance.choice(seeds)
+    size = struct.unpack("<i", found[-12:-8])[0]
+    blobs, payload = found[: -16 - size], found[-12 - size : -12]
+    drawn = chance.random()
+    if drawn < 0.5:
+        payload = any_json(chance, [payload]) if drawn < 0.4 else any_bytes(chance, [payload])
+    elif drawn < 0.75:
+        blobs = found[:4] + any_bytes(chance, [blobs[4:], *seeds])
+    else:
+        return any_bytes(chance, seeds)
+    return blobs + b"PFA1" + payload + struct.pack("<i", len(payload)) + found[-8:]

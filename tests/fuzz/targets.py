@@ -1,0 +1,313 @@
+"""What is fuzzed: for each reader the seeds, how they are damaged, and what is done with a damaged one.
+
+A target's `read` returns for what it accepts, raises one of `allowed` for what it refuses, and never anything else. What is accepted is used: written again,
+asked for every entry, decoded to the end.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.fuzz import corpus, mutate
+from tests.kernel.manifest.made_up_entries import EVERY_PARTITION
+
+from icefloe.datafile.delete_files import read_delete_columns, read_position_deletes
+from icefloe.datafile.read import read_task
+from icefloe.errors import IcefloeError, PuffinFormatError
+from icefloe.io.memory import MemoryFileIO
+from icefloe.kernel.avro import compiled
+from icefloe.kernel.avro.columns import read_arrays, read_batches, read_spans
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.expression_json import expression_from_json, expression_to_json
+from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.geo_bounds import corner_from_bytes
+from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.kernel.manifest.read import fill_counts, read_columns, read_entries, read_manifest_header, read_records
+from icefloe.kernel.manifest_list.read import has_row_ids, read_manifest_list
+from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
+from icefloe.kernel.metadata.requirement_json import requirement_from_json, requirement_to_json
+from icefloe.kernel.metadata.update_json import update_from_json, update_to_json
+from icefloe.kernel.metadata.write import write_table_metadata
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.kernel.puffin.container import puffin_of, read_blob, read_file_metadata
+from icefloe.kernel.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector, vector_location
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.name_mapping import mapping_from_json, mapping_to_json
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json
+from icefloe.kernel.types import LongType
+from icefloe.kernel.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, encode
+from icefloe.kernel.view.json_form import read_view_metadata, write_view_metadata
+from icefloe.kernel.wkb import text_of_wkb, wkb_of_text
+
+PATH = "fuzz://some.file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One reader. `share` is its part of all cases, in the unit of the others' shares."""
+
+    seeds: Callable[[], Sequence[bytes]]
+    damage: mutate.Mutate
+    read: Callable[[bytes], object]
+    share: int
+    allowed: tuple[type[Exception], ...] = (IcefloeError,)
+
+
+def _table_metadata(content: bytes) -> None:
+    problems = check_table_metadata(content, PATH)
+    metadata = read_table_metadata(content, PATH)
+    lists = (metadata.snapshots, metadata.schemas, metadata.partition_specs, metadata.sort_orders, metadata.snapshot_log)
+    for entries in (*lists, metadata.metadata_log, metadata.statistics, metadata.partition_statistics, metadata.encryption_keys):
+        list(entries)
+    assert not any(problem.where == "" for problem in problems)
+    read_table_metadata(write_table_metadata(metadata), PATH)
+
+
+def _view(content: bytes) -> None:
+    view = read_view_metadata(content, PATH)
+    for entries in (view.schemas, view.versions, view.version_log):
+        list(entries)
+    assert read_view_metadata(write_view_metadata(view), PATH) == view
+
+
+def _schema(content: bytes) -> None:
+    schema = schema_from_json(json.loads(content))
+    again = schema_from_json(json.loads(json.dumps(schema_to_json(schema))))
+    assert repr(again) == repr(schema)
+
+
+def _mapping(content: bytes) -> None:
+    mapping = mapping_from_json(content.decode("utf-8", "surrogateescape"))
+    assert mapping_from_json(mapping_to_json(mapping)) == mapping
+
+
+def _expression(content: bytes) -> None:
+    value = json.loads(content)
+    expression_to_json(expression_from_json(value))
+    expression_to_json(expression_from_json(value, schema_from_json(corpus.SCHEMA_JSON)))
+
+
+def _filter(content: bytes) -> None:
+    found = parse_filter(content.decode("utf-8", "replace"))
+    assert parse_filter(str(found)) is not None
+    bind(found, schema_from_json(corpus.SCHEMA_JSON))
+
+
+def _update(content: bytes) -> None:
+    value = json.loads(content)
+    if isinstance(value, dict) and "action" not in value:
+        requirement_to_json(requirement_from_json(value))
+    else:
+        update_to_json(update_from_json(value))
+
+
+def _by_both(read: Callable[[bool], object]) -> None:
+    """Reads by the compiled reader and by its twin in Python; both give the same, or both refuse."""
+    told: list[str] = []
+    for by_compiled in (True, False) if compiled.AVAILABLE else (False,):
+        try:
+            read(by_compiled)
+            told.append("read")
+        except IcefloeError as error:
+            told.append(type(error).__name__)
+            refused = error
+    assert len(set(told)) == 1, f"compiled: {told[0]}, twin: {told[-1]}"
+    if told[0] != "read":
+        raise refused
+
+
+_READERS = (read_arrays, read_batches, read_spans, read_records)
+
+
+def _by(by_compiled: bool) -> None:
+    """Which of the two Avro readers is used by the readers above them."""
+    for reader in _READERS:
+        (reader.__kwdefaults__ or {})["by_compiled"] = by_compiled
+
+
+_STATISTICS = tuple((name, field_id) for name in ("lower_bound", "upper_bound", "null_value_count") for field_id in (1, 2, 2147483546))
+
+
+def _manifest(content: bytes) -> None:
+    read_manifest_header(content, PATH)
+    manifests = [manifest for _, manifest in corpus.manifests()][:4]
+
+    def whole(by_compiled: bool) -> None:
+        _by(by_compiled)
+        try:
+            for listed in (manifests[0], manifests[2]):  # as a data and as a delete manifest
+                manifest = replace(listed, manifest_path=PATH, manifest_length=0, added_files_count=None, deleted_files_count=None)
+                read_columns(content, manifest, EVERY_PARTITION, statistics=_STATISTICS)
+                read_columns(content, manifest, EVERY_PARTITION, whole=True)
+                read_records(content, manifest, EVERY_PARTITION, by_compiled=by_compiled)
+                read_entries(content, manifest, EVERY_PARTITION)
+                fill_counts(content, manifest)
+        finally:
+            _by(compiled.AVAILABLE)
+
+    _by_both(whole)
+
+
+def _manifest_list(content: bytes) -> None:
+    def whole(by_compiled: bool) -> None:
+        _by(by_compiled)
+        try:
+            read_manifest_list(content, PATH)
+            has_row_ids(content, PATH)
+        finally:
+            _by(compiled.AVAILABLE)
+
+    _by_both(whole)
+
+
+def _puffin(content: bytes) -> None:
+    source = puffin_of(content, PATH)
+    for blob in read_file_metadata(source).blobs:
+        if blob.type == "deletion-vector-v1":
+            vector_location(blob, path=PATH)
+        read_blob(source, blob)
+
+
+_HELD = re.compile(r"holds (\d+) positions where")
+
+
+def _vector(content: bytes) -> None:
+    try:
+        found = decode_deletion_vector(content, cardinality=-1, path=PATH)
+    except PuffinFormatError as error:
+        held = _HELD.search(str(error))
+        if held is None:
+            raise
+        found = decode_deletion_vector(content, cardinality=int(held[1]), path=PATH)
+    if found.cardinality <= 1_000_000:
+        found.positions()
+    found.deleted_rows(0, 1000)
+    decode_deletion_vector(encode_deletion_vector(found), cardinality=found.cardinality, path=PATH)
+
+
+def _variant(content: bytes) -> None:
+    names = content[0] if content else 0
+    decode(content[1 : 1 + names], content[1 + names :])
+
+
+def _variant_seeds() -> list[bytes]:
+    values = [None, True, {"a": [1, {"b": None}], "c": {"d": [True] * 5}}, [], {}, {str(number): None for number in range(20)}]
+    found = []
+    for value in values:
+        parts = encode(value)
+        found.append(bytes([len(parts.metadata)]) + parts.metadata + parts.value)
+    return found
+
+
+def _shape_text(content: bytes) -> None:
+    text_of_wkb(wkb_of_text(content.decode("utf-8", "replace")))
+
+
+_SHAPES = [
+    "POINT (1 2)",
+    "LINESTRING Z (1 2 3, 4 5 6)",
+    "MULTIPOLYGON M (((0 0 1, 1 0 1, 0 1 1, 0 0 1)))",
+    "GEOMETRYCOLLECTION (POINT EMPTY, POINT (1 2))",
+]
+_IO = MemoryFileIO()
+_AT = "memory://fuzz/file"
+
+
+def _rows_of(place: int) -> Callable[[bytes], None]:
+    """Reads the damaged bytes as the data file or delete file that stands there in the corpus."""
+
+    def read(content: bytes) -> None:
+        _IO.write(_AT, content, overwrite=True)
+        file: DataFile = replace(corpus.rows_files()[place][1], file_path=_AT, file_size_in_bytes=len(content))
+        if file.content is FileContent.DATA:
+            task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=0, length=len(content))
+            schema = corpus.ROWS_SCHEMA
+            for batch in read_task(_IO, task, schema=schema, projection=schema, specs={0: UNPARTITIONED_SPEC}):
+                batch.validate()  # in full, it would look for text that is none, which files without checksums may have
+        elif file.content is FileContent.EQUALITY_DELETES:
+            for batch in read_delete_columns(_IO, file, Schema(*corpus.ROWS_SCHEMA.fields[:2]).fields):
+                batch.validate()
+        else:
+            read_position_deletes(_IO, file)
+
+    return read
+
+
+def _rows_target(place: int, damage: mutate.Mutate = mutate.any_bytes) -> Target:
+    return Target(seeds=lambda: [corpus.rows_files()[place][0]], damage=damage, read=_rows_of(place), share=1)
+
+
+TARGETS: dict[str, Target] = {
+    "table-metadata": Target(seeds=corpus.metadata_files, damage=mutate.json_or_bytes, read=_table_metadata, share=16),
+    "manifest": Target(seeds=lambda: [content for content, _ in corpus.manifests()], damage=mutate.avro, read=_manifest, share=20),
+    "manifest-list": Target(seeds=corpus.manifest_lists, damage=mutate.avro, read=_manifest_list, share=14),
+    "puffin": Target(seeds=corpus.puffin_files, damage=mutate.puffin, read=_puffin, share=12),
+    "packed-puffin": Target(seeds=corpus.packed_puffin_files, damage=mutate.any_bytes, read=_puffin, share=4),
+    "deletion-vector": Target(seeds=corpus.vectors, damage=mutate.vector, read=_vector, share=12),
+    "view": Target(seeds=lambda: corpus.encoded(corpus.VIEW_JSON), damage=mutate.json_or_bytes, read=_view, share=8),
+    "schema": Target(seeds=lambda: corpus.encoded(corpus.SCHEMA_JSON), damage=mutate.any_json, read=_schema, share=10),
+    "name-mapping": Target(seeds=lambda: corpus.encoded(corpus.MAPPING_JSON), damage=mutate.json_or_bytes, read=_mapping, share=5),
+    "expression": Target(seeds=lambda: corpus.encoded(*corpus.EXPRESSIONS_JSON), damage=mutate.any_json, read=_expression, share=8),
+    "filter": Target(seeds=lambda: corpus.FILTERS, damage=mutate.any_bytes, read=_filter, share=2),
+    "update": Target(seeds=corpus.updates, damage=mutate.any_json, read=_update, share=6),
+    "variant": Target(seeds=_variant_seeds, damage=mutate.any_bytes, read=_variant, share=4),
+    "variant-bounds": Target(
+        seeds=lambda: [bounds_to_bytes({"$": True, "$['a']['b']": Scalar(LongType(), 5)})],
+        damage=mutate.any_bytes,
+        read=bounds_from_bytes,
+        share=2,
+    ),
+    "shape": Target(
+        seeds=lambda: [wkb_of_text(text) for text in _SHAPES], damage=mutate.any_bytes, read=text_of_wkb, share=3, allowed=(ValueError,)
+    ),
+    "shape-text": Target(
+        seeds=lambda: [text.encode() for text in _SHAPES], damage=mutate.any_bytes, read=_shape_text, share=2, allowed=(ValueError,)
+    ),
+    "corner": Target(
+        seeds=lambda: [b"\x00" * 16, b"\x00" * 32],
+        damage=mutate.any_bytes,
+        read=corner_from_bytes,
+        share=1,
+        allowed=(IcefloeError, ValueError),
+    ),
+    **{
+        name: _rows_target(place, damage)
+        for place, (name, damage) in enumerate(
+            [
+                ("parquet-plain", mutate.any_bytes),
+                ("parquet-zstd", mutate.any_bytes),
+                ("orc-plain", mutate.any_bytes),
+                ("avro-rows-plain", mutate.avro),
+                ("avro-rows-zstd", mutate.avro),
+                ("equality-deletes", mutate.any_bytes),
+                ("position-deletes", mutate.any_bytes),
+            ]
+        )
+    },
+}
+
+
+def input_of(name: str, number: int, seed: int) -> bytes:
+    """The damaged input of one case."""
+    target: Any = TARGETS[name]
+    chance = mutate.Random(f"{seed}:{name}:{number}")
+    found: bytes = target.damage(chance, _seeds(name))
+    return found
+
+
+_KEPT: dict[str, Sequence[bytes]] = {}
+
+
+def _seeds(name: str) -> Sequence[bytes]:
+    if name not in _KEPT:
+        _KEPT[name] = TARGETS[name].seeds()
+    return _KEPT[name]
+
+
+def seeds_of(name: str) -> Sequence[bytes]:
+    """The sound inputs that a target starts from."""
+    return _seeds(name)
