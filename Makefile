@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark check format bench wheel native lock clean
+.PHONY: help setup demo test test-all test-spark fuzz check format bench wheel native lock clean
 PYTHON := .venv/bin/python
 
 help: ## what there is
@@ -20,6 +20,9 @@ test-all: setup ## every test
 test-spark: ## the Spark tests on another PySpark: make test-spark VERSION=4.1 (4.0, 4.1, 4.2)
 	@python3 scripts/setup spark $(VERSION)
 	.venvs/spark-$(VERSION)/bin/python -m pytest -m "spark and not oracle and not slow" $(ARGS)
+
+fuzz: setup ## damaged inputs for every reader, 120,000 of them; ARGS="--seed 7 --target manifest" for others
+	$(PYTHON) -m tests.fuzz --cases 120000 $(ARGS)
 
 check: setup ## formatting, lint, types, floors
 	.venv/bin/ruff format --check .

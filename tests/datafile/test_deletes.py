@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.datafile.delete_files import POSITIONS, equality_deletes, position_deletes, vectors
 from tests.datafile.tables import IO, same, target, task_of, write
 
+from icefloe.datafile.delete_files import read_position_deletes
 from icefloe.datafile.deletes import DeleteLoader
 from icefloe.datafile.positions import matching_positions
 from icefloe.datafile.read import read_task
@@ -283,7 +284,7 @@ def test_a_path_of_position_deletes_that_is_no_text_is_refused(tmp_path: Path) -
     torn = pa.Table.from_pylist([{"file_path": b"\xff\xfe", "pos": 1}], schema=binary).columns[0].cast(pa.string(), safe=False)
     pq.write_table(pa.Table.from_arrays([torn, pa.chunked_array([[1]], pa.int64())], schema=POSITIONS), tmp_path / "pos.parquet")
     with pytest.raises(DataFileFormatError, match="no text in UTF-8"):
-        read_position_deletes(LocalFileIO(), deletes)
+        read_position_deletes(IO, deletes)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Runs damaged inputs through every reader: `make fuzz`, or `python -m tests.fuzz --cases 100000 --seed 0`.
 
-Each target runs in a process of its own, with an address space only so much larger than it was after the sound seeds were read: an input that makes a reader
-believe a size it claims dies of it. A case that takes longer than `--seconds` ends its process, with the stack. What fails is printed and kept in a file
+Each target runs in a process of its own, with an address space only so much larger than it was after the sound seeds were read: a reader that believes a size
+that an input claims dies of it. A case that takes longer than `--seconds` ends its process, with the stack. What fails is printed and kept in a file
 under `.fuzz/`; `python -m tests.fuzz --case manifest:123 --seed 0` runs one case again, without limits.
 """
 
@@ -14,7 +14,6 @@ import subprocess
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from tests.fuzz.targets import TARGETS, input_of, seeds_of
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".fuzz"
 MORE_BYTES = 512 * 1024 * 1024  # what a case may take beyond what the process had before the first
+MOST_FAILURES = 20  # of a process; what follows is more of the same
 ONE_AFTER_THE_OTHER = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 
 
@@ -35,7 +35,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=20, help="the longest that a case may take")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1))
     parser.add_argument("--case", help="TARGET:NUMBER, one case by itself")
-    parser.add_argument("--child", nargs=3, metavar=("TARGET", "FIRST", "END"), help=argparse.SUPPRESS)
+    parser.add_argument("--together", action="store_true", help="all targets in one process, which starts sooner")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -45,90 +46,86 @@ def main() -> int:
     if asked.case:
         return _one(asked.case, asked.seed)
     if asked.child:
-        return _child(asked.child[0], int(asked.child[1]), int(asked.child[2]), asked.seed, asked.seconds)
-    chosen = {name: target.share for name, target in TARGETS.items() if not asked.target or name in asked.target}
-    whole = sum(chosen.values())
-    counts = {name: -(-asked.cases * share // whole) for name, share in chosen.items()}
-    failed = ran = 0
+        return _child(json.loads(asked.child), asked.seed, asked.seconds)
+    shares = {name: target.share for name, target in TARGETS.items() if not asked.target or name in asked.target}
+    whole = sum(shares.values())
+    counts = {name: -(-asked.cases * share // whole) for name, share in shares.items()}
+    groups = [counts] if asked.together else [{name: count} for name, count in counts.items()]
+    failed = 0
     with ThreadPoolExecutor(asked.jobs) as pool:
-        for name, (outcomes, failures) in zip(
-            counts, pool.map(lambda name: _target(name, counts[name], asked.seed, asked.seconds), counts), strict=True
-        ):
-            ran += counts[name]
+        for outcomes, failures in pool.map(lambda group: _group(group, asked.seed, asked.seconds), groups):
             failed += len(failures)
-            print(
-                f"{name:18} {counts[name]:7} cases: " + (", ".join(f"{count} {what}" for what, count in outcomes.most_common())), flush=True
-            )
+            for name, found in outcomes.items():
+                told = ", ".join(f"{count} {what}" for what, count in found.most_common())
+                print(f"{name:18} {counts[name]:7} cases: {told}", flush=True)
             for text in failures:
                 print(text, flush=True)
-    print(f"{ran} cases, {failed} failed, seed {asked.seed}")
+    print(f"{sum(counts.values())} cases, {failed} failed, seed {asked.seed}")
     return 1 if failed else 0
 
 
-def _target(name: str, count: int, seed: int, seconds: int) -> tuple[Counter[str], list[str]]:
-    """All cases of one target; a child that dies is followed by another, from the next case on."""
-    outcomes: Counter[str] = Counter()
+def _group(counts: dict[str, int], seed: int, seconds: int) -> tuple[dict[str, Counter[str]], list[str]]:
+    """All cases of some targets in one process; one that dies is followed by another, from the next case on."""
+    outcomes: dict[str, Counter[str]] = {name: Counter() for name in counts}
     failures: list[str] = []
-    first = 0
-    while first < count and len(failures) < 20:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.fuzz",
-            "--child",
-            name,
-            str(first),
-            str(count),
-            "--seed",
-            str(seed),
-            "--seconds",
-            str(seconds),
-        ]
-        environment = os.environ | ONE_AFTER_THE_OTHER
-        ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        reached = None
+    left = {name: (0, count) for name, count in counts.items()}
+    while left and len(failures) < MOST_FAILURES:
+        command = [sys.executable, "-m", "tests.fuzz", "--child", json.dumps(left), "--seed", str(seed), "--seconds", str(seconds)]
+        ended = subprocess.run(command, cwd=ROOT, env=os.environ | ONE_AFTER_THE_OTHER, capture_output=True, text=True, check=False)
+        reached: tuple[str, int] | None = None
         for line in ended.stdout.splitlines():
-            told: dict[str, Any] = json.loads(line)
-            outcomes.update(told.get("outcomes", {}))
-            reached = told.get("at", reached)
-            if "failed" in told:
-                failures.append(f"FAILED --case {name}:{told['failed']} --seed {seed}\n{told['why']}")
+            match json.loads(line):
+                case {"at": [name, number]}:
+                    reached = (name, number)
+                case {"of": name, "outcomes": found}:
+                    outcomes[name].update(found)
+                    del left[name]
+                case {"failed": [name, number], "why": why}:
+                    failures.append(f"FAILED --case {name}:{number} --seed {seed}\n{why}")
         if ended.returncode == 0:
             break
-        failures.append(f"DIED ({ended.returncode}) --case {name}:{reached} --seed {seed}\n{ended.stderr[-3000:]}")
+        failures.append(f"DIED ({ended.returncode}) at {reached}, seed {seed}\n{ended.stderr[-3000:]}")
         if reached is None:  # before the first case: a seed is not sound
             break
-        first = reached + 1
+        left[reached[0]] = (reached[1] + 1, counts[reached[0]])
     return outcomes, failures
 
 
-def _child(name: str, first: int, end: int, seed: int, seconds: int) -> int:
-    target = TARGETS[name]
-    for content in seeds_of(name):
-        target_seed(name, content)
+def _child(wanted: dict[str, tuple[int, int]], seed: int, seconds: int) -> int:
+    for name in wanted:
+        for content in seeds_of(name):
+            _read_seed(name, content)
     _limit()
-    outcomes: Counter[str] = Counter()
-    for number in _announced(range(first, end)):
-        content = input_of(name, number, seed)
-        faulthandler.dump_traceback_later(seconds, exit=True)
-        try:
-            target.read(content)
-            outcomes["read"] += 1
-        except target.allowed as error:
-            outcomes[type(error).__name__] += 1
-            if not str(error).strip():
-                _tell(failed=number, why=f"{type(error).__name__} says nothing")
-        except BaseException:
-            KEPT.mkdir(exist_ok=True)
-            (KEPT / f"{name}-{number}-{seed}").write_bytes(content)
-            _tell(failed=number, why=traceback.format_exc()[-3000:])
-            outcomes["FAILED"] += 1
-        faulthandler.cancel_dump_traceback_later()
-    _tell(outcomes=outcomes)
+    for name, (first, end) in wanted.items():
+        outcomes: Counter[str] = Counter()
+        for number in range(first, end):
+            _tell(at=(name, number))  # so that the parent knows which case a process died of
+            content = input_of(name, number, seed)
+            faulthandler.dump_traceback_later(seconds, exit=True)
+            outcome, why = _outcome(name, content)
+            faulthandler.cancel_dump_traceback_later()
+            outcomes[outcome] += 1
+            if why:
+                KEPT.mkdir(exist_ok=True)
+                (KEPT / f"{name}-{number}-{seed}").write_bytes(content)
+                _tell(failed=(name, number), why=why)
+        _tell(of=name, outcomes=outcomes)
     return 0
 
 
-def target_seed(name: str, content: bytes) -> None:
+def _outcome(name: str, content: bytes) -> tuple[str, str | None]:
+    """What became of a case, and of one that failed the reason."""
+    target = TARGETS[name]
+    try:
+        target.read(content)
+    except target.allowed as error:
+        return type(error).__name__, None if str(error).strip() else "the error says nothing"
+    except Exception:  # noqa: BLE001  # whatever it is, it is no error of ours
+        return "FAILED", traceback.format_exc()[-3000:]
+    return "read", None
+
+
+def _read_seed(name: str, content: bytes) -> None:
     """A sound input is read; golden files that are there to be refused are refused with an error of ours."""
     try:
         TARGETS[name].read(content)
@@ -142,13 +139,6 @@ def _limit() -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + MORE_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-
-def _announced(numbers: range) -> Iterator[int]:
-    """Says of each number that it is next, so that the parent knows which case a process died of."""
-    for number in numbers:
-        _tell(at=number)
-        yield number
 
 
 def _tell(**what: Any) -> None:
