@@ -33,8 +33,10 @@ from icefloe.kernel.values import to_human
 from icefloe.spark.types import SPARK_TIME, spark_type
 
 
-def filter_to_column(bound: BooleanExpression, names: Mapping[str, str] | None = None) -> Column:
-    """The condition of a bound filter; rows are kept where it is true. `names` says what a top-level column is called in the DataFrame, where not the same.
+def filter_to_column(bound: BooleanExpression, names: Mapping[str, str | Column] | None = None) -> Column:
+    """The condition of a bound filter; rows are kept where it is true.
+
+    `names` says what a top-level column is called in the DataFrame, or how it is made there, where it is not simply the column of that name.
 
     Raises:
         InvalidFilterError: the filter is not bound.
@@ -47,7 +49,8 @@ def filter_to_column(bound: BooleanExpression, names: Mapping[str, str] | None =
     if not isinstance(bound, BoundPredicate):
         raise InvalidFilterError(f"{bound} is not bound to a schema")
     top = bound.path[0]
-    column = column_named((names or {}).get(top, top))
+    found = (names or {}).get(top, top)
+    column = column_named(found) if isinstance(found, str) else found
     for name in bound.path[1:]:
         column = column.getField(name)
     return _TESTS[bound.operation](column, [literal(bound.kind, value) for value in bound.values])

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from icefloe.datafile.deletes import DeleteLoader
 from icefloe.datafile.read import read_task
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO
@@ -34,6 +35,7 @@ class TaskReader:
     projection: Schema
     specs: Mapping[int, PartitionSpec]
     name_mapping: NameMapping | None = None
+    deletes: DeleteLoader | None = None  # each Spark task has a copy of its own, empty at first
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -43,7 +45,15 @@ class TaskReader:
 
     def _rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
         fields = self.projection.fields
-        found = read_task(self.io, task, schema=self.schema, projection=self.projection, specs=self.specs, name_mapping=self.name_mapping)
+        found = read_task(
+            self.io,
+            task,
+            schema=self.schema,
+            projection=self.projection,
+            specs=self.specs,
+            name_mapping=self.name_mapping,
+            deletes=self.deletes,
+        )
         for batch in found:
             if any(differs(field.field_type) for field in fields):
                 arrays = [to_spark_form(batch.column(place), field.field_type) for place, field in enumerate(fields)]

@@ -52,6 +52,9 @@ COMMENT_KEY = "comment"
 SPARK_TIME: Any = getattr(spark_types, "TimeType", None)
 MICROSECOND_DIGITS = 6
 
+# Spark's Parquet reader refuses the uuid annotation, and reads a time only where a file calls it local.
+NOT_NATIVE = (UUIDType, TimeType)
+
 _TO_SPARK: Mapping[type[PrimitiveType], DataType] = {
     BooleanType: spark_types.BooleanType(),
     IntegerType: spark_types.IntegerType(),

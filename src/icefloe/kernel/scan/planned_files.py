@@ -4,13 +4,15 @@ A scan of a million files holds columns only; objects are made slice by slice. F
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.kernel.arrow_values import numbers_array
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.manifest.data_file import DataFile
@@ -65,6 +67,23 @@ class PlannedFiles:
     def partitions(self, rows: Any) -> list[tuple[Any, ...]]:
         """The partition tuples of some rows of `entries`, as physical values in spec order."""
         return partition_tuples(rows, self.partition_type)
+
+    def take(self, rows: NDArray[np.int64]) -> "PlannedFiles":
+        """The files at these rows of `entries`, in that order, with their deletes."""
+        offsets, indices = self.delete_offsets, self.delete_indices
+        if offsets is not None and indices is not None:
+            counts = np.diff(offsets)[rows]
+            ends = np.cumsum(counts)
+            places = np.repeat(offsets[rows] - (ends - counts), counts) + np.arange(counts.sum())
+            offsets, indices = np.concatenate([[0], ends]).astype(np.int64), indices[places]
+        return replace(
+            self,
+            entries=self.entries.take(numbers_array(rows.astype(np.int64), pa.int64())),
+            residual_index=self.residual_index[rows],
+            covered=None if self.covered is None else self.covered[rows],
+            delete_offsets=offsets,
+            delete_indices=indices,
+        )
 
     def _deletes(self, start: int, count: int) -> Iterator[tuple[DataFile, ...]]:
         """The delete files of each of `count` files from `start`."""

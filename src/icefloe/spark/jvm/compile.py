@@ -20,7 +20,7 @@ from icefloe.errors import EngineError
 from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
 
 # The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe`.
-SOURCES = ("PlannedFiles",)
+SOURCES = ("PlannedFiles", "DeletedRows")
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"

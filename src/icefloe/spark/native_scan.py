@@ -1,0 +1,147 @@
+"""Planned files as rows of Spark's own Parquet scan: columns found by field id, constants per file, deleted rows left out, metadata columns.
+
+Which files may be read so is decided in `divide.py`; the scan itself is `native.py`. Floor: spark. Spec: Column Projection; Row-level Deletes; Row Lineage.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import StructType as SparkStruct
+
+from icefloe.kernel.expressions.bind import predicates
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.columns import partition_column
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.transforms import IdentityTransform
+from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
+from icefloe.kernel.schema.schema import Schema, walk
+from icefloe.kernel.types import IcebergType, NestedField, StructType
+from icefloe.spark.constants import as_constant
+from icefloe.spark.deleted_rows import DeletedRows
+from icefloe.spark.divide import Share
+from icefloe.spark.filters import column_named, filter_to_column
+from icefloe.spark.metadata_columns import OF_POSITIONS, OWN_PREFIX, POSITION_COLUMN, MetadataColumns
+from icefloe.spark.native import PATH_COLUMN, SIZE_COLUMN, hadoop_paths, native_rows
+from icefloe.spark.types import COMMENT_KEY, schema_to_struct
+from icefloe.table.engine import ScanRequest
+
+# What Spark calls the struct of what it knows of a row's place.
+SPARK_METADATA = "_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of one native scan: those read from files and the constants, what each is called while Spark's reader sees it, and metadata columns."""
+
+    data: tuple[NestedField, ...]
+    constants: tuple[NestedField, ...]
+    called: Mapping[str, str]
+    metadata: MetadataColumns
+
+
+def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, share: Share) -> DataFrame:
+    """The rows of a share, in the columns of the projection. `needed` is the part of the table's schema that the projection and the filter need."""
+    columns = _Columns(
+        data=tuple(field for field in needed.fields if field.field_id not in share.constant_ids),
+        constants=tuple(field for field in needed.fields if field.field_id in share.constant_ids),
+        called=_names_for_the_reader(needed, request.schemas),
+        metadata=_metadata_columns(request),
+    )
+    deleted = None if share.vectors is None else DeletedRows(share.vectors)
+    rows = _scan(spark, request, share.files, columns, deleted)
+    if deleted is not None or columns.metadata.field_ids & OF_POSITIONS:
+        rows = rows.select("*", rows.metadataColumn(SPARK_METADATA).getField("row_index").alias(POSITION_COLUMN))
+    is_deleted = F.lit(False) if deleted is None else deleted.test(spark, column_named(POSITION_COLUMN))
+    if deleted is not None and DELETED.field_id not in request.projection:
+        rows = rows.where(~is_deleted)
+    made = columns.metadata.columns(is_deleted)
+    if not isinstance(request.row_filter, AlwaysTrue):
+        asked = {test.path[0]: made[test.field.field_id] for test in predicates(request.row_filter) if is_reserved(test.field.field_id)}
+        rows = rows.where(filter_to_column(request.row_filter, {**columns.called, **asked}))
+    found = {field.field_id: field for field in (*columns.data, *columns.constants)}
+    return rows.select(*(_output(wanted, found, columns.called, made) for wanted in request.projection.fields))
+
+
+def _metadata_columns(request: ScanRequest) -> MetadataColumns:
+    """Those that the projection or the filter names."""
+    ids = {field.field_id for field in request.projection.fields} | {test.field.field_id for test in predicates(request.row_filter)}
+    partition = next((field.field_type for field in request.projection.fields if field.field_id == PARTITION_FIELD_ID), None)
+    return MetadataColumns(frozenset(filter(is_reserved, ids)), partition if isinstance(partition, StructType) else StructType())
+
+
+def _scan(spark: SparkSession, request: ScanRequest, files: Any, columns: _Columns, deleted: DeletedRows | None) -> DataFrame:
+    arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
+    for place, field in enumerate(columns.constants):
+        arrays[f"constant {place}"] = _constant_values(files, field, request.specs)
+    constants = list(_called(schema_to_struct(Schema(*columns.constants), field_ids=False), columns.called).fields)
+    for struct, more in (columns.metadata.constants(files), *([] if deleted is None else [deleted.constants()])):
+        constants += struct.fields
+        arrays |= more
+    stored = columns.metadata.stored
+    called = {**columns.called, **{field.name: field.name for field in stored}}
+    data = _called(schema_to_struct(Schema(*columns.data, *stored)), called)
+    return native_rows(spark, pa.table(arrays), constants=SparkStruct(constants), data=data, name=request.table_name)
+
+
+def _called(struct: SparkStruct, called: Mapping[str, str]) -> SparkStruct:
+    for field in struct.fields:
+        field.name = called[field.name]
+    struct.names = [field.name for field in struct.fields]
+    return struct
+
+
+def _output(wanted: NestedField, found: Mapping[int, NestedField], called: Mapping[str, str], made: Mapping[int, Column]) -> Column:
+    """The column as the table names it, cut to the asked part of a struct, without the metadata that steered the reader."""
+    if wanted.field_id in made:
+        column = made[wanted.field_id]
+    else:
+        read_as = found[wanted.field_id]
+        column = _cut(column_named(called[read_as.name]), read_as.field_type, wanted.field_type)
+    # Spark 4.0 takes empty metadata for none given and keeps the field id, which is then only seen, not used.
+    return column.alias(wanted.name, metadata={COMMENT_KEY: wanted.doc} if wanted.doc is not None else {})
+
+
+def _cut(column: Column, read_as: IcebergType, wanted: IcebergType) -> Column:
+    if read_as == wanted or not isinstance(wanted, StructType) or not isinstance(read_as, StructType):
+        return column
+    parts = [_cut(column.getField(f.name), read_as.by_id[f.field_id].field_type, f.field_type).alias(f.name) for f in wanted.fields]
+    return F.when(column.isNotNull(), F.struct(*parts))
+
+
+def _names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str, str]:
+    """What each column is called while Spark's Parquet reader sees it: its own name, or one that no file has.
+
+    The reader finds columns by id, but tests filters on row groups by the column's name in the file. Where a file may have another column under that name
+    (columns swapped their names, or a name was dropped and used again), the wrong statistics would skip row groups that hold matching rows. A name that
+    no file has turns that testing off, for this column. The history of schemas tells; where it has gaps, every column is renamed.
+    """
+    history: dict[tuple[str, ...], set[int]] = {}
+    for schema in (*schemas, needed):
+        for path, field in walk(schema.fields):
+            # Without regard to case, as Spark matches by default.
+            history.setdefault(tuple(part.lower() for part in path), set()).add(field.field_id)
+    known = {schema.schema_id for schema in schemas}
+    complete = bool(known) and known == set(range(max(known) + 1))
+    called = {}
+    for field in needed.fields:
+        paths = [tuple(part.lower() for part in path) for path, _ in walk((field,))]
+        alone = complete and all(len(history[path]) == 1 for path in paths)
+        own = field.name.lower()
+        alone = alone and own != SPARK_METADATA and not own.startswith(OWN_PREFIX)
+        called[field.name] = field.name if alone else f"{field.name} (field {field.field_id})"
+    return called
+
+
+def _constant_values(files: Any, column: NestedField, specs: Mapping[int, PartitionSpec]) -> Any:
+    """The identity partition value of each file, as Spark takes it."""
+    whole = None
+    for spec_id in pc.unique(files["spec_id"]).to_pylist():
+        field = next(f for f in specs[spec_id].fields if f.source_id == column.field_id and isinstance(f.transform, IdentityTransform))
+        values = files[partition_column(field.field_id)]
+        whole = values if whole is None else pc.if_else(pc.equal(files["spec_id"], spec_id), values, whole)
+    return as_constant(pa.nulls(0) if whole is None else whole, column.field_type)

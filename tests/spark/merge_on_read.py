@@ -1,0 +1,50 @@
+"""Deletes committed to a table as delete files, for tests of reading them."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.write_deletes import RowsToDelete, write_equality_deletes, write_position_deletes, write_vectors
+from icefloe.kernel.commit.attempt import CommitContext
+from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.table import Table
+from icefloe.table.handle import metadata_folder
+from icefloe.table.writes import write_target
+
+
+def delete_positions(table: Table, positions: Mapping[str, Sequence[int] | NDArray[np.int64]]) -> None:
+    """Deletes rows by the location of their data file: with deletion vectors in version 3, with position delete files before."""
+    marked = [
+        RowsToDelete(file=task.file, positions=np.asarray(positions[task.file.file_path], np.int64), delete_files=task.delete_files)
+        for task in table.scan().plan_files()
+        if len(positions.get(task.file.file_path, ()))
+    ]
+    target = write_target(table.handle, table.metadata)
+    if table.format_version >= 3:
+        deletes = DeleteLoader(table.io, schemas=table.metadata.schemas)
+        written = write_vectors(target, marked, deletes=deletes, partition_id=0, task_id=0)
+    else:
+        written = write_position_deletes(target, marked, specs=table.specs(), partition_id=0, task_id=0, file_scoped=False)
+    _commit(table, added_deletes=written.added, removed_deletes=written.superseded)
+
+
+def delete_keys(table: Table, rows: Any, columns: Sequence[str], partition: tuple[Any, ...] = ()) -> None:
+    """Deletes all rows so far that equal one of these in the columns, of one partition of the newest spec, by an equality delete file."""
+    ids = [field_id for name in columns if (field_id := table.schema().find_id(name)) is not None]
+    batches = pa.Table.to_batches(rows)
+    target = write_target(table.handle, table.metadata)
+    written = write_equality_deletes(target, batches, ids, partition=partition, partition_id=0, task_id=0)
+    _commit(table, added_deletes=written.added)
+
+
+def _commit(table: Table, **changes: Any) -> None:
+    context = CommitContext(
+        snapshot_id=uuid.uuid4().int >> 65, commit_uuid=str(uuid.uuid4()), metadata_location=metadata_folder(table.metadata)
+    )
+    table._commit(RowDelta(**changes, context=context, numbers=ManifestNumbers(context)))

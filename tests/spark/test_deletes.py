@@ -1,0 +1,134 @@
+"""Tables with deletes and metadata columns: Spark's rows are those of the in-process reader, and files with deletes are read by Spark's own scan."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.merge_on_read import delete_keys, delete_positions
+
+from icefloe import SqlCatalog
+from icefloe.spark import deleted_rows, divide
+from icefloe.table import Table
+
+pytestmark = pytest.mark.spark
+
+PLACE = ("_file", "_pos", "_spec_id", "_partition")
+LINEAGE = ("_row_id", "_last_updated_sequence_number")
+
+
+def rows(start: int, count: int) -> pa.Table:
+    ids = np.arange(start, start + count)
+    return pa.table({"id": ids, "kind": [f"kind {number % 3}" for number in ids], "amount": ids / 4})
+
+
+def made(lake: SqlCatalog, version: int, *, partitioned: bool = False, files: int = 3, count: int = 100) -> Table:
+    spec = ["kind"] if partitioned else []
+    table = lake.create_table("db.t", rows(0, 1).schema, partition_spec=spec, properties={"format-version": str(version)})
+    for number in range(files):
+        table.append(rows(number * count, count))
+    return table
+
+
+def paths(table: Table) -> list[str]:
+    return [task.file.file_path for task in table.scan().plan_files()]
+
+
+def in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(found, key=repr)
+
+
+def same_rows(table: Table, where: str = "TRUE", *columns: str) -> DataFrame:
+    """Reads with Spark and in this process, compares, and gives Spark's frame."""
+    scan = table.scan(where, selected_fields=columns or ("*",))
+    frame: DataFrame = scan.to_spark()
+    found = [row.asDict(recursive=True) for row in frame.collect()]
+    assert in_order(found) == in_order(scan.to_arrow().to_pylist())
+    return frame
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_rows_deleted_by_position_are_left_out_by_sparks_own_scan(
+    spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture, version: int, partitioned: bool
+) -> None:
+    table = made(lake, version, partitioned=partitioned)
+    first, second, *_ = paths(table)
+    delete_positions(table, {first: [0, 5, 7, 30], second: range(10, 20)})
+    delete_positions(table, {first: [6]})
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        frame = same_rows(table)
+        same_rows(table, "id > 30 AND kind != 'kind 1'")
+        same_rows(table, "TRUE", "kind")
+        same_rows(table, "TRUE", "amount", *PLACE, *LINEAGE)
+        same_rows(table, "id < 50", "id", "_deleted", "_pos")
+        same_rows(table, "id = 5", "_row_id")
+    assert not caplog.records
+    assert frame.count() == 300 - 15
+    assert table.scan().count() == 285
+    # Files with deletes and those without are two scans, and the deleted ones are known by their place.
+    assert plan_of(frame).count("FileScan parquet") == 2
+    assert "PythonMapInArrow" not in plan_of(frame)
+
+
+@pytest.mark.parametrize("most_plain_bits", [0, 2**27])
+def test_positions_are_found_in_plain_bits_and_in_compressed_bitmaps(
+    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, most_plain_bits: int
+) -> None:
+    monkeypatch.setattr(deleted_rows, "MOST_PLAIN_BITS", most_plain_bits)
+    table = made(lake, 3, files=3, count=200_000)
+    chosen = np.random.default_rng(5)
+    # Sparse, dense and in runs: the three forms that a part of a bitmap may have.
+    deleted = [chosen.choice(200_000, 300, replace=False), chosen.choice(200_000, 60_000, replace=False), np.arange(1000, 150_000)]
+    delete_positions(table, dict(zip(paths(table), deleted, strict=True)))
+    frame = table.scan().to_spark()
+    assert frame.count() == 600_000 - 300 - 60_000 - 149_000
+    found = np.sort(np.asarray(frame.select("id").toArrow()["id"]))
+    assert np.array_equal(found, np.sort(np.asarray(table.scan().select("id").to_arrow()["id"])))
+    text = plan_of(frame)
+    assert "PythonMapInArrow" not in text
+    assert ("BitSet" in text) == bool(most_plain_bits)
+    assert ("RoaringBitmap" in text) != bool(most_plain_bits)
+    assert len(text) < 5000  # no bitmap is spelled out
+
+
+def test_too_many_bytes_of_deletes_are_read_by_tasks_and_said(
+    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = made(lake, 3)
+    delete_positions(table, {paths(table)[0]: [1, 2, 3]})
+    monkeypatch.setattr(divide, "MOST_DELETE_BYTES", 10)
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        same_rows(table, "TRUE", "*", *PLACE, *LINEAGE, "_deleted")
+    assert "1 files of" in caplog.text
+    assert "over 10 bytes" in caplog.text
+
+
+def test_a_wide_table_whose_rows_are_not_read_in_batches_loses_the_same_rows(spark: SparkSession, lake: SqlCatalog) -> None:
+    wide = pa.table({f"c{number}": np.arange(50) + number for number in range(120)})
+    table = lake.create_table("db.wide", wide.schema, properties={"format-version": "3"})
+    table.append(wide)
+    delete_positions(table, {paths(table)[0]: [3, 4, 49]})
+    assert "Batched: false" in plan_of(same_rows(table))
+
+
+def test_a_column_called_like_sparks_own_metadata_is_read_beside_it(spark: SparkSession, lake: SqlCatalog) -> None:
+    own = pa.table({"_metadata": [1, 2, 3], "icefloe position": [4, 5, 6], "_pos": ["x", "y", "z"]})
+    table = lake.create_table("db.own", own.schema, properties={"format-version": "3"})
+    table.append(own)
+    delete_positions(table, {paths(table)[0]: [1]})
+    same_rows(table)
+    same_rows(table, "_metadata = 3", "_pos", "_row_id")
+
+
+def test_rows_deleted_by_key_are_left_out(spark: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2)
+    delete_keys(table, pa.table({"id": [3, 150]}), ["id"])
+    table.append(rows(3, 1))
+    assert same_rows(table).count() == 299
