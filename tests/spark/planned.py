@@ -69,12 +69,14 @@ def _planned(part: Part, schema: Schema, bound: Any) -> PlannedFiles:
     columns = {
         "sequence_number": pa.array([1] * count, pa.int64()),
         "file_sequence_number": pa.array([1] * count, pa.int64()),
+        "content": pa.array([0] * count, pa.int32()),
         "file_path": pa.array([str(path) for path, _ in part.files]),
         "file_format": pa.array(["PARQUET"] * count),
         "record_count": pa.array([pq.read_metadata(path).num_rows for path, _ in part.files], pa.int64()),
         "file_size_in_bytes": pa.array([path.stat().st_size for path, _ in part.files], pa.int64()),
         "split_offsets": pa.nulls(count, pa.list_(pa.int64())),
         "sort_order_id": pa.nulls(count, pa.int32()),
+        "first_row_id": pa.nulls(count, pa.int64()),
         "spec_id": pa.array([part.spec.spec_id] * count, pa.int32()),
     }
     for place, field in enumerate(kind.fields):

@@ -1,12 +1,12 @@
 """Tables with deletes and metadata columns: Spark's rows are those of the in-process reader, and files with deletes are read by Spark's own scan."""
 
 import logging
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
+from tests.spark.comparing import plan_of, same_rows
 from tests.spark.merge_on_read import delete_keys, delete_positions
 
 from icefloe import SqlCatalog
@@ -34,23 +34,6 @@ def made(lake: SqlCatalog, version: int, *, partitioned: bool = False, files: in
 
 def paths(table: Table) -> list[str]:
     return [task.file.file_path for task in table.scan().plan_files()]
-
-
-def in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(found, key=repr)
-
-
-def same_rows(table: Table, where: str = "TRUE", *columns: str) -> DataFrame:
-    """Reads with Spark and in this process, compares, and gives Spark's frame."""
-    scan = table.scan(where, selected_fields=columns or ("*",))
-    frame: DataFrame = scan.to_spark()
-    found = [row.asDict(recursive=True) for row in frame.collect()]
-    assert in_order(found) == in_order(scan.to_arrow().to_pylist())
-    return frame
-
-
-def plan_of(frame: DataFrame) -> str:
-    return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
 @pytest.mark.parametrize("version", [2, 3])

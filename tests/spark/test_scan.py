@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.planned import Part, request, write_file
 
-from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform, MonthTransform
 from icefloe.kernel.schema.schema import Schema
@@ -252,16 +251,6 @@ def test_a_time_keeps_its_microseconds(spark: SparkSession, tmp_path: Path) -> N
     path = write_file(tmp_path / "1.parquet", schema, {"t": times})
     frame = read(spark, request(schema, Part([(path, ())])))
     assert [row[0] for row in frame.selectExpr("cast(t as string)").collect()] == ["00:00:00", "23:59:59.999999", None]
-
-
-def test_another_file_format_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    path = write_file(tmp_path / "1.parquet", TWO, {"a": [1], "b": [2]})
-    asked = request(TWO, Part([(path, ())]))
-    entries = asked.plan.parts[0].entries
-    place = entries.schema.get_field_index("file_format")
-    object.__setattr__(asked.plan.parts[0], "entries", entries.set_column(place, "file_format", [["ORC"]]))
-    with pytest.raises(UnsupportedFeatureError, match="ORC"):
-        read(spark, asked)
 
 
 def test_a_file_without_field_ids_is_an_error_whatever_the_session_says(spark: SparkSession, tmp_path: Path) -> None:

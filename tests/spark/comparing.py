@@ -1,0 +1,24 @@
+"""Reads of a table by Spark and in this process, side by side."""
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from icefloe.table import Table
+
+
+def in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(found, key=repr)
+
+
+def same_rows(table: Table, where: str = "TRUE", *columns: str) -> DataFrame:
+    """Reads with Spark and in this process, compares, and gives Spark's frame."""
+    scan = table.scan(where, selected_fields=columns or ("*",))
+    frame: DataFrame = scan.to_spark()
+    found = [row.asDict(recursive=True) for row in frame.collect()]
+    assert in_order(found) == in_order(scan.to_arrow().to_pylist())
+    return frame
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
