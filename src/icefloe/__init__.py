@@ -103,7 +103,8 @@ from icefloe.kernel.types import (
 from icefloe.kernel.variant import encode as variant_from_python
 from icefloe.kernel.variant import to_json as variant_to_json
 from icefloe.kernel.variant import to_python as variant_to_python
-from icefloe.table.table import StaticTable, Table
+from icefloe.table.static_table import StaticTable
+from icefloe.table.table import Table
 
 __version__ = version("icefloe")
 

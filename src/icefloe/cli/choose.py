@@ -14,7 +14,8 @@ from icefloe.errors import InvalidInputError, NoSuchCatalogError, NoSuchFileErro
 from icefloe.inspect.opened import snapshot_id_of
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.pointer.sql import SqlPointerStore
-from icefloe.table.table import StaticTable, TableReader
+from icefloe.table.static_table import StaticTable
+from icefloe.table.table import TableReader
 
 # The database of a warehouse that is named without one.
 CATALOG_FILE = "catalog.db"

@@ -89,7 +89,7 @@ def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], how_far: Ho
 
 def _checked(table: Table, results: tuple[WriteResult, ...], how_far: HowFar) -> Loaded:
     """Counts the table's rows through Spark. Raises `EngineError` where they are not those that were written."""
-    wanted = sum(result.added_records - result.deleted_records for result in results)
+    wanted = sum(result.added_records - (result.deleted_records or 0) for result in results)
     with step(f"Counting the rows of {table.full_name} with Spark", how_far):
         found = int(table.scan().to_spark().count())
     if found != wanted:

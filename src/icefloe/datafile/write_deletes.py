@@ -164,7 +164,7 @@ def write_equality_deletes(
         SchemaMismatchError: rows that do not fit the key columns.
         StorageError: storage refused; nothing is left behind.
     """
-    schema = Schema(*_key_fields(target.schema, equality_ids))
+    schema = key_schema(target.schema, equality_ids)
     where = _target(target, schema, target.spec, "equality-deletes")
     names = schema.names
     written = write_partition(where, (batch.select(names) for batch in batches), partition, partition_id=partition_id, task_id=task_id)
@@ -223,7 +223,12 @@ def _as_deletes(file: DataFile, content: FileContent, **more: Any) -> DataFile:
     return replace(file, content=content, sort_order_id=None, **more)
 
 
-def _key_fields(schema: Schema, equality_ids: Sequence[int]) -> Any:
+def key_schema(schema: Schema, equality_ids: Sequence[int]) -> Schema:
+    """The key columns alone, inside the structs they lie in.
+
+    Raises:
+        InvalidInputError: one is not in the schema, is not primitive, is a float or double, or lies inside a list or map; or there is none.
+    """
     fields = kept_fields(schema.fields, set(equality_ids))
     reachable = set(_reachable(fields))
     problems = [] if equality_ids else [Problem(where="equality_ids", what="there is no key column")]
@@ -237,7 +242,7 @@ def _key_fields(schema: Schema, equality_ids: Sequence[int]) -> Any:
             problems.append(Problem(where=schema.find_column_name(field_id) or "", what="a key column cannot lie inside a list or map"))
     if problems:
         raise InvalidInputError("rows cannot be deleted by these columns", problems=problems)
-    return fields
+    return Schema(*fields)
 
 
 def _reachable(fields: Iterable[Any]) -> Iterator[int]:

@@ -1,4 +1,4 @@
 """Tables: pointer, files and rules joined. A public door: `Table` and `StaticTable` are named here as PyIceberg's users know them."""
 
-from icefloe.table.table import StaticTable as StaticTable
+from icefloe.table.static_table import StaticTable as StaticTable
 from icefloe.table.table import Table as Table

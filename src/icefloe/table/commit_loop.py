@@ -43,8 +43,7 @@ class _Commit:
         self.number = 0
         self.swap_begun = False
         self.metadata_locations: list[str] = []
-        self.manifest_lists: list[str] = []
-        self.manifests: list[str] = []
+        self.written: list[str] = []  # manifests and manifest lists
 
     def try_once(self) -> Outcome:
         if self.number:
@@ -59,12 +58,9 @@ class _Commit:
             return Committed()
         for requirement in self.made.requirements:
             requirement.check(base.metadata)
-        for file in self.made.manifest_files:
-            self.manifests.append(file.location)
+        for file in (*self.made.manifest_files, *self.made.manifest_lists):
+            self.written.append(file.location)
             handle.io.write(file.location, file.content)
-        if self.made.manifest_list is not None:
-            self.manifest_lists.append(self.made.manifest_list.location)
-            handle.io.write(self.made.manifest_list.location, self.made.manifest_list.content)
         metadata = _apply(base, self.made, max(now_ms, base.metadata.last_updated_ms))
         location = new_metadata_location(handle.ids, metadata, previous_location=base.location)
         self.metadata_locations.append(location)
@@ -113,13 +109,13 @@ class _Commit:
         named = {self.base.location, *(entry.metadata_file for entry in current.metadata_log)}
         if self.made:
             named |= {manifest.manifest_path for manifest in self.made.manifests}
-            named |= {self.made.manifest_list.location} if self.made.manifest_list is not None else set()
+            named |= {file.location for file in self.made.manifest_lists}
         delete_quietly(self.handle, [location for location in self._written() if location not in named])
         if properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
             delete_quietly(self.handle, dropped_metadata_files(self.before.metadata, current))
 
     def _written(self) -> list[str]:
-        return [*self.metadata_locations, *self.manifest_lists, *self.manifests]
+        return [*self.metadata_locations, *self.written]
 
 
 def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitReport:

@@ -23,7 +23,7 @@ from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.sorting import sorted_rows
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
-from icefloe.errors import StorageError
+from icefloe.errors import InvalidInputError, StorageError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
@@ -56,11 +56,7 @@ class InProcessEngine:
         if isinstance(rows, pa.RecordBatchReader):
             cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in rows)
             return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
-        if _is_pandas(rows):
-            rows = pa.Table.from_pandas(rows, preserve_index=False)
-        elif isinstance(rows, pa.RecordBatch):
-            rows = pa.Table.from_batches([rows])
-        table = cast_to_schema(rows, target.schema)
+        table = cast_to_schema(arrow_table(rows), target.schema)
         in_order = sorted_rows(table, target.sort_order, target.schema)
         if in_order is None:
             return write_batches(unsorted, table.to_batches(), partition_id=0, task_id=0)
@@ -124,6 +120,22 @@ class InProcessEngine:
         """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
         schema = schema_to_arrow(request.projection)
         return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
+
+
+def arrow_table(rows: Any) -> pa.Table:
+    """Arrow or pandas rows as one table. Raises `InvalidInputError` where they are neither."""
+    if _is_pandas(rows):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if isinstance(rows, pa.Table):
+        return rows
+    raise InvalidInputError(
+        f"rows of type {type(rows).__module__}.{type(rows).__qualname__} are not understood here",
+        next_step="pass a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame; of a Spark DataFrame its toArrow()",
+    )
 
 
 def _is_pandas(rows: object) -> bool:

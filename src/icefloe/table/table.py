@@ -1,4 +1,4 @@
-"""`Table`: one Iceberg table as its users hold it, and `StaticTable`, the same by a metadata file alone and read-only.
+"""`Table`: one Iceberg table as its users hold it, and `TableReader`, what can be read of it. `static_table.py` is the same by a metadata file alone.
 
 It joins the pointer, the files and the kernel's rules; what each operation does is in `scan.py`, `writes.py` and `commit_loop.py`. Floor: table.
 Spec: Table Metadata; Snapshots.
@@ -7,15 +7,19 @@ Spec: Table Metadata; Snapshots.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from icefloe.errors import ReadOnlyTableError
-from icefloe.io.choose import load_file_io
 from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.change_properties import property_requirements, remove_property_updates, set_property_updates
+from icefloe.kernel.commit.change_properties import (
+    property_requirements,
+    remove_property_updates,
+    set_property_updates,
+    version_updates,
+)
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.history import SnapshotLogEntry
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder
@@ -23,7 +27,7 @@ from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.schema import Schema
 from icefloe.pointer.identifier import Identifier
 from icefloe.table.commit_loop import commit
-from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, read_metadata_at
+from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata
 from icefloe.table.levels import TableSnapshot, table_snapshot
 from icefloe.table.result import WriteResult
 from icefloe.table.scan import DataScan
@@ -31,7 +35,8 @@ from icefloe.table.statistics import TableStatistics, compute_statistics, read_s
 from icefloe.table.transaction import Transaction
 from icefloe.table.update_layout import UpdateSortOrder, UpdateSpec
 from icefloe.table.update_schema import UpdateSchema
-from icefloe.table.writes import append, replace_rows
+from icefloe.table.update_statistics import UpdateStatistics
+from icefloe.table.writes import PreparedWrite, append, delete_keys, replace_rows
 
 
 class TableReader:
@@ -106,6 +111,14 @@ class TableReader:
         """The snapshot a branch or tag names."""
         ref = self.metadata.refs.get(name)
         return self.snapshot_by_id(ref.snapshot_id) if ref else None
+
+    def statistics_files(self) -> list[StatisticsFile]:
+        """The statistics files of snapshots, at most one each. Spec: Table Statistics."""
+        return list(self.metadata.statistics)
+
+    def partition_statistics_files(self) -> list[PartitionStatisticsFile]:
+        """The partition statistics files of snapshots, at most one each. Spec: Partition Statistics."""
+        return list(self.metadata.partition_statistics)
 
     def scan(
         self,
@@ -185,9 +198,7 @@ class Table(TableReader):
             CommitConflictError: other writers won every retry. Nothing of this write is left.
             CommitUnknownError: the catalog's answer was lost. Nothing is deleted.
         """
-        report, result = append(self._handle, self._loaded, df, snapshot_properties or {})
-        self._loaded = report.loaded
-        return result
+        return self._write(append(self._handle, self.metadata, df, snapshot_properties or {}))
 
     def delete(
         self,
@@ -195,10 +206,14 @@ class Table(TableReader):
         snapshot_properties: Mapping[str, str] | None = None,
         case_sensitive: bool = True,
     ) -> WriteResult:
-        """Deletes the rows for which the filter is true, by copy-on-write: files it covers are dropped whole, others copied without the rows.
+        """Deletes the rows for which the filter is true. Files it covers are dropped whole.
+
+        Of other files the table's `write.delete.mode` decides: `copy-on-write` copies them without the rows; `merge-on-read` writes down which rows are gone,
+        in position delete files (format version 2) or deletion vectors (3).
 
         Raises:
             InvalidFilterError: an unknown column, or a value that cannot be compared with it.
+            UnsupportedFeatureError: rows are to be marked in a table of format version 1.
         """
         return self._replace(None, delete_filter, snapshot_properties, case_sensitive)
 
@@ -211,6 +226,25 @@ class Table(TableReader):
     ) -> WriteResult:
         """Deletes the rows for which the filter is true (all, by default) and adds `df`, in one snapshot. Raises as `append` and `delete` do."""
         return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive)
+
+    def delete_keys(
+        self, rows: Any, key_columns: Sequence[str] | None = None, snapshot_properties: Mapping[str, str] | None = None
+    ) -> WriteResult:
+        """Deletes the rows whose key columns equal those of one of `rows` (Arrow or pandas), without reading the table. Null equals null.
+
+        The key columns are the table's identifier fields where none are named. Readers look for the keys in every file that may hold them, so that such deletes
+        are quick to write and slow to read: they are for streams of changes, until files are rewritten. Format versions 2 and 3.
+
+        Raises:
+            InvalidInputError: no key columns, or one that cannot be one: a float, double or nested column, or one inside a list or map.
+            SchemaMismatchError: the rows lack a key column, or their values do not fit.
+            UnsupportedFeatureError: the table is of format version 1.
+        """
+        return self._write(delete_keys(self._handle, self.metadata, rows, key_columns, snapshot_properties or {}))
+
+    def update_statistics(self) -> UpdateStatistics:
+        """Which statistics files snapshots have: `with table.update_statistics() as update: update.set_statistics(statistics_file)`."""
+        return UpdateStatistics(self.metadata, self._commit)
 
     def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> UpdateSchema:
         """Changes of the columns, committed together: `with table.update_schema() as update: update.add_column("note", StringType())`."""
@@ -234,8 +268,18 @@ class Table(TableReader):
         return self.update_sort_order(case_sensitive)
 
     def transaction(self) -> Transaction:
-        """Several changes as one commit: `with table.transaction() as tx: tx.upgrade_table_version(2); tx.set_properties(owner="me")`."""
-        return Transaction(self.metadata, self._commit, self._handle.clock, self.io, self._handle.ids)
+        """Several changes of rows and metadata as one commit: `with table.transaction() as tx: tx.delete("day = 3"); tx.append(rows)`."""
+        return Transaction(self.metadata, self._commit, self._handle)
+
+    def upgrade_table_version(self, format_version: int) -> None:
+        """Raises the table's format version. From 3 on rows have ids: those that are there get theirs with the next snapshot.
+
+        Raises:
+            InvalidInputError: a lower version than the table's.
+            UnsupportedFormatVersionError: a version that Icefloe does not write.
+        """
+        new_uuid = self._handle.ids.uuid()
+        self._commit(MetadataChange(lambda base: version_updates(base, format_version, new_uuid), property_requirements(self.metadata)))
 
     def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Sets table properties, others stay; `format-version` upgrades the table.
@@ -270,81 +314,15 @@ class Table(TableReader):
     def _commit(self, action: Action) -> None:
         self._loaded = commit(self._handle, action, self._loaded).loaded
 
+    def _write(self, write: PreparedWrite) -> WriteResult:
+        report = commit(self._handle, write.action, self._loaded)
+        self._loaded = report.loaded
+        return write.result(report)
+
     def _replace(
         self, rows: Any, row_filter: str | BooleanExpression, snapshot_properties: Mapping[str, str] | None, case_sensitive: bool
     ) -> WriteResult:
-        report, result = replace_rows(
-            self._handle, self._loaded, rows, to_expression(row_filter), snapshot_properties or {}, case_sensitive=case_sensitive
-        )
-        self._loaded = report.loaded
-        return result
-
-
-class StaticTable(TableReader):
-    """A table opened by its metadata file, with no catalog: it never changes and cannot be written."""
-
-    @classmethod
-    def from_metadata(cls, metadata_location: str, properties: Mapping[str, str] | None = None) -> "StaticTable":
-        """Opens any Iceberg table by the location of a metadata file.
-
-        Raises:
-            NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError
-        """
-        io = load_file_io(properties or {}, metadata_location)
-        loaded = read_metadata_at(io, metadata_location)
-        return cls(loaded, io, loaded.metadata.location.rstrip("/").rpartition("/")[2] or metadata_location)
-
-    def refresh(self) -> "StaticTable":
-        """Raises `ReadOnlyTableError`: a metadata file never changes."""
-        raise self._read_only("refreshed")
-
-    def append(self, *_rows: Any, **_options: Any) -> WriteResult:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("written")
-
-    def delete(self, *_filter: Any, **_options: Any) -> WriteResult:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("written")
-
-    def overwrite(self, *_rows: Any, **_options: Any) -> WriteResult:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("written")
-
-    def update_schema(self, *_options: Any, **_more: Any) -> UpdateSchema:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def update_spec(self, *_options: Any, **_more: Any) -> UpdateSpec:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def update_sort_order(self, *_options: Any, **_more: Any) -> UpdateSortOrder:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def replace_sort_order(self, *_options: Any, **_more: Any) -> UpdateSortOrder:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def transaction(self) -> Transaction:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def set_properties(self, *_properties: Any, **_more: Any) -> None:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def remove_properties(self, *_names: str) -> None:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def compute_statistics(self, *_columns: Any, **_options: Any) -> TableStatistics | None:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def _read_only(self, verb: str) -> ReadOnlyTableError:
-        return ReadOnlyTableError(
-            f"a table opened by its metadata file cannot be {verb}",
-            path=self.metadata_location,
-            next_step="open it through its catalog, or register it in one with catalog.register_table(name, metadata_location)",
+        expression = to_expression(row_filter)
+        return self._write(
+            replace_rows(self._handle, self.metadata, rows, expression, snapshot_properties or {}, case_sensitive=case_sensitive)
         )

@@ -1,9 +1,9 @@
-"""`Transaction`: what `table.transaction()` gives: several changes of a table's metadata as one commit.
+"""`Transaction`: what `table.transaction()` gives: several changes of a table's rows and metadata as one commit.
 
-How changes are put on one another is `kernel/commit/together.py`. Floor: table. Spec: Optimistic Concurrency.
+How changes are put on one another is `kernel/commit/together.py`; what each write does is `writes.py`. Floor: table. Spec: Optimistic Concurrency.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,28 +17,33 @@ from icefloe.kernel.commit.change_properties import (
     version_updates,
 )
 from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.commit.together import Together
+from icefloe.kernel.commit.together import StagedFiles, Together
+from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.ports import Clock, FileIO, IdSource
+from icefloe.table.commit_loop import delete_quietly
+from icefloe.table.handle import TableHandle
 from icefloe.table.pending_change import Commit
 from icefloe.table.update_layout import UpdateSortOrder, UpdateSpec
 from icefloe.table.update_schema import UpdateSchema
+from icefloe.table.update_statistics import UpdateStatistics
+from icefloe.table.writes import append, delete_keys, replace_rows
 
 
 class Transaction:
     """Changes that are committed together at the end of a `with` block, unless the block ends in an error. Each sees those before it.
 
-    Beside other writers the whole is as any single change: made again on the newer table where what it is based on is as it was, a conflict where not.
+    Each write of rows is a snapshot of its own. Beside other writers the whole is as any single change: made again on the newer table where what it is based on
+    is as it was, a conflict where not. Files of rows are written at once; a transaction that ends in an error deletes its own.
     """
 
-    def __init__(self, base: TableMetadata, commit: Commit, clock: Clock, io: FileIO, ids: IdSource) -> None:
+    def __init__(self, base: TableMetadata, commit: Commit, handle: TableHandle) -> None:
         self._working = base
         self._commit = commit
-        self._clock = clock
-        self._io = io
-        self._ids = ids
+        self._handle = handle
         self._actions: list[Action] = []
+        self._staged = StagedFiles()
         self._is_open = True
 
     @property
@@ -63,9 +68,47 @@ class Transaction:
         self._check_open()
         return UpdateSortOrder(self._working, self._stage, case_sensitive=case_sensitive)
 
+    def update_statistics(self) -> UpdateStatistics:
+        """Changes of which statistics files snapshots have, as `table.update_statistics()`."""
+        self._check_open()
+        return UpdateStatistics(self._working, self._stage)
+
+    def append(self, df: Any, snapshot_properties: Mapping[str, str] | None = None) -> Self:
+        """Adds rows, as `table.append()`."""
+        self._check_open()
+        self._stage(append(self._handle, self._working, df, snapshot_properties or {}).action)
+        return self
+
+    def delete(
+        self,
+        delete_filter: str | BooleanExpression = AlwaysTrue(),  # noqa: B008  a frozen value
+        snapshot_properties: Mapping[str, str] | None = None,
+        case_sensitive: bool = True,
+    ) -> Self:
+        """Deletes the rows for which the filter is true, those this transaction added too, as `table.delete()`."""
+        return self._replace(None, delete_filter, snapshot_properties, case_sensitive)
+
+    def overwrite(
+        self,
+        df: Any,
+        overwrite_filter: str | BooleanExpression = AlwaysTrue(),  # noqa: B008  a frozen value
+        snapshot_properties: Mapping[str, str] | None = None,
+        case_sensitive: bool = True,
+    ) -> Self:
+        """Deletes the rows for which the filter is true and adds `df`, as `table.overwrite()`."""
+        return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive)
+
+    def delete_keys(
+        self, rows: Any, key_columns: Sequence[str] | None = None, snapshot_properties: Mapping[str, str] | None = None
+    ) -> Self:
+        """Deletes the rows whose key columns equal those of one of `rows`, as `table.delete_keys()`; rows that are appended later stay."""
+        self._check_open()
+        self._stage(delete_keys(self._handle, self._working, rows, key_columns, snapshot_properties or {}).action, keeps_idle=True)
+        return self
+
     def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> Self:
         """Sets table properties, others stay. Raises `InvalidPropertyError`."""
-        given, new_uuid = {**(properties or {}), **more}, self._ids.uuid()
+        given, new_uuid = {**(properties or {}), **more}, self._handle.ids.uuid()
         self._stage(MetadataChange(lambda base: set_property_updates(base, given, new_uuid), property_requirements(self._working)))
         return self
 
@@ -81,7 +124,7 @@ class Transaction:
             InvalidInputError: a lower version than the table's.
             UnsupportedFormatVersionError: a version that Icefloe does not write.
         """
-        new_uuid = self._ids.uuid()
+        new_uuid = self._handle.ids.uuid()
         self._stage(MetadataChange(lambda base: version_updates(base, format_version, new_uuid), property_requirements(self._working)))
         return self
 
@@ -99,7 +142,7 @@ class Transaction:
         self._check_open()
         self._is_open = False
         if self._actions:
-            self._commit(Together(self._actions))
+            self._commit(Together(self._actions, self._staged))
 
     def __enter__(self) -> Self:
         return self
@@ -107,16 +150,37 @@ class Transaction:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if kind is None:
             self.commit_transaction()
-        self._is_open = False
+        elif self._is_open:
+            self._is_open = False
+            delete_quietly(self._handle, [location for action in self._actions for location in action.new_data_files()])
 
-    def _stage(self, action: Action) -> None:
-        """Makes the action's change on the working metadata, so that a wrong one is refused here, and keeps it for the commit."""
+    def _replace(
+        self, rows: Any, row_filter: str | BooleanExpression, snapshot_properties: Mapping[str, str] | None, case_sensitive: bool
+    ) -> Self:
         self._check_open()
-        now_ms = max(self._clock.now_ms(), self._working.last_updated_ms)
-        made = action.attempt(self._working, number=0, now_ms=now_ms, read=self._io.read)
-        if made is not None:
-            self._working = apply_updates(self._working, made.updates, now_ms)
-            self._actions.append(action)
+        write = replace_rows(
+            self._handle, self._working, rows, to_expression(row_filter), snapshot_properties or {}, case_sensitive=case_sensitive
+        )
+        self._stage(write.action, keeps_idle=True)
+        return self
+
+    def _stage(self, action: Action, *, keeps_idle: bool = False) -> None:
+        """Makes the action's change on the working metadata, so that a wrong one is refused here, and keeps it for the commit.
+
+        With `keeps_idle` also where it has nothing to do: a delete may have after a lost race.
+        """
+        self._check_open()
+        now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
+        try:
+            made = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._handle.io.read))
+            if made is not None:
+                self._working = apply_updates(self._working, made.updates, now_ms)
+                self._staged.add(made)
+            if made is not None or keeps_idle:
+                self._actions.append(action)
+        except BaseException:
+            delete_quietly(self._handle, action.new_data_files())
+            raise
 
     def _check_open(self) -> None:
         if not self._is_open:

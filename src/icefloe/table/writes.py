@@ -1,62 +1,92 @@
-"""Append, delete and overwrite: from rows or a filter to data files to one commit.
+"""Append, delete, overwrite and deletes by key: from rows or a filter to data files to one action, and its commit.
 
-Engines move the rows, the actions say what to commit (`kernel/commit/append.py`, `replace_rows.py`), the commit loop commits. Floor: table.
-Spec: Snapshots; Optimistic Concurrency.
+Engines move the rows, the actions say what to commit (`kernel/commit/append.py`, `replace_rows.py`, `delete_keys.py`), the commit loop commits; a transaction
+takes the actions alone. Floor: table. Spec: Snapshots; Optimistic Concurrency.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
-from icefloe.table.commit_loop import CommitReport, commit
-from icefloe.table.engines import engine_for_rows
-from icefloe.table.handle import LoadedMetadata, TableHandle
+from icefloe.table.commit_loop import CommitReport
+from icefloe.table.delete_keys import DeleteKeys, keys_of
+from icefloe.table.engines import IN_PROCESS, engine_for_rows
+from icefloe.table.handle import TableHandle
 from icefloe.table.replace_rows import ReplaceRows
 from icefloe.table.result import METADATA_ONLY, WriteResult
 from icefloe.table.row_change import Removal, RowChange
 from icefloe.table.write_target import commit_context, write_target
 
 
-def append(
-    handle: TableHandle, base: LoadedMetadata, rows: Any, snapshot_properties: Mapping[str, str]
-) -> tuple[CommitReport, WriteResult]:
-    """Writes the rows and commits them as one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedWrite:
+    """A write whose rows lie in files, and which is not committed: `action` commits it, `result` says afterwards what it did."""
+
+    action: Action
+    result: Callable[[CommitReport], WriteResult]
+
+
+def append(handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str]) -> PreparedWrite:
+    """Writes the rows; one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
     engine = engine_for_rows(rows)
-    check_known_transforms(base.metadata.spec())
-    files = engine.write(rows, write_target(handle, base.metadata))
-    report = commit(handle, Append(files, commit_context(handle, base.metadata, snapshot_properties)), base)
-    return report, _result("append", engine.name, report, added=files)
+    check_known_transforms(base.spec())
+    files = engine.write(rows, write_target(handle, base))
+    return PreparedWrite(
+        action=Append(files, commit_context(handle, base, snapshot_properties)),
+        result=lambda report: _result("append", engine.name, report, added=files),
+    )
 
 
 def replace_rows(
     handle: TableHandle,
-    base: LoadedMetadata,
+    base: TableMetadata,
     rows: Any | None,
     row_filter: BooleanExpression,
     snapshot_properties: Mapping[str, str],
     *,
     case_sensitive: bool,
-) -> tuple[CommitReport, WriteResult]:
-    """Deletes the rows for which `row_filter` is true and adds `rows` (None for a plain delete), in one snapshot."""
-    bind(row_filter, base.metadata.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
+) -> PreparedWrite:
+    """Writes `rows` (None for a plain delete); one snapshot that also deletes those for which `row_filter` is true."""
+    bind(row_filter, base.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
     writer = engine_for_rows(rows) if rows is not None else None
     if writer is not None:
-        check_known_transforms(base.metadata.spec())
-    files = writer.write(rows, write_target(handle, base.metadata)) if writer is not None else []
-    action = ReplaceRows(
-        Removal(handle=handle, row_filter=row_filter, case_sensitive=case_sensitive),
-        files,
-        commit_context(handle, base.metadata, snapshot_properties),
-        adds_rows=rows is not None,
+        check_known_transforms(base.spec())
+    files = writer.write(rows, write_target(handle, base)) if writer is not None else []
+    removal = Removal(handle=handle, row_filter=row_filter, case_sensitive=case_sensitive)
+    action = ReplaceRows(removal, files, commit_context(handle, base, snapshot_properties), adds_rows=rows is not None)
+
+    def result(report: CommitReport) -> WriteResult:
+        engine = writer.name if writer is not None else action.engine_name or METADATA_ONLY
+        return _result("delete" if rows is None else "overwrite", engine, report, added=files, change=action.change)
+
+    return PreparedWrite(action=action, result=result)
+
+
+def delete_keys(
+    handle: TableHandle, base: TableMetadata, rows: Any, key_columns: Sequence[str] | None, snapshot_properties: Mapping[str, str]
+) -> PreparedWrite:
+    """One snapshot of equality deletes by the rows' key columns; the table's identifier fields where none are named. Raises as `keys_of`."""
+    keys = keys_of(rows, base.schema(), key_columns)
+    action = DeleteKeys(handle, keys, commit_context(handle, base, snapshot_properties))
+    return PreparedWrite(
+        action=action,
+        result=lambda report: WriteResult(
+            operation="delete",
+            engine=IN_PROCESS.name,
+            snapshot_id=report.attempt.snapshot_id if report.attempt else None,
+            attempts=report.attempts,
+            deleted_records=None,
+            deleted_keys=keys.rows.num_rows,
+            added_delete_files=len(action.added),
+        ),
     )
-    report = commit(handle, action, base)
-    operation = "delete" if rows is None else "overwrite"
-    engine = writer.name if writer is not None else action.engine_name or METADATA_ONLY
-    return report, _result(operation, engine, report, added=files, change=action.change)
 
 
 def _result(

@@ -53,7 +53,7 @@ class MadeUpTable:
         """An attempt whose files are written and which is not committed: a race to lose."""
         made = action.attempt(self.metadata, number=number, now_ms=self.now_ms, read=self.read)
         assert made is not None
-        for file in (*made.manifest_files, *([made.manifest_list] if made.manifest_list else [])):
+        for file in (*made.manifest_files, *made.manifest_lists):
             self.files[file.location] = file.content
         return made
 

@@ -28,7 +28,8 @@ class NewFile:
 class Attempt:
     """One try. `manifests` are those this commit wrote, kept so that a retry writes only the manifest list again.
 
-    A change of metadata alone, such as of the schema, has updates and requirements and nothing else.
+    A change of metadata alone, such as of the schema, has updates and requirements and nothing else. Several snapshots are one transaction's;
+    `snapshot_id` and `summary` are those of the last.
     """
 
     updates: tuple[Update, ...]
@@ -37,7 +38,7 @@ class Attempt:
     summary: Mapping[str, str] = field(default_factory=dict)
     manifests: tuple[ManifestFile, ...] = ()
     manifest_files: tuple[NewFile, ...] = ()  # empty where an earlier attempt wrote them
-    manifest_list: NewFile | None = None  # None where there is no snapshot
+    manifest_lists: tuple[NewFile, ...] = ()  # one a snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ def snapshot_attempt(
         summary=summary,
         manifests=new_manifests,
         manifest_files=tuple(file for file, _ in written),
-        manifest_list=NewFile(location=location, content=content),
+        manifest_lists=(NewFile(location=location, content=content),),
         updates=(AddSnapshot(snapshot), SetSnapshotRef(context.branch, new_ref)),
         requirements=(AssertTableUUID(base.table_uuid), AssertRefSnapshotId(context.branch, ref.snapshot_id if ref else None)),
     )
