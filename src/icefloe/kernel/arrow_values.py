@@ -59,6 +59,11 @@ def numpy_of(values: Any) -> NDArray[Any]:
     return np.frombuffer(data, _CODES[plain.type])[start:end]
 
 
+def chunks_of(values: Any) -> list[Any]:
+    """The pieces of an Arrow array, chunked or not."""
+    return list(values.chunks) if isinstance(values, pa.ChunkedArray) else [values]
+
+
 def validity_buffer(known: NDArray[np.bool_] | None) -> Any:
     """Arrow's validity bitmap of a mask; None, which stands for all known, is that for Arrow too."""
     return None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))

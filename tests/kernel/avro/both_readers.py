@@ -28,7 +28,7 @@ def lists_of(content: bytes, wanted: Struct, *, by_compiled: bool, batch_records
 def arrays_of(content: bytes, wanted: Struct, *, by_compiled: bool) -> Any:
     """Every column as an Arrow array, checked by Arrow, or the text of the error."""
     try:
-        batches = list(read_arrays(open_container(content, "some.avro"), wanted, by_compiled=by_compiled))
+        batches = list(read_arrays([open_container(content, "some.avro")], wanted, by_compiled=by_compiled))
     except AvroFormatError as error:
         return str(error)
     for batch in batches:

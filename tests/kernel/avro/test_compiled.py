@@ -62,7 +62,7 @@ def file_of(kind: Any, *records: bytes) -> Any:
 def read(kind: Any, shape: Any, *records: bytes) -> Any:
     container = file_of(kind, *records)
     steps = compile_steps(container.schema_text, Struct((WantedField(1, (), shape),)))
-    (batch,) = run_steps(container, steps, None)
+    ((_, batch),) = run_steps([(container, steps)], None)
     return compiled.arrow_columns(steps, batch)
 
 
@@ -128,7 +128,7 @@ def test_a_null_anywhere_is_one_bit(records: int, first_null: int) -> None:
 def test_columns_are_handed_over_in_parts_and_outlive_their_reader() -> None:
     container = file_of("long", *(encode_long(n) for n in range(100_000)))
     steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
-    parts = [compiled.arrow_columns(steps, batch)["x"] for batch in run_steps(container, steps, 30_000)]
+    parts = [compiled.arrow_columns(steps, batch)["x"] for _, batch in run_steps([(container, steps)], 30_000)]
     assert len(parts) > 1
     assert pa.chunked_array(parts).to_pylist() == list(range(100_000))
 

@@ -12,8 +12,8 @@ from tests.kernel.manifest.made_up_entries import BY_NAME, NO_PARTITION, SNAPSHO
 from icefloe.errors import AvroFormatError, ManifestFormatError
 from icefloe.kernel.avro.container import open_container, raw_blocks
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.inheritance import inherit_sequence_numbers, inherited_sequence_number
-from icefloe.kernel.manifest.read import fill_counts, read_columns, read_entries, read_manifest_header
+from icefloe.kernel.manifest.inheritance import Origin, inherit_sequence_numbers, inherited_sequence_number
+from icefloe.kernel.manifest.read import fill_counts, read_columns, read_entries, read_manifest_header, read_many_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.types import IntegerType, LongType, NestedField, StringType, StructType
 
@@ -137,7 +137,7 @@ def test_numbers_are_inherited_by_added_entries_only() -> None:
     statuses = pa.array([0, 1, 1, 2], pa.int32())
     numbers = pa.array([None, None, 4, None], pa.int64())
     manifest = manifest_of(b"", sequence_number=9)
-    assert inherit_sequence_numbers(statuses, numbers, manifest).to_pylist() == [None, 9, 4, None]
+    assert inherit_sequence_numbers(statuses, numbers, Origin([manifest], [4])).to_pylist() == [None, 9, 4, None]
     pairs = zip(statuses.to_pylist(), numbers.to_pylist(), strict=True)
     assert [inherited_sequence_number(status, number, manifest) for status, number in pairs] == [None, 9, 4, None]
 
@@ -145,7 +145,7 @@ def test_numbers_are_inherited_by_added_entries_only() -> None:
 def test_every_entry_of_a_manifest_from_before_sequence_numbers_has_number_0() -> None:
     statuses = pa.array([0, 1, 2], pa.int32())
     numbers = pa.nulls(3, pa.int64())
-    assert inherit_sequence_numbers(statuses, numbers, manifest_of(b"")).to_pylist() == [0, 0, 0]
+    assert inherit_sequence_numbers(statuses, numbers, Origin([manifest_of(b"")], [3])).to_pylist() == [0, 0, 0]
     assert [inherited_sequence_number(status, None, manifest_of(b"")) for status in range(3)] == [0, 0, 0]
 
 
@@ -193,3 +193,23 @@ def test_the_snapshot_id_of_the_commit_is_written_where_an_entry_has_none() -> N
     content, _ = written([added(data_file())])
     (found,) = fastavro.reader(io.BytesIO(content))
     assert (found["snapshot_id"], found["sequence_number"], found["file_sequence_number"]) == (SNAPSHOT_ID, None, None)
+
+
+def test_the_broken_one_of_many_manifests_is_named() -> None:
+    content, manifest = written([added(data_file())])
+    wrong_count = replace(committed(manifest, 3), manifest_path="b.avro", added_files_count=2)
+    torn = {"a.avro": content, "b.avro": content, "c.avro": content[:-20] + bytes(4) + content[-16:]}
+    for path, bad in (("b.avro", wrong_count), ("c.avro", replace(committed(manifest, 3), manifest_path="c.avro"))):
+        manifests = [replace(committed(manifest, 3), manifest_path="a.avro"), bad]
+        with pytest.raises((AvroFormatError, ManifestFormatError), match=path):
+            read_many_columns(manifests, torn.__getitem__, NO_PARTITION)
+
+
+def test_a_sum_that_no_manifest_reaches_alone_is_no_fault_of_theirs() -> None:
+    files = [
+        written([added(data_file(record_count=2**62))], format_version=3),
+        written([added(data_file(record_count=2**62))], format_version=3),
+    ]
+    manifests = [replace(committed(line, 3), manifest_path=str(place), first_row_id=place) for place, (_, line) in enumerate(files)]
+    found, counts = read_many_columns(manifests, lambda path: files[int(path)][0], NO_PARTITION)
+    assert (found.entries["first_row_id"].to_pylist(), list(counts)) == ([0, 1], [1, 1])

@@ -3,6 +3,7 @@
 import io
 import uuid
 from dataclasses import replace
+from typing import Any
 
 import fastavro
 import pytest
@@ -23,7 +24,7 @@ from tests.kernel.manifest.made_up_entries import (
 from icefloe.kernel.manifest.columns import ENTRY_FIELDS, STATISTICS, every_statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.partition_values import avro_name
-from icefloe.kernel.manifest.read import read_columns, read_entries
+from icefloe.kernel.manifest.read import read_columns, read_entries, read_many_columns
 
 
 def inherited(entry: ManifestEntry, number: int) -> ManifestEntry:
@@ -121,3 +122,21 @@ def test_a_manifest_of_many_blocks_and_batches_keeps_its_order() -> None:
     columns = read_columns(content, manifest, NO_PARTITION, statistics=every_statistic([2])).entries
     assert columns["file_path"].to_pylist() == [entry.data_file.file_path for entry in rows]
     assert columns["lower_bound.2"].to_pylist() == [str(n).encode() for n in range(20_000)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(entries(EVERY_PARTITION), st.sampled_from([1, 2, 3]), st.integers(1, 9)), min_size=1, max_size=4), st.booleans())
+def test_many_manifests_read_at_once_are_as_those_read_one_by_one(given_rows: list[Any], with_row_ids: bool) -> None:
+    contents, manifests = {}, []
+    for number, (rows, version, sequence_number) in enumerate(given_rows):
+        content, manifest = written(rows, EVERY_PARTITION, format_version=version)
+        contents[f"m{number}"] = content
+        first_row_id = 1_000 * number if with_row_ids and number % 2 == 0 else None
+        numbers = {"sequence_number": 0 if version == 1 else sequence_number, "first_row_id": first_row_id}
+        manifests.append(replace(manifest, manifest_path=f"m{number}", added_snapshot_id=7 + number, **numbers))
+    statistics = every_statistic([1, 2])
+    singly = [read_columns(contents[one.manifest_path], one, EVERY_PARTITION, statistics=statistics).entries for one in manifests]
+    found, counts = read_many_columns(manifests, contents.__getitem__, EVERY_PARTITION, statistics=statistics)
+    assert found.entries.to_pylist() == [row for table in singly for row in table.to_pylist()]
+    assert found.entries.schema == singly[0].schema
+    assert list(counts) == [table.num_rows for table in singly]

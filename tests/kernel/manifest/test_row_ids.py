@@ -8,7 +8,7 @@ from tests.kernel.manifest.made_up_entries import NO_PARTITION, added, committed
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.inheritance import inherit_first_row_ids
+from icefloe.kernel.manifest.inheritance import Origin, inherit_first_row_ids
 from icefloe.kernel.manifest.read import read_columns, read_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 
@@ -60,7 +60,7 @@ def test_a_file_that_is_added_loses_the_row_ids_it_had_elsewhere() -> None:
 def test_delete_manifests_and_manifests_without_a_first_row_id_have_no_row_ids() -> None:
     statuses, counts, own = pa.array([1, 0], pa.int32()), pa.array([4, 5], pa.int64()), pa.array([None, 3], pa.int64())
     for manifest in (manifest_of(None), manifest_of(6, ManifestContent.DELETES)):
-        assert inherit_first_row_ids(statuses, counts, own, manifest).to_pylist() == [None, None]
+        assert inherit_first_row_ids(statuses, counts, own, Origin([manifest], [2])).to_pylist() == [None, None]
 
 
 def test_more_records_than_row_ids_can_number_are_refused() -> None:

@@ -85,7 +85,7 @@ def test_tasks_carry_the_delete_files_that_apply_as_objects():
     assert applied(plan) == {"m1": ["p1", "e1"], "m2": [], "u1": ["e1"], "u2": []}
     first = next(iter(plan.tasks()))
     assert first.delete_files == (
-        replace(by_position, lower_bounds=None, upper_bounds=None, spec_id=0),
+        replace(by_position, spec_id=0),  # its bounds show that it is about one data file
         DataFile(
             file_path="e1",
             file_format=FileFormat.PARQUET,

@@ -5,7 +5,7 @@ the other does; in both cases it is the generated program that tells what is wro
 Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from icefloe.errors import AvroFormatError
@@ -33,14 +33,16 @@ def read_batches(
         return
     steps = _compiled(container, wanted)
     try:
-        for batch in run_steps(container, steps, batch_records):
+        for _, batch in run_steps([(container, steps)], batch_records):
             yield python_columns(steps, batch)
     except RefusedError as error:
         raise _refusal(container, wanted, error) from error
 
 
-def read_arrays(container: Container, wanted: Struct, *, by_compiled: bool = compiled.AVAILABLE) -> Iterator[dict[str, Any]]:
-    """The wanted columns as Arrow arrays, in a few large batches; their types are the writer's.
+def read_arrays(containers: Iterable[Container], wanted: Struct, *, by_compiled: bool = compiled.AVAILABLE) -> Iterator[dict[str, Any]]:
+    """The wanted columns of files one after another as Arrow arrays, in a few large batches; their types are the writer's.
+
+    A batch may hold the records of many files, as long as these have one schema.
 
     Numbers are int64, text and bytes binary, fixed fixed_size_binary; `Numbers` are lists, `IdMap` is a map from int64, `Rows` are lists of structs, a slot is
     int64 or binary; a field that the writer does not have is of type null.
@@ -48,16 +50,28 @@ def read_arrays(container: Container, wanted: Struct, *, by_compiled: bool = com
     Raises:
         As `read_batches`.
     """
-    steps = _compiled(container, wanted)
     if not by_compiled:
-        for lists in generated.read_lists(container, wanted, _BATCH_RECORDS):
-            yield generated.arrow_columns(steps, lists)
+        for container in containers:
+            steps = _compiled(container, wanted)
+            for lists in generated.read_lists(container, wanted, _BATCH_RECORDS):
+                yield generated.arrow_columns(steps, lists)
         return
     try:
-        for batch in run_steps(container, steps, None):
+        for steps, batch in run_steps(_with_steps(containers, wanted), None):
             yield arrow_columns(steps, batch)
     except RefusedError as error:
-        raise _refusal(container, wanted, error) from error
+        if error.container is None:
+            raise
+        raise _refusal(error.container, wanted, error) from error
+
+
+def _with_steps(containers: Iterable[Container], wanted: Struct) -> Iterator[tuple[Container, Steps]]:
+    """Each file with the steps of its schema; putting these together, or only finding them again, costs more than comparing it with the one before."""
+    text, steps = None, None
+    for container in containers:
+        if steps is None or container.schema_text != text:
+            text, steps = container.schema_text, _compiled(container, wanted)
+        yield container, steps
 
 
 def read_spans(container: Container, wanted: Struct, *, by_compiled: bool = compiled.AVAILABLE) -> tuple[bytes, dict[str, Any]]:

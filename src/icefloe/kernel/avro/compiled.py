@@ -3,7 +3,7 @@
 Where the C module is missing, or was built from older sources, `AVAILABLE` is false and `program.py` does the same. Floor: kernel.avro.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -38,28 +38,39 @@ def native() -> Any:
 
 
 class RefusedError(ValueError):
-    """The compiled reader refuses a block. What is wrong is told by the generated program, which reads the file again."""
+    """The compiled reader refuses a block. What is wrong is told by the generated program, which reads the file (None where it is not at hand) again."""
+
+    def __init__(self, message: str, container: Container | None = None) -> None:
+        super().__init__(message)
+        self.container = container
 
 
-def run_steps(container: Container, steps: Steps, batch_records: int | None) -> Iterator[Batch]:
-    """The columns of all blocks, handed over after about `batch_records` records; a file without records gives none.
+def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | None) -> Iterator[tuple[Steps, Batch]]:
+    """The columns of all blocks, handed over after about `batch_records` records and where the steps change; files without records give none.
 
     Raises:
         RefusedError: a block does not follow the schema.
         AvroFormatError: the container is damaged.
     """
-    reader = _native.Reader(steps.code, steps.columns, steps.most_slots)
+    reader: Any = None
+    running: Any = None
     records = size = 0
-    for block in raw_blocks(container):
-        data = read_block(container, block)
-        _run(reader, data, block.count)
-        records += block.count
-        size += len(data)
-        if size >= _BATCH_BYTES or (batch_records is not None and records >= batch_records):
-            yield records, reader.take()
+    for container, steps in opened:
+        if steps is not running:
+            if records:
+                yield running, (records, reader.take())
+            reader, running = _native.Reader(steps.code, steps.columns, steps.most_slots), steps
             records = size = 0
+        for block in raw_blocks(container):
+            data = read_block(container, block)
+            _run(reader, data, block.count, container)
+            records += block.count
+            size += len(data)
+            if size >= _BATCH_BYTES or (batch_records is not None and records >= batch_records):
+                yield steps, (records, reader.take())
+                records = size = 0
     if records:
-        yield records, reader.take()
+        yield running, (records, reader.take())
 
 
 def run_blocks(blocks: Sequence[tuple[RawBlock, bytes]], steps: Steps) -> Batch:
@@ -70,11 +81,11 @@ def run_blocks(blocks: Sequence[tuple[RawBlock, bytes]], steps: Steps) -> Batch:
     return sum(block.count for block, _ in blocks), reader.take()
 
 
-def _run(reader: Any, data: bytes, count: int) -> None:
+def _run(reader: Any, data: bytes, count: int, container: Container | None = None) -> None:
     try:
         reader.run(data, count)
     except ValueError as error:
-        raise RefusedError(str(error)) from error
+        raise RefusedError(str(error), container) from error
 
 
 def arrow_columns(steps: Steps, batch: Batch) -> dict[str, Any]:

@@ -116,6 +116,11 @@ def raw_blocks(container: Container) -> Iterator[RawBlock]:
         position = end + SYNC_LENGTH
 
 
+def count_records(container: Container) -> int:
+    """How many records the blocks claim to have. Raises as `raw_blocks` does."""
+    return sum(block.count for block in raw_blocks(container))
+
+
 def read_block(container: Container, block: RawBlock) -> bytes:
     """The uncompressed bytes of a block. Raises as `codec.decompress` does, and where the block cannot hold as many records as it claims."""
     data = decompress(container.codec, container.content[block.start : block.end], path=container.path, offset=block.offset)

@@ -3,12 +3,14 @@
 A test costs the same for one file as for thousands, so that small manifests are tested together. Floor: kernel.scan. Spec: Scan Planning.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
 from icefloe.kernel.expressions.ranges import Mask
@@ -20,10 +22,13 @@ from icefloe.kernel.scan.file_counts import FileCounts
 from icefloe.kernel.scan.file_objects import partition_tuples
 from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
-from icefloe.kernel.scan.question import Parallel, Question, Read
+from icefloe.kernel.scan.question import LiveEntries, Parallel, Question, Read
 
 # A batch is tested when it has this many files; the entries of no more need to be in memory.
 BATCH_FILES = 2**15
+# Manifests are read together up to so many bytes, and in so many groups at least.
+_GROUP_BYTES = 2**23
+_GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +44,10 @@ class PlannedBatch:
 
 @dataclass(slots=True)
 class _Pending:
-    """Entries that wait for their test, and the place of the manifest each table is from."""
+    """Entries that wait for their test, and the place of the manifest each of them is from."""
 
     tables: list[Any] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    places: list[NDArray[np.int64]] = field(default_factory=list)
     files: int = 0
 
 
@@ -58,19 +63,21 @@ class DataFilePlanner:
     def plan(self, manifests: Sequence[ManifestFile], parallel: Parallel) -> Iterator[PlannedBatch]:
         """The files of these manifests that may match, in the order of the manifests but for those of other partition specs between them."""
         pending: dict[int, _Pending] = {}
-        tables: Iterable[Any] = parallel(self._live, manifests)
-        for place, (manifest, table) in enumerate(zip(manifests, tables, strict=True)):
-            waiting = pending.setdefault(manifest.partition_spec_id, _Pending())
-            waiting.tables.append(table)
-            waiting.places.append(place)
-            waiting.files += table.num_rows
+        groups = _groups(manifests)
+        found: Iterable[LiveEntries] = parallel(self._live, ([manifest for _, manifest in group] for group in groups))
+        for group, live in zip(groups, found, strict=True):
+            spec_id = group[0][1].partition_spec_id
+            waiting = pending.setdefault(spec_id, _Pending())
+            waiting.tables.append(live.entries)
+            waiting.places.append(np.array([place for place, _ in group])[live.places])
+            waiting.files += live.entries.num_rows
             if waiting.files >= BATCH_FILES:
-                yield self._batch(manifest.partition_spec_id, pending.pop(manifest.partition_spec_id))
+                yield self._batch(spec_id, pending.pop(spec_id))
         for spec_id, waiting in pending.items():
             yield self._batch(spec_id, waiting)
 
-    def _live(self, manifest: ManifestFile) -> Any:
-        return self._question.live_entries(self._read(manifest.manifest_path), manifest, self._wanted[manifest.partition_spec_id])
+    def _live(self, manifests: Sequence[ManifestFile]) -> LiveEntries:
+        return self._question.live_entries(manifests, self._read, self._wanted[manifests[0].partition_spec_id])
 
     def _statistics(self, spec_id: int) -> set[Statistic]:
         question = self._question
@@ -113,9 +120,9 @@ class DataFilePlanner:
         )
 
     def _decisions(self, live: Any, test: FileTest, may: Mask, spec_id: int, waiting: _Pending) -> Mapping[int, Sequence[Decision]]:
-        found: dict[int, list[Decision]] = {place: [] for place in waiting.places}
+        found: dict[int, list[Decision]] = defaultdict(list)
         rows = zip(
-            np.repeat(waiting.places, [table.num_rows for table in waiting.tables]).tolist(),
+            np.concatenate(waiting.places).tolist(),
             live["file_path"].to_pylist(),
             live["file_size_in_bytes"].to_pylist(),
             live["record_count"].to_pylist(),
@@ -137,6 +144,29 @@ class DataFilePlanner:
                 )
             )
         return found
+
+
+def _groups(manifests: Sequence[ManifestFile]) -> list[list[tuple[int, ManifestFile]]]:
+    """Manifests, each with its place, that are read together: many small ones, so that there is one of few entries as there is one of many.
+
+    They are of one partition spec, and there are at least `_GROUPS` of each where it has as many manifests, so that they can be read side by side.
+    """
+    by_spec: dict[int, list[tuple[int, ManifestFile]]] = {}
+    for place, manifest in enumerate(manifests):
+        by_spec.setdefault(manifest.partition_spec_id, []).append((place, manifest))
+    groups: list[list[tuple[int, ManifestFile]]] = []
+    for members in by_spec.values():
+        most = max(len(members) // _GROUPS, 1)
+        group: list[tuple[int, ManifestFile]] = []
+        size = 0
+        for place, manifest in members:
+            if group and (len(group) >= most or size + manifest.manifest_length > _GROUP_BYTES):
+                groups.append(group)
+                group, size = [], 0
+            group.append((place, manifest))
+            size += manifest.manifest_length
+        groups.append(group)
+    return sorted(groups, key=lambda group: group[0][0])
 
 
 def _count(live: Any, mask: Mask) -> FileCounts:

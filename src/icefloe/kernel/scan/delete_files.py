@@ -85,11 +85,11 @@ def read_deletes(question: Question, manifests: Sequence[ManifestFile], read: Re
 
     def live(manifest: ManifestFile) -> Any:
         content = read(manifest.manifest_path)
-        entries = question.live_entries(content, manifest, PATH_BOUNDS)
+        entries = question.live_entries([manifest], lambda _: content, PATH_BOUNDS).entries
         _check(entries, manifest)
         compared = _compared(entries)
         if compared:  # the columns whose bounds are wanted are known only now
-            entries = question.live_entries(content, manifest, {*PATH_BOUNDS, *every_statistic(compared)})
+            entries = question.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(compared)}).entries
         return entries
 
     tables: dict[int, list[Any]] = {}

@@ -6,19 +6,19 @@ Floor: kernel.scan. Spec: Scan Planning.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
+from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError
-from icefloe.kernel.arrow_values import scalar_of
+from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.columns import Statistic
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest.read import read_many_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -31,6 +31,13 @@ from icefloe.kernel.types import IntegerType, LongType, StructType
 Read = Callable[[str], bytes]
 # Like `map`: applies a function to each item and gives the results in order, perhaps side by side.
 Parallel = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+class LiveEntries(NamedTuple):
+    """The live entries of some manifests: a `ManifestColumns` table, and the place of each entry's manifest among them."""
+
+    entries: Any
+    places: NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +75,16 @@ class Question:
         """A partition in folder form."""
         return partition_path(self.metadata.spec_by_id(spec_id), spec_schema(self.metadata, spec_id), partition)
 
-    def live_entries(self, content: bytes, manifest: ManifestFile, statistics: Collection[Statistic]) -> Any:
-        """The live entries of a manifest as a `ManifestColumns` table. Raises `AvroFormatError`, `ManifestFormatError`."""
-        kind = self.partition_types[manifest.partition_spec_id]
-        entries = read_columns(content, manifest, kind, statistics=statistics).entries
-        if manifest.has_deleted_files:
-            entries = entries.filter(pc.not_equal(entries["status"], scalar_of(int(ManifestEntryStatus.DELETED), pa.int32())))
-        _check_content(entries, manifest)
-        return entries
+    def live_entries(self, manifests: Sequence[ManifestFile], read: Read, statistics: Collection[Statistic]) -> LiveEntries:
+        """The live entries of manifests of one partition spec and content. Raises `AvroFormatError`, `ManifestFormatError`."""
+        kind = self.partition_types[manifests[0].partition_spec_id]
+        columns, counts = read_many_columns(manifests, read, kind, statistics=statistics)
+        entries, places = columns.entries, np.repeat(np.arange(len(counts)), counts)
+        if any(manifest.has_deleted_files for manifest in manifests):
+            live = numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)
+            entries, places = entries.filter(mask_array(live)), places[live]
+        _check_content(entries, manifests, places)
+        return LiveEntries(entries, places)
 
     def manifest_decision(self, manifest: ManifestFile, keep: bool, evidence: str, skipped: Reason | None = None) -> Decision:
         """Why a manifest is opened or not; `evidence` is its partition bound that decided, `skipped` what else did."""
@@ -108,11 +117,12 @@ def live_records(manifest: ManifestFile) -> int:
     return (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
 
 
-def _check_content(entries: Any, manifest: ManifestFile) -> None:
-    is_data = pc.equal(entries["content"], scalar_of(int(FileContent.DATA), pa.int32()))
-    wants_data = manifest.content is ManifestContent.DATA
-    if not entries.num_rows or (pc.all(is_data).as_py() if wants_data else not pc.any(is_data).as_py()):
+def _check_content(entries: Any, manifests: Sequence[ManifestFile], places: NDArray[np.int64]) -> None:
+    wants_data = manifests[0].content is ManifestContent.DATA
+    wrong = (numpy_of(entries["content"]) == int(FileContent.DATA)) != wants_data
+    if not wrong.any():
         return
+    manifest = manifests[int(places[wrong][0])]
     found, claimed = ("delete files", "data files") if wants_data else ("data files", "delete files")
     raise ManifestFormatError(
         f"manifest {manifest.manifest_path} holds {found}, but its manifest list says that it holds {claimed}", path=manifest.manifest_path
