@@ -277,6 +277,17 @@ def test_position_deletes_of_nothing_are_refused(tmp_path: Path, pair: dict[str,
     assert refused.value.path == deletes.file_path
 
 
+def test_deleted_rows_beside_their_positions_are_passed_over(tmp_path: Path) -> None:
+    file = one_file(tmp_path)
+    row = pa.field("row", pa.struct([pa.field("id", pa.int64(), metadata={b"PARQUET:field_id": b"1"})]), nullable=False)
+    whole = pa.schema([*POSITIONS, row.with_metadata({b"PARQUET:field_id": b"2147483544"})])
+    pairs = [{"file_path": file.file_path, "pos": 1, "row": {"id": 7}}, {"file_path": file.file_path, "pos": 2, "row": {"id": 8}}]
+    deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 1), (file.file_path, 2)])
+    pq.write_table(pa.Table.from_pylist(pairs, schema=whole), tmp_path / "pos.parquet")
+    (found,) = read_position_deletes(IO, deletes).values()
+    assert found.positions().tolist() == [1, 2]
+
+
 def test_a_path_of_position_deletes_that_is_no_text_is_refused(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 1)])

@@ -142,6 +142,19 @@ def test_a_table_dropped_meanwhile_is_named(catalog: SqlCatalog) -> None:
         table.append(one(1))
 
 
+def test_a_table_made_anew_under_the_name_is_another_table(catalog: SqlCatalog) -> None:
+    table = catalog.load_table("db.t")
+    before = table.append(one(1))
+    catalog.drop_table("db.t")
+    other = catalog.create_table("db.t", table.schema())
+    with pytest.raises(NoSuchTableError, match=r"db\.t is another table now"):
+        table.append(one(2))
+    with pytest.raises(NoSuchTableError, match=str(other.metadata.table_uuid)):
+        table.refresh()
+    assert catalog.load_table("db.t").scan().to_arrow().num_rows == 0
+    assert table.current_snapshot().snapshot_id == before.snapshot_id
+
+
 def test_ctrl_c_on_a_retry_keeps_a_commit_that_was_thought_lost(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = catalog.load_table("db.t")
     original: Swap = SqlPointerStore.swap

@@ -1,7 +1,8 @@
 """Delete files as they are read: the columns of a position or equality delete file by field id, and a deletion vector from its Puffin file.
 
 Keeping and merging them is `deletes.py`. Floor: datafile.
-Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Puffin spec, `deletion-vector-v1` blob type.
+Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Puffin file format, `deletion-vector-v1` blob type; Appendix F, Position Delete Files
+with Row Data.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,8 @@
 """`DeleteLoader`: the deletes that apply to a data file, read once and kept for the files and splits that need them again.
 
 Which delete files apply to which data file is decided in planning; here each is read as its kind (`delete_files.py`), and position deletes of all files are
-merged. Floor: datafile. Spec: Row-level Deletes; Scan Planning (delete files).
+merged. Floor: datafile.
+Spec: Row-level Deletes; Scan Planning (delete files); Version 2: Row-level Deletes.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,7 @@
 """The metadata columns of a data file's rows: where a row lies, whether it is deleted, and which row it is, whatever file it has moved to.
 
-Which ids and names they have is `kernel/schema/metadata_columns.py`. Floor: datafile. Spec: Reserved Field IDs; Row Lineage.
+Which ids and names they have is `kernel/schema/metadata_columns.py`. Floor: datafile.
+Spec: Reserved Field IDs; Row Lineage; Row lineage assignment; Row Lineage for Upgraded Tables.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """A written file's metrics: sizes, counts and bounds per column, from the Parquet footer and from the few things a footer does not tell.
 
-Which columns get which metrics is `metrics_modes.py`. Floor: datafile. Spec: Data File Fields (column_sizes to split_offsets); Appendix D.
+Which columns get which metrics is `metrics_modes.py`. Floor: datafile.
+Spec: Data File Fields (column_sizes to split_offsets); Appendix D; Field-level Metrics and Statistics.
 """
 
 import math

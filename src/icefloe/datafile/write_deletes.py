@@ -1,7 +1,7 @@
 """Delete files written: deletion vectors, position delete files and equality delete files, each with its complete manifest entry.
 
 Which of them a table may have is the commit's to check; which rows go is `positions.py`'s to find. Floor: datafile.
-Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Delete File Stats.
+Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Delete File Stats; Puffin file format, Common properties.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,7 @@
 """Iceberg types as values: primitives, variant, and struct, list and map with field ids.
 
-What a value of a type looks like in bytes or JSON is `values.py`; a whole schema is `schema/`. Floor: kernel, above ports only. Spec: Schemas and Data Types.
+What a value of a type looks like in bytes or JSON is `values.py`; a whole schema is `schema/`. Floor: kernel, above ports only.
+Spec: Schemas and Data Types; Nested Types; CRS; Edge-Interpolation Algorithm.
 """
 
 from dataclasses import dataclass

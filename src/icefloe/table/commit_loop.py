@@ -1,6 +1,7 @@
 """The commit loop: asks an action for an attempt, writes its files, swaps the pointer; on a lost race refreshes and asks again.
 
-What an attempt holds is the kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.pointer`. Floor: table. Spec: Optimistic Concurrency.
+What an attempt holds is the kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.pointer`. Floor: table.
+Spec: Optimistic Concurrency; Overview.
 
 Three rules keep it safe. Files of an attempt are deleted only when its swap is known not to have happened. An unknown outcome deletes nothing. And before
 an attempt is called lost, the winner's table is searched for it: a reply can be lost while the commit stands, and another commit can follow.
@@ -19,7 +20,7 @@ from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
-from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location
+from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, reload_metadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class _Commit:
 
     def try_once(self) -> Outcome:
         if self.number:
-            self.base = load_metadata(self.handle)
+            self.base = reload_metadata(self.handle, self.base.metadata)
             if self._is_already_committed():
                 return Committed()
         handle, base = self.handle, self.base

@@ -1,10 +1,12 @@
 """`TableHandle`: where a table's pointer is kept and how its files are reached; and the reading and writing of its metadata files.
 
-Floor: table. Spec: Table Metadata; Metastore Tables.
+Floor: table.
+Spec: Table Metadata; Table Metadata Fields (`table-uuid`); Metastore Tables; Paths in Metadata; Appendix F, Path Construction.
 """
 
 from dataclasses import dataclass, field
 
+from icefloe.errors import NoSuchTableError
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
 from icefloe.kernel.metadata.read import read_table_metadata
@@ -44,6 +46,24 @@ def load_metadata(handle: TableHandle) -> LoadedMetadata:
     """The metadata the pointer names now. Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
     location = handle.store.load(handle.identifier).metadata_location
     return read_metadata_at(handle.io, location)
+
+
+def reload_metadata(handle: TableHandle, known: TableMetadata) -> LoadedMetadata:
+    """The metadata the pointer names now, which must be of the table that `known` is of. Spec: Table Metadata Fields (`table-uuid`).
+
+    Raises:
+        NoSuchTableError: the table was dropped, or another has its name now.
+        NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: as `read_metadata_at`.
+    """
+    loaded = load_metadata(handle)
+    found = loaded.metadata.table_uuid
+    if known.table_uuid is not None and found != known.table_uuid:
+        raise NoSuchTableError(
+            f"{handle.table_name} is another table now: its uuid is {found}, and that of the table at hand is {known.table_uuid}",
+            table=handle.table_name,
+            next_step="load the table by its name again; nothing was written to it",
+        )
+    return loaded
 
 
 def read_metadata_at(io: FileIO, location: str) -> LoadedMetadata:

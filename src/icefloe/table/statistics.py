@@ -1,7 +1,7 @@
 """Statistics of a table's columns: how many distinct values each has, computed as theta sketches into a Puffin file, and read again.
 
 The sketches are `kernel/puffin/theta_sketch.py`; statistics of partitions are `partition_statistics.py`. Floor: table.
-Spec: Table Statistics; Puffin file format, `apache-datasketches-theta-v1`.
+Spec: Table Statistics; Puffin file format, `apache-datasketches-theta-v1` blob type.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

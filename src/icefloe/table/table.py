@@ -27,7 +27,7 @@ from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.schema import Schema
 from icefloe.pointer.identifier import Identifier
 from icefloe.table.commit_loop import commit
-from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata
+from icefloe.table.handle import LoadedMetadata, TableHandle, reload_metadata
 from icefloe.table.levels import TableSnapshot, table_snapshot
 from icefloe.table.result import WriteResult
 from icefloe.table.scan import DataScan
@@ -184,8 +184,8 @@ class Table(TableReader):
         return self._handle.identifier
 
     def refresh(self) -> "Table":
-        """Loads the metadata the catalog names now. Raises `NoSuchTableError` where the table was dropped."""
-        self._loaded = load_metadata(self._handle)
+        """Loads the metadata the catalog names now. Raises `NoSuchTableError` where the table was dropped, or another has its name now."""
+        self._loaded = reload_metadata(self._handle, self.metadata)
         return self
 
     def append(self, df: Any, snapshot_properties: Mapping[str, str] | None = None) -> WriteResult:

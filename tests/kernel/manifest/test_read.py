@@ -15,7 +15,7 @@ from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.inheritance import Origin, inherit_sequence_numbers, inherited_sequence_number
 from icefloe.kernel.manifest.read import fill_counts, read_columns, read_entries, read_manifest_header, read_many_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.types import IntegerType, LongType, NestedField, StringType, StructType
+from icefloe.kernel.types import DateType, IntegerType, LongType, NestedField, StringType, StructType
 
 EXISTING, ADDED, DELETED = ManifestEntryStatus
 
@@ -56,6 +56,17 @@ def test_fields_are_found_by_id_whatever_their_names_order_and_neighbours() -> N
     (row,) = read_columns(content, manifest_of(content, sequence_number=3), partition_type).entries.to_pylist()
     assert (row["file_path"], row["file_format"], row["partition.1000"], row["partition.1001"]) == ("f.parquet", "PARQUET", 7, None)
     assert (row["content"], row["split_offsets"], row["sequence_number"]) == (0, None, 3)
+
+
+def test_a_day_that_is_written_as_a_plain_int_is_a_date() -> None:
+    partition = {"type": "record", "name": "r102", "fields": [field("day", ["null", "int"], 1000)]}
+    fields = [(field("part", partition, 102), {"day": 17_486}) if s["field-id"] == 102 else (s, v) for s, v in FILE_FIELDS]
+    content = foreign(fields, [(field("s", "int", 0), 1)])
+    partition_type = StructType(NestedField(1000, "day", DateType()))
+    (entry,) = read_entries(content, manifest_of(content, sequence_number=3), partition_type)
+    assert entry.data_file.partition == (17_486,)
+    columns = read_columns(content, manifest_of(content, sequence_number=3), partition_type)
+    assert columns.entries.column("partition.1000").to_pylist() == [17_486]
 
 
 def test_names_find_the_fields_of_a_writer_without_ids() -> None:

@@ -1,6 +1,7 @@
 """Puts manifests together into a new snapshot: its manifest list, its summary, the updates and what they require.
 
-Floor: kernel.commit. Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment.
+Floor: kernel.commit.
+Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment; Snapshot Row IDs.
 """
 
 from collections.abc import Callable, Mapping, Sequence

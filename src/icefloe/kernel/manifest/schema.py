@@ -1,6 +1,7 @@
 """The Avro schema of the manifests we write, and what we want from anyone's.
 
-Floor: kernel.manifest. Spec: Manifests; Data File Fields (section 2 of the field tables).
+Floor: kernel.manifest.
+Spec: Manifests; Data File Fields (section 2 of the field tables); Manifest Entry Fields.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Reads a manifest list of any writer and format version into `ManifestFile`s.
 
-Floor: kernel.manifest_list. Spec: Manifest Lists.
+Floor: kernel.manifest_list.
+Spec: Manifest Lists; Writer requirements; Appendix E, Version 2.
 """
 
 from typing import Any

@@ -1,6 +1,7 @@
 """How a table came to be as it is: the snapshot log, the metadata log, the ancestors of a snapshot, the snapshot current at a time.
 
-Rules for changing the logs are in `update.py` and `metadata_log.py`. Floor: kernel.metadata. Spec: Table Metadata Fields (`snapshot-log`, `metadata-log`).
+Rules for changing the logs are in `update.py` and `metadata_log.py`. Floor: kernel.metadata.
+Spec: Table Metadata Fields (`snapshot-log`, `metadata-log`); Appendix F, Point in Time Reads (Time Travel).
 """
 
 from collections.abc import Iterator, Sequence

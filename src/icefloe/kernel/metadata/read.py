@@ -1,7 +1,9 @@
 """Reads a table's metadata file: the fast way where it is right, and a full pass that lists every problem where it is not.
 
 The keys are in `document.py`, the bytes of a file in `json_file.py`. Nothing here opens a file: it is handed the bytes.
-Floor: kernel.metadata. Spec: Table Metadata Fields; Appendix C; Appendix E (reading v1 metadata).
+Floor: kernel.metadata.
+Spec: Table Metadata Fields; Appendix C; Appendix E (reading v1 metadata); Format Versioning; Version 4: Metadata Structure and Representation; Table Location
+Specification; Appendix C, Table Metadata and Snapshots; Appendix F, Assignment of Snapshot IDs and `current-snapshot-id`; Writer requirements.
 """
 
 from collections.abc import Mapping

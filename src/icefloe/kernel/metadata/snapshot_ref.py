@@ -1,4 +1,5 @@
-"""`SnapshotRef`: a branch or a tag, a name for a snapshot. Floor: kernel.metadata. Spec: Snapshot References."""
+"""`SnapshotRef`: a branch or a tag, a name for a snapshot. Floor: kernel.metadata.
+Spec: Snapshot References; Snapshot Retention Policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

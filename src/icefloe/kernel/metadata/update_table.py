@@ -1,7 +1,9 @@
 """Changes of a table as a whole: its identity, format version, location, properties and encryption keys.
 
 Other changes are in `update_layout.py` and `update_snapshots.py`; all of one commit are joined in `update.py`.
-Floor: kernel.metadata. Spec: REST catalog, TableUpdate (names and meaning); Table Metadata Fields; Encryption Keys; Appendix E.
+Floor: kernel.metadata.
+Spec: REST catalog, TableUpdate (names and meaning); Table Metadata Fields; Encryption Keys; Appendix E; Version 1: Analytic Data Tables; Format Versioning;
+Appendix E, Version 3; Row Lineage for Upgraded Tables.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """Writes a table's metadata as the JSON of its format version.
 
 Entries that were read and not changed go back as the bytes they came in. The keys stand in the order Java writes them, which people are used to.
-Floor: kernel.metadata. Spec: Table Metadata Fields; Appendix C; Appendix E (writing v1 metadata).
+Floor: kernel.metadata.
+Spec: Table Metadata Fields; Appendix C; Appendix E (writing v1 metadata); Appendix C, Table Metadata and Snapshots; Writer requirements.
 """
 
 from typing import Any

@@ -2,7 +2,7 @@
 
 A frame's outline (header, blocks, end) is walked here before it is unpacked: so that it is one frame and nothing follows it, and so that the size it
 claims is one that its blocks can hold. Checksums inside frames are checked by the codec library.
-Floor: kernel.puffin. Spec: Puffin spec, Compression codecs; LZ4 Frame Format; RFC 8878, Zstandard.
+Floor: kernel.puffin. Spec: Puffin file format, Compression codecs; LZ4 Frame Format; RFC 8878, Zstandard.
 """
 
 from dataclasses import dataclass

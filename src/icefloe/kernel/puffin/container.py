@@ -1,7 +1,9 @@
 """Puffin files as containers: magic bytes, blobs, footer; read with every claim checked, and written.
 
 Storage is not asked here: a file is its bytes, or a callable that reads ranges of it. What is inside a deletion vector's blob is `deletion_vector.py`.
-Floor: kernel.puffin. Spec: Puffin spec, File structure; Puffin spec, Footer structure.
+Floor: kernel.puffin.
+Spec: Puffin file format, File structure; Puffin file format, Footer structure; Puffin file format; Puffin file format, Versions; Puffin file format, Blob
+types.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -2,7 +2,7 @@
 
 Framed bytes are: the length of what is between it and the checksum (4 bytes, big endian), the magic bytes, a 64-bit Roaring bitmap (little endian), and the
 CRC-32 of magic bytes and bitmap (4 bytes, big endian). Early writers left the frame out; such bare bitmaps are told apart, see `framing_of`.
-Which vector belongs to which data file is not decided here. Floor: kernel.puffin. Spec: Puffin spec, `deletion-vector-v1` blob type; Deletion Vectors.
+Which vector belongs to which data file is not decided here. Floor: kernel.puffin. Spec: Puffin file format, `deletion-vector-v1` blob type; Deletion Vectors.
 """
 
 import array

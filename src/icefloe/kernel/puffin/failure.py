@@ -1,6 +1,6 @@
 """How broken Puffin is reported: one error that names the file and the byte.
 
-Floor: kernel.puffin. Spec: Puffin spec.
+Floor: kernel.puffin. Spec: Puffin file format.
 """
 
 from icefloe.errors import Problem, PuffinFormatError

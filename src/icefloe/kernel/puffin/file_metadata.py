@@ -1,7 +1,7 @@
 """`FileMetadata` and `BlobMetadata`: what a Puffin file's footer says, as values and as JSON.
 
 Where the footer lies and how it is framed is `container.py`. Floor: kernel.puffin.
-Spec: Puffin spec, Footer Payload; Puffin spec, FileMetadata; Puffin spec, BlobMetadata.
+Spec: Puffin file format, Footer Payload; Puffin file format, FileMetadata; Puffin file format, BlobMetadata.
 """
 
 import json

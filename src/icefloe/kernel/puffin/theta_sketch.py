@@ -2,7 +2,7 @@
 
 A sketch keeps the hashes below a threshold, theta; with theta below 1 they stand for more than are there. Up to the nominal number of entries it is exact.
 The bytes of values become hashes in `theta_hash.py`. Floor: kernel.puffin.
-Spec: Puffin file format, `apache-datasketches-theta-v1`; Apache DataSketches, compact Theta sketch, serial versions 3 and 4.
+Spec: Puffin file format, `apache-datasketches-theta-v1` blob type; Apache DataSketches, compact Theta sketch, serial versions 3 and 4.
 """
 
 import struct

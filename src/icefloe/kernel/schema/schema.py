@@ -1,6 +1,7 @@
 """`Schema`: a table's columns, found by id or by dotted name, and the giving of fresh field ids.
 
-JSON is `schema_json.py`; Arrow is `arrow.py`. Floor: kernel.schema. Spec: Schemas and Data Types; Column Projection.
+JSON is `schema_json.py`; Arrow is `arrow.py`. Floor: kernel.schema.
+Spec: Schemas and Data Types; Column Projection; Identifier Field IDs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """What a schema may have in which version of the format.
 
-What a table already has is read whatever its version says; these rules are for schemas that are added to one. Floor: kernel.schema. Spec: Primitive Types
-(added by version); Default values; Appendix E.
+What a table already has is read whatever its version says; these rules are for schemas that are added to one. Floor: kernel.schema.
+Spec: Primitive Types (added by version); Default values; Appendix E; Version 3: Extended Types and Capabilities.
 """
 
 from icefloe.errors import InvalidSchemaError, Problem

@@ -1,6 +1,7 @@
 """Reads a view's metadata file, and writes one. Every problem of a file is listed with its JSON path. Nothing here opens a file: it is handed the bytes.
 
-Floor: kernel.view. Spec: View spec, View Metadata.
+Floor: kernel.view.
+Spec: View spec, View Metadata; View spec, Overview; View spec, Appendix A.
 """
 
 from collections.abc import Mapping

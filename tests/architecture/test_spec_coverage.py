@@ -1,0 +1,163 @@
+"""`docs/spec-coverage.md` stays true: a row for each heading of the specification, files and tests that are there, and modules that name what they answer to.
+
+What a module's docstring says after `Spec:`, up to the end of the sentence or paragraph, is a list of citations between semicolons. A citation is a heading of
+`spec_sections.txt`, or a document of `OTHER_DOCUMENTS`, with a detail after a comma or in brackets.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "icefloe"
+PAGE = ROOT / "docs" / "spec-coverage.md"
+SECTIONS = [line for line in (ROOT / "tests/architecture/spec_sections.txt").read_text().splitlines() if line and not line.startswith("#")]
+DRAFTS = ["AES GCM Stream", "Version 4"]  # not adopted; rows of their own all the same
+OTHER_DOCUMENTS = [
+    *(
+        "none",
+        "Apache Avro",
+        "Parquet",
+        "Parquet encryption",
+        "ORC v1",
+        "Thrift",
+        "REST catalog",
+        "LZ4 Frame Format",
+        "RFC 8878",
+        "RFC 9535",
+    ),
+    *("RoaringFormatSpec", "Apache DataSketches", "Simple Features", "Variant Shredding", "AES GCM Stream file format"),
+]
+_CITATIONS = re.compile(r"\bSpec:\s+(.*?)(?:\.(?:\s|$)|\n\n|$)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the page: its heading, files under `src/icefloe`, tests as (file, function), and the remark."""
+
+    section: str
+    line: int
+    files: tuple[str, ...]
+    tests: tuple[tuple[str, str], ...]
+    remark: str
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    found, section = [], ""
+    for number, line in enumerate(PAGE.read_text().splitlines(), 1):
+        if not line.startswith("|") or line.startswith(("| Rule", "|---")):
+            continue
+        rule, files, tests, remark = (cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|"))
+        heading = re.match(r"\*\*(.+?)\*\*", rule)
+        section = heading[1] if heading else section
+        named = [tuple(text.split("::")) for text in re.findall(r"`([^`]+)`", tests)]
+        found.append(Row(section, number, tuple(re.findall(r"`([^`]+)`", files)), tuple((file, name) for file, name in named), remark))
+    return tuple(found)
+
+
+def citations(docstring: str) -> Iterator[str]:
+    """What a module says that it answers to, headings and other documents alike, without their details."""
+    found = _CITATIONS.search(docstring)
+    if found is None:
+        return
+    for text in " ".join(found[1].split()).split(";"):
+        known = [name for name in (*SECTIONS, *OTHER_DOCUMENTS) if _names(text.strip().rstrip("."), name)]
+        yield max(known, key=len) if known else f"{text.strip()}?"
+
+
+def _names(text: str, name: str) -> bool:
+    rest = text[len(name) :]
+    return text.lower().startswith(name.lower()) and (not rest or rest.startswith((",", " (")))
+
+
+@cache
+def cited() -> dict[str, tuple[str, ...]]:
+    """The citations of each module that has any."""
+    docstrings = {str(path.relative_to(PACKAGE)): ast.get_docstring(ast.parse(path.read_text())) or "" for path in PACKAGE.rglob("*.py")}
+    return {module: tuple(citations(text)) for module, text in docstrings.items() if "Spec:" in text}
+
+
+@cache
+def functions(file: str) -> frozenset[str]:
+    path = ROOT / "tests" / file
+    return (
+        frozenset(node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+        if path.exists()
+        else frozenset()
+    )
+
+
+def refuse(wrong: list[str]) -> None:
+    if wrong:
+        pytest.fail("\n" + "\n".join(wrong), pytrace=False)
+
+
+def test_each_heading_has_its_rows_and_no_other_has() -> None:
+    headings = list(dict.fromkeys(row.section for row in rows()))
+    refuse(
+        [f"no row: {name}" for name in SECTIONS if name not in headings]
+        + [f"no heading: {name}" for name in headings if name not in SECTIONS + DRAFTS]
+    )
+    # In the order of the specification, so that a reader finds them.
+    assert [name for name in headings if name in SECTIONS] == [name for name in SECTIONS if name in headings]
+
+
+def test_files_and_tests_of_the_page_are_there() -> None:
+    wrong = [f"line {row.line}: no file {file}" for row in rows() for file in row.files if not (PACKAGE / file).is_file()]
+    wrong += [
+        f"line {row.line}: no test {name} in {file}" for row in rows() for file, name in row.tests if f"test_{name}" not in functions(file)
+    ]
+    refuse(wrong)
+
+
+def test_a_row_without_proof_says_why() -> None:
+    bare = [row for row in rows() if (not row.files or not row.tests) and not row.remark]
+    refuse([f"line {row.line}: neither proof nor remark" for row in bare])
+    refuse([f"line {row.line}: proof of no file" for row in rows() if bool(row.files) != bool(row.tests)])
+
+
+def test_modules_cite_headings_that_there_are() -> None:
+    refuse([f"{module}: {name}" for module, found in cited().items() for name in found if name.endswith("?")])
+    assert len(cited()) > 150
+
+
+def test_each_section_is_cited_by_a_module_that_answers_to_it() -> None:
+    answering: dict[str, set[str]] = {}
+    for row in rows():
+        answering.setdefault(row.section, set()).update(row.files)
+    silent = [
+        f"{section}: none of {', '.join(sorted(files))} cites it"
+        for section, files in answering.items()
+        if section in SECTIONS and files and not any(section in cited().get(file, ()) for file in files)
+    ]
+    refuse(silent)
+
+
+def test_what_is_not_done_is_said_of_nothing_that_has_an_answer() -> None:
+    undone = [row for row in rows() if row.remark.startswith("Not done")]
+    assert undone
+    assert all(len(row.remark) > len("Not done: ") for row in undone)
+    assert {"Path Resolution", "Content Stats", "File System Tables", *DRAFTS} <= {row.section for row in undone}
+
+
+@pytest.mark.parametrize(
+    ("docstring", "found"),
+    [
+        ("Reads. Floor: x. Spec: Scan Planning.", ["Scan Planning"]),
+        (
+            "Reads.\n\nSpec: Manifests (fields); Appendix D, Bound serialization, the last row. And more; of it.",
+            ["Manifests", "Appendix D, Bound serialization"],
+        ),
+        ("Spec: REST catalog, TableUpdate; View spec, Summary\n\nNot: this", ["REST catalog", "View spec, Summary"]),
+        ("Spec: Scan Plannings; Row lineages.", ["Scan Plannings?", "Row lineages?"]),
+        ("Nothing.", []),
+    ],
+)
+def test_citations_are_read_as_they_are_written(docstring: str, found: list[str]) -> None:
+    assert list(citations(docstring)) == found
