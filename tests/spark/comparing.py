@@ -3,6 +3,7 @@
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import VariantVal
 
 from icefloe.table import Table
 
@@ -15,9 +16,20 @@ def same_rows(table: Table, where: str = "TRUE", *columns: str) -> DataFrame:
     """Reads with Spark and in this process, compares, and gives Spark's frame."""
     scan = table.scan(where, selected_fields=columns or ("*",))
     frame: DataFrame = scan.to_spark()
-    found = [row.asDict(recursive=True) for row in frame.collect()]
+    found = [{name: plain(value) for name, value in row.asDict(recursive=True).items()} for row in frame.collect()]
     assert in_order(found) == in_order(scan.to_arrow().to_pylist())
     return frame
+
+
+def plain(value: Any) -> Any:
+    """A value of a Spark row as Arrow gives it."""
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, VariantVal):
+        return {"metadata": bytes(value.metadata), "value": bytes(value.value)}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    return {name: plain(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def plan_of(frame: DataFrame) -> str:

@@ -43,6 +43,12 @@ def delete_keys(table: Table, rows: Any, columns: Sequence[str], partition: tupl
     _commit(table, added_deletes=written.added)
 
 
+def delete_keys_everywhere(table: Table, rows: Any, columns: Sequence[str]) -> None:
+    """The same in every partition that has data files under the newest spec."""
+    for partition in {task.file.partition for task in table.scan().plan_files() if task.spec_id == table.spec().spec_id}:
+        delete_keys(table, rows, columns, partition)
+
+
 def _commit(table: Table, **changes: Any) -> None:
     context = CommitContext(
         snapshot_id=uuid.uuid4().int >> 65, commit_uuid=str(uuid.uuid4()), metadata_location=metadata_folder(table.metadata)

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.comparing import plan_of, same_rows
-from tests.spark.merge_on_read import delete_keys, delete_positions
+from tests.spark.merge_on_read import delete_keys, delete_keys_everywhere, delete_positions
 
-from icefloe import SqlCatalog
+from icefloe import LongType, NestedField, Schema, SqlCatalog, StringType, UUIDType
 from icefloe.spark import deleted_rows, divide
 from icefloe.table import Table
 
@@ -57,7 +57,7 @@ def test_rows_deleted_by_position_are_left_out_by_sparks_own_scan(
     assert table.scan().count() == 285
     # Files with deletes and those without are two scans, and the deleted ones are known by their place.
     assert plan_of(frame).count("FileScan parquet") == 2
-    assert "PythonMapInArrow" not in plan_of(frame)
+    assert "TaskReader" not in plan_of(frame)
 
 
 @pytest.mark.parametrize("most_plain_bits", [0, 2**27])
@@ -75,7 +75,7 @@ def test_positions_are_found_in_plain_bits_and_in_compressed_bitmaps(
     found = np.sort(np.asarray(frame.select("id").toArrow()["id"]))
     assert np.array_equal(found, np.sort(np.asarray(table.scan().select("id").to_arrow()["id"])))
     text = plan_of(frame)
-    assert "PythonMapInArrow" not in text
+    assert "TaskReader" not in text
     assert ("BitSet" in text) == bool(most_plain_bits)
     assert ("RoaringBitmap" in text) != bool(most_plain_bits)
     assert len(text) < 5000  # no bitmap is spelled out
@@ -115,3 +115,62 @@ def test_rows_deleted_by_key_are_left_out(spark: SparkSession, lake: SqlCatalog)
     delete_keys(table, pa.table({"id": [3, 150]}), ["id"])
     table.append(rows(3, 1))
     assert same_rows(table).count() == 299
+
+
+def test_deleted_keys_hold_for_older_files_alone_and_null_equals_null(
+    spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    nulls = pa.table({"id": pa.array([1, 2, None, None], pa.int64()), "kind": ["a", None, None, "b"], "amount": [1.0, 2.0, 3.0, 4.0]})
+    table = lake.create_table("db.keys", nulls.schema, partition_spec=["bucket(2, id)"])
+    table.append(nulls)
+    delete_keys_everywhere(table, pa.table({"kind": pa.array([None], pa.string())}), ["kind"])
+    table.append(nulls)
+    delete_keys_everywhere(table, nulls.slice(2), ["id", "kind"])
+    table.append(nulls.slice(3))
+    delete_positions(table, {paths(table)[-1]: [0]})
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        frame = same_rows(table)
+        same_rows(table, "amount > 1", "amount")
+        same_rows(table, "kind is null", "id", *PLACE, *LINEAGE)
+    assert not caplog.records
+    assert "KeyReader" in plan_of(frame)
+    assert "TaskReader" not in plan_of(frame)
+    assert "LeftAnti" in plan_of(frame)
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        same_rows(table, "TRUE", "id", "_deleted")
+    assert "to be marked" in caplog.text
+
+
+def test_keys_inside_structs_and_keys_that_the_table_dropped_delete_still(
+    spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    points = [{"x": number, "y": f"y{number}"} for number in range(6)]
+    data = pa.table({"id": pa.array(range(6), pa.int32()), "point": [*points[:5], None], "gone": [f"g{number}" for number in range(6)]})
+    table = lake.create_table("db.nested", data.schema)
+    table.append(data)
+    delete_keys(table, pa.table({"point": [{"x": 1}, None]}), ["point.x"])
+    delete_keys(table, pa.table({"gone": ["g3"]}), ["gone"])
+    with table.update_schema() as update:
+        update.delete_column("gone")
+        update.rename_column("id", "number")
+        update.update_column("number", LongType())
+        update.add_column("gone", StringType())
+    table.append(pa.table({"number": pa.array([3], pa.int64()), "point": [points[1]], "gone": ["g3"]}))
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        found = same_rows(table).select("number").toArrow()["number"].to_pylist()
+        same_rows(table, "number > 1", "point.y")
+    assert sorted(found) == [0, 2, 3, 4]
+    assert not caplog.records
+
+
+def test_keys_that_spark_compares_otherwise_are_looked_up_in_tasks(
+    spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = pa.table({"id": pa.array([1, 2], pa.int64()), "code": pa.array([b"0123456789abcdef", None], pa.binary(16))})
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "code", UUIDType()))
+    table = lake.create_table("db.codes", schema)
+    table.append(data)
+    delete_keys(table, data.slice(0, 1).select(["code"]), ["code"])
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        assert same_rows(table, "TRUE", "id").count() == 1
+    assert "code (uuid)" in caplog.text

@@ -133,7 +133,7 @@ class DeleteLoader:
         return found
 
     def _key_set(self, schema: Schema, ids: tuple[int, ...], files: Sequence[DataFile]) -> KeySet:
-        fields = self._key_fields(schema, ids, files[0])
+        fields = self.key_fields(schema, ids, files[0])
 
         def keys() -> tuple[KeySet, int]:
             batches = [batch for file in files for batch in self._keys(file, fields)]
@@ -151,8 +151,13 @@ class DeleteLoader:
         found: Sequence[Any] = self._cache.get(("rows", fields, file.file_path), read)
         return found
 
-    def _key_fields(self, schema: Schema, ids: tuple[int, ...], file: DataFile) -> tuple[NestedField, ...]:
-        """The key columns as the table has them, or last had them. Spec: Equality Delete Files (columns that were dropped still count)."""
+    def key_fields(self, schema: Schema, ids: tuple[int, ...], file: DataFile) -> tuple[NestedField, ...]:
+        """The key columns of an equality delete file as the table has them, or last had them, inside the structs they lie in.
+
+        Raises:
+            DataFileFormatError: there is no such column, or it is not one that rows can be told apart by.
+        Spec: Equality Delete Files (columns that were dropped still count).
+        """
         known = next((known for known in (schema, *reversed(self._schemas)) if ids and all(field_id in known for field_id in ids)), None)
         if known is None:
             known = _joined(ids, (schema, *reversed(self._schemas)))

@@ -1,4 +1,5 @@
-"""The few types that cross between Spark and a task as another Arrow type than a data file holds: uuid as text, fixed as binary, time in nanoseconds.
+"""The few types that cross between Spark and a task as another Arrow type than a data file holds: uuid as text, fixed as binary, time in nanoseconds,
+variants as a struct that Spark knows by a mark in its metadata.
 
 Everything else crosses as it is. Bringing rows to a table's schema is `kernel.schema.cast`. Floor: spark. Spec: Primitive Types.
 """
@@ -11,9 +12,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import Problem, SchemaMismatchError
-from icefloe.kernel.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType, children
+from icefloe.kernel.schema.arrow_extensions import VARIANT_STORAGE
+from icefloe.kernel.types import (
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    StructType,
+    TimeType,
+    UUIDType,
+    VariantType,
+    children,
+)
 
 _UUID_BYTES = 16
+# How Spark tells a variant from any other struct (ArrowUtils.isVariantField): the order and the mark count.
+_SPARK_VARIANT = (
+    pa.field("value", pa.binary(), nullable=False),
+    pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+)
 # Where the hyphens of 8-4-4-4-12 stand, and where the 32 hexadecimal digits do.
 _HYPHENS = (8, 13, 18, 23)
 _DIGITS = [place for place in range(36) if place not in _HYPHENS]
@@ -22,7 +39,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 def differs(kind: IcebergType) -> bool:
     """Whether a column of this type crosses in another form than a file holds it."""
-    return isinstance(kind, UUIDType | FixedType | TimeType) or any(differs(field.field_type) for field in children(kind))
+    return isinstance(kind, UUIDType | FixedType | TimeType | VariantType) or any(differs(field.field_type) for field in children(kind))
 
 
 def to_spark_form(array: Any, kind: IcebergType) -> Any:
@@ -39,6 +56,8 @@ def to_spark_form(array: Any, kind: IcebergType) -> Any:
         return array.cast(pa.binary())
     if isinstance(kind, TimeType):
         return array.cast(pa.time64("ns"))
+    if isinstance(kind, VariantType):
+        return _variant(array, _SPARK_VARIANT)
     if isinstance(kind, StructType):
         return _struct(array, [(place, field.field_type) for place, field in enumerate(kind.fields)], to_spark_form)
     return _collection(array, kind, to_spark_form)
@@ -60,6 +79,8 @@ def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
         if wrong:
             raise _misfit(column, f"has a value of {wrong[0]} bytes, which does not fit {kind}")
         return array.cast(pa.binary(kind.length))
+    if isinstance(kind, VariantType) and pa.types.is_struct(array.type):
+        return _variant(array, tuple(VARIANT_STORAGE.fields))
     if isinstance(kind, StructType) and pa.types.is_struct(array.type):
         kinds = {field.name: field.field_type for field in kind.fields}
         inner = [kinds.get(field.name) for field in array.type.fields]
@@ -73,6 +94,12 @@ def _struct(array: Any, kinds: Sequence[tuple[int, IcebergType | None]], convert
     arrays = [array.field(place) if kind is None else convert(array.field(place), kind) for place, kind in kinds]
     fields = [pa.field(old.name, new.type, old.nullable) for old, new in zip(array.type.fields, arrays, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=pc.is_null(array))
+
+
+def _variant(array: Any, fields: Sequence[Any]) -> Any:
+    """The struct of a variant with its two members in another order. A null variant has members that nobody reads; they may not be null themselves."""
+    parts = [pc.fill_null(array.field(field.name), b"") for field in fields]
+    return pa.StructArray.from_arrays(parts, fields=list(fields), mask=pc.is_null(array))
 
 
 def _collection(array: Any, kind: IcebergType, convert: Callable[[Any, IcebergType], Any]) -> Any:

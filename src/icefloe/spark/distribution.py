@@ -37,7 +37,9 @@ from icefloe.kernel.types import (
     LongType,
     PrimitiveType,
     StringType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
     UUIDType,
@@ -125,7 +127,7 @@ def _transformed(column: Column, kind: PrimitiveType, transform: Transform) -> C
 
 def _micros(column: Column, kind: PrimitiveType) -> Column:
     """Microseconds since 1970, or since midnight for a time, whatever the session's time zone."""
-    if isinstance(kind, TimestamptzType):
+    if isinstance(kind, TimestamptzType | TimestamptzNanoType):
         return F.unix_micros(column)
     minutes = F.hour(column) * 60 + F.minute(column)
     of_minute = (F.date_part(F.lit("SECOND"), column) * 1_000_000).cast("bigint")
@@ -140,13 +142,13 @@ def _floor(column: Column, step: int) -> Column:
 
 def _date(column: Column, kind: PrimitiveType) -> Column:
     """The date in UTC, which is the day that Iceberg counts."""
-    if isinstance(kind, TimestamptzType):
+    if isinstance(kind, TimestamptzType | TimestamptzNanoType):
         return F.date_from_unix_date(_floor(F.unix_micros(column), MICROS_PER_DAY).cast("int"))
     return column.cast("date")
 
 
 def _hours(column: Column, kind: PrimitiveType) -> Column:
-    if isinstance(kind, TimestamptzType):
+    if isinstance(kind, TimestamptzType | TimestamptzNanoType):
         return _floor(F.unix_micros(column), MICROS_PER_HOUR)
     return F.unix_date(column.cast("date")).cast("bigint") * 24 + F.hour(column)
 
@@ -186,7 +188,7 @@ def _hashable(column: Column, kind: PrimitiveType) -> tuple[Column, PrimitiveTyp
     """The column in a form that crosses to Python exactly, the type whose hash is the same, and a value for its nulls."""
     if isinstance(kind, DateType):
         return F.unix_date(column).cast("bigint"), LongType(), F.lit(0).cast("bigint")
-    if isinstance(kind, TimestampType | TimestamptzType | TimeType):
+    if isinstance(kind, TimestampType | TimestamptzType | TimestampNanoType | TimestamptzNanoType | TimeType):
         return _micros(column, kind), LongType(), F.lit(0).cast("bigint")
     if isinstance(kind, IntegerType | LongType):
         return column.cast("bigint"), LongType(), F.lit(0).cast("bigint")

@@ -4,8 +4,10 @@ Files with deletes are shares of their own, so that all others cost nothing more
 Spec: Scan Planning; Column Projection; Row-level Deletes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,19 +16,39 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.datafile.deletes import DeleteLoader
-from icefloe.kernel.arrow_values import mask_array, numpy_of
+from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.columns import ENTRY_FIELDS
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.schema.metadata_columns import DELETED
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import PrimitiveType
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    FixedType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
 from icefloe.spark.deleted_rows import MOST_POSITIONS, fits, load_positions
+from icefloe.spark.equality_deletes import EqualityDeletes, ends_of, equality_deletes, key_ids_of
 from icefloe.spark.types import NOT_NATIVE
 from icefloe.table.engine import ScanRequest
 
+# The types by whose values rows and deleted keys can be joined as the format compares them: Spark takes -0.0 for 0.0, and cannot read a uuid itself.
+_JOINED = frozenset(
+    [BooleanType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestamptzType, StringType, FixedType, BinaryType]
+)
+_Mask = NDArray[np.bool_]
 # Bytes of the delete files whose positions the driver gathers for Spark's own scan. Above that, Spark's tasks read their own, through Python.
 MOST_DELETE_BYTES = 256 * 1024 * 1024
 
@@ -36,13 +58,15 @@ class Share:
     """Files that are read alike.
 
     `reason` says why Spark's own scan cannot read them; it is empty where it does. Then `constant_ids` are the columns that are the same in every row of a
-    file, by its partition; `vectors` has the positions deleted in each file, in the order of the parts' files, None where no file has any.
+    file, by its partition; `vectors` has the positions deleted in each file, in the order of the parts' files, and `equality` the equality deletes that apply;
+    None where no file has any.
     """
 
     parts: tuple[PlannedFiles, ...]
     reason: str = ""
     constant_ids: frozenset[int] = frozenset()
     vectors: tuple[DeletionVector | None, ...] | None = None
+    equality: EqualityDeletes | None = None
 
     @property
     def files(self) -> Any:
@@ -60,46 +84,98 @@ def shares(request: ScanRequest, needed: Schema, deletes: DeleteLoader) -> Itera
         NoSuchFileError, DataFileFormatError, PuffinFormatError: as `DeleteLoader.positions_of`.
     """
     position_bytes = sum(_bytes(file) for file in request.plan.delete_files if file.content is FileContent.POSITION_DELETES)
-    alike: dict[tuple[str, bool, frozenset[int]], list[PlannedFiles]] = {}
+    keys = _Keys.of(request, deletes)
+    read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
+    alike: dict[_Likeness, list[PlannedFiles]] = {}
     for part in request.plan.parts:
-        constant_ids = _constant_ids(request.specs[part.spec_id], needed)
-        for reason, deleted, rows in _split(part, gathers_positions=position_bytes <= MOST_DELETE_BYTES):
-            files = part if len(rows) == len(part) else part.take(rows)
-            alike.setdefault((reason, deleted and not reason, frozenset() if reason else constant_ids), []).append(files)
-    for (reason, deleted, constant_ids), parts in alike.items():
-        share = Share(parts=tuple(parts), reason=reason, constant_ids=constant_ids)
-        yield from _with_vectors(share, deletes) if deleted else (share,)
+        constant_ids = _constant_ids(request.specs[part.spec_id], read)
+        for likeness, rows in _split(part, constant_ids, keys, gathers_positions=position_bytes <= MOST_DELETE_BYTES):
+            alike.setdefault(likeness, []).append(part if len(rows) == len(part) else part.take(rows))
+    for likeness, parts in alike.items():
+        share = Share(parts=tuple(parts), reason=likeness.reason, constant_ids=likeness.constant_ids)
+        for found in _with_vectors(share, deletes) if likeness.has_positions else (share,):
+            by_key = likeness.has_keys and not found.reason
+            yield replace(found, equality=equality_deletes(found.parts, keys.fields)) if by_key else found
 
 
-def _split(part: PlannedFiles, *, gathers_positions: bool) -> Iterator[tuple[str, bool, NDArray[np.int64]]]:
-    """The rows of a part by the reason against Spark's own scan, and by whether they have positions deleted."""
-    positions, equality = _with_deletes(part)
-    reasons = [
-        (pc.not_equal(pc.utf8_upper(part.entries["file_format"]), FileFormat.PARQUET.value), "a file is no Parquet file"),
-        (mask_array(equality), "a file has equality deletes"),
-        (mask_array(positions & (not gathers_positions)), f"the files of deleted positions have over {MOST_DELETE_BYTES:,} bytes"),
+@dataclass(frozen=True, slots=True)
+class _Likeness:
+    """What files must have in common to be read alike."""
+
+    reason: str = ""
+    constant_ids: frozenset[int] = frozenset()
+    has_positions: bool = False
+    has_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The key columns of a plan's equality deletes: the columns by their ids, and why Spark's own scan cannot leave out rows by them, if so."""
+
+    fields: Mapping[frozenset[int], tuple[NestedField, ...]]
+    reasons: Mapping[frozenset[int], str]
+
+    @classmethod
+    def of(cls, request: ScanRequest, deletes: DeleteLoader) -> "_Keys":
+        files = {key_ids_of(file): file for file in request.plan.delete_files if file.content is FileContent.EQUALITY_DELETES}
+        fields = {ids: deletes.key_fields(request.schema, tuple(sorted(ids)), file) for ids, file in files.items()}
+        marks = DELETED.field_id in request.projection
+        return cls(fields, {ids: _why_no_join(found, request.schema, marks_deleted=marks) for ids, found in fields.items()})
+
+
+def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, marks_deleted: bool) -> str:
+    if marks_deleted:
+        return "rows deleted by equality are asked for, to be marked"
+    for field in fields:
+        for end in ends_of(field):
+            if type(end.field_type) not in _JOINED:
+                return f"rows are deleted by the column {end.name} ({end.field_type})"
+            if end.field_id not in schema and end is not field:
+                return f"rows are deleted by the column {end.name}, which was dropped from inside {field.name}"
+    return ""
+
+
+def _split(
+    part: PlannedFiles, constant_ids: frozenset[int], keys: _Keys, *, gathers_positions: bool
+) -> Iterator[tuple[_Likeness, NDArray[np.int64]]]:
+    """The rows of a part by how they are to be read."""
+    has_positions, has_keys, reasons = _with_deletes(part, keys)
+    found = [
+        (~numpy_of(pc.equal(pc.utf8_upper(part.entries["file_format"]), FileFormat.PARQUET.value)), "a file is no Parquet file"),
+        *reasons,
+        (has_positions & (not gathers_positions), f"the files of deleted positions have over {MOST_DELETE_BYTES:,} bytes"),
     ]
     left = np.ones(len(part), np.bool_)
-    for test, reason in reasons:
-        found = left & numpy_of(test)
-        if found.any():
-            yield reason, False, np.flatnonzero(found)
-        left &= ~found
-    for deleted in (False, True):
-        rows = np.flatnonzero(left & (positions == deleted))
+    for test, reason in found:
+        rows = np.flatnonzero(left & test)
+        left[rows] = False
         if len(rows):
-            yield "", deleted, rows
+            yield _Likeness(reason), rows
+    for positions, by_key in product((False, True), repeat=2):
+        rows = np.flatnonzero(left & (has_positions == positions) & (has_keys == by_key))
+        if len(rows):
+            yield _Likeness("", constant_ids, positions, by_key), rows
 
 
-def _with_deletes(part: PlannedFiles) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """For each file whether rows of it are deleted by position, and whether equality deletes apply to it."""
+def _with_deletes(part: PlannedFiles, keys: _Keys) -> tuple[_Mask, _Mask, list[tuple[_Mask, str]]]:
+    """For each file whether rows of it are deleted by position, whether equality deletes apply to it, and against which of those there are reasons."""
+    nothing = np.zeros(len(part), np.bool_)
     if part.delete_offsets is None or part.delete_indices is None:
-        nothing = np.zeros(len(part), np.bool_)
-        return nothing, nothing
-    is_equality = np.array([file.content is FileContent.EQUALITY_DELETES for file in part.delete_files], np.bool_)[part.delete_indices]
+        return nothing, nothing, []
     file_of = np.repeat(np.arange(len(part)), np.diff(part.delete_offsets))
-    positions, equality = (np.bincount(file_of[chosen], minlength=len(part)) > 0 for chosen in (~is_equality, is_equality))
-    return positions, equality
+
+    def applied(wanted: object, trait: Callable[[DataFile], object]) -> _Mask:
+        chosen = np.array([trait(file) == wanted for file in part.delete_files], np.bool_)[part.delete_indices]
+        return np.bincount(file_of[chosen], minlength=len(part)) > 0
+
+    def reason_of(file: DataFile) -> str:
+        return keys.reasons[key_ids_of(file)] if file.content is FileContent.EQUALITY_DELETES else ""
+
+    has_keys = applied(FileContent.EQUALITY_DELETES, attrgetter("content"))
+    has_positions = applied(FileContent.POSITION_DELETES, attrgetter("content"))
+    reasons = sorted({reason for file in part.delete_files if (reason := reason_of(file))})
+    against = [(applied(reason, reason_of), reason) for reason in reasons]
+    return has_positions, has_keys, against
 
 
 def _bytes(file: DataFile) -> int:
@@ -107,9 +183,9 @@ def _bytes(file: DataFile) -> int:
     return file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes
 
 
-def _constant_ids(spec: PartitionSpec, needed: Schema) -> frozenset[int]:
-    """The columns that are the same in every row of a file of a spec."""
-    tops = {field.field_id: field.field_type for field in needed.fields if isinstance(field.field_type, PrimitiveType)}
+def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozenset[int]:
+    """Those of the fields that are the same in every row of a file of a spec."""
+    tops = {field.field_id: field.field_type for field in fields if isinstance(field.field_type, PrimitiveType)}
     return frozenset(
         field.source_id
         for field in spec.fields

@@ -1,10 +1,12 @@
 """`SparkEngine`: Spark as an engine of tables. Found through the entry point `icefloe.engines`; making one starts nothing.
 
-Reading is `scan.py`, writing `write.py`, copy-on-write `rewrite.py`. Floor: spark.
+Reading is `scan.py`, writing `write.py`, copy-on-write `rewrite.py`, finding rows for merge-on-read `positions.py`. Floor: spark.
 """
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from icefloe.datafile.rewrite import RewrittenFile
@@ -13,11 +15,12 @@ from icefloe.errors import UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.spark.native import gateway_is_at_hand
+from icefloe.spark.positions import find_positions
 from icefloe.spark.rewrite import rewrite_files
 from icefloe.spark.scan import read
 from icefloe.spark.session import active_session, session
 from icefloe.spark.write import write_rows
-from icefloe.table.engine import RewriteRequest, ScanRequest
+from icefloe.table.engine import PositionsRequest, RewriteRequest, ScanRequest
 
 
 class SparkEngine:
@@ -48,6 +51,10 @@ class SparkEngine:
         """Copies each task's file without the deleted rows, one Spark task a file; results are in the order of the tasks."""
         _check_reachable(request.target.table_name, request.target.data_location)
         return rewrite_files(session(), request)
+
+    def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
+        """Where in each task's file the rows lie that match and are not deleted yet, one Spark task a file; in the order of the tasks."""
+        return find_positions(session(), request)
 
     def read(self, request: ScanRequest) -> DataFrame:
         """The rows as a lazy DataFrame of the active session, or of a new one where none is active."""

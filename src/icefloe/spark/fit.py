@@ -20,6 +20,8 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -29,14 +31,29 @@ from icefloe.kernel.types import (
     PrimitiveType,
     StringType,
     StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
     UUIDType,
+    VariantType,
 )
 from icefloe.spark.filters import column_named
 from icefloe.spark.types import from_spark, spark_type
 
 # What a Spark type may be written to, beside its own: where no value changes, and text and bytes for what Spark has no type for (checked value by value).
 _FITS = frozenset(
-    {(IntegerType, LongType), (FloatType, DoubleType), (StringType, UUIDType), (BinaryType, UUIDType), (BinaryType, FixedType)}
+    {
+        (IntegerType, LongType),
+        (FloatType, DoubleType),
+        (StringType, UUIDType),
+        (BinaryType, UUIDType),
+        (BinaryType, FixedType),
+        (BinaryType, GeometryType),
+        (BinaryType, GeographyType),
+        (TimestampType, TimestampNanoType),
+        (TimestamptzType, TimestamptzNanoType),
+    }
 )
 
 
@@ -102,14 +119,14 @@ def _type_problems(found: DataType, wanted: IcebergType, path: tuple[str, ...]) 
     elif isinstance(wanted, MapType) and isinstance(found, SparkMap):
         yield from _type_problems(found.keyType, wanted.key_type, (*path, "key"))
         yield from _type_problems(found.valueType, wanted.value_type, (*path, "value"))
-    elif not isinstance(wanted, PrimitiveType) or not _fits(found, wanted, top_level=len(path) == 1):
+    elif not isinstance(wanted, PrimitiveType | VariantType) or not _fits(found, wanted, top_level=len(path) == 1):
         hint = _hint(found, wanted)
         yield Problem(
             where=".".join(path), what=f"is {found.simpleString()} in the DataFrame, which does not fit {wanted} in the table{hint}"
         )
 
 
-def _fits(found: DataType, wanted: PrimitiveType, *, top_level: bool) -> bool:
+def _fits(found: DataType, wanted: PrimitiveType | VariantType, *, top_level: bool) -> bool:
     unknown: list[Problem] = []
     numbers = count(1)
     kind = from_spark(found, lambda: next(numbers), (), unknown)

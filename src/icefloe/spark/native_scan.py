@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import IntegerType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
+from icefloe.datafile.fields import kept_fields
 from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.columns import partition_column
@@ -20,10 +22,16 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.types import IcebergType, NestedField, StructType
+from icefloe.kernel.types import (
+    IcebergType,
+    NestedField,
+    StructType,
+    UnknownType,
+)
 from icefloe.spark.constants import as_constant
 from icefloe.spark.deleted_rows import DeletedRows
 from icefloe.spark.divide import Share
+from icefloe.spark.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
 from icefloe.spark.filters import column_named, filter_to_column
 from icefloe.spark.metadata_columns import OF_POSITIONS, OWN_PREFIX, POSITION_COLUMN, MetadataColumns
 from icefloe.spark.native import PATH_COLUMN, SIZE_COLUMN, hadoop_paths, native_rows
@@ -46,25 +54,45 @@ class _Columns:
 
 def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, share: Share) -> DataFrame:
     """The rows of a share, in the columns of the projection. `needed` is the part of the table's schema that the projection and the filter need."""
+    equality = share.equality
+    dropped = () if equality is None else tuple(key for key in equality.key_columns if key.field_id not in request.schema)
+    if equality is not None:
+        needed = _with_keys(needed, request.schema, equality)
+    # Whatever a file holds in a column of unknown type, it is null. Spec: Parquet (Appendix A).
+    unknown = frozenset(field.field_id for field in needed.fields if isinstance(field.field_type, UnknownType))
     columns = _Columns(
-        data=tuple(field for field in needed.fields if field.field_id not in share.constant_ids),
+        data=(*(field for field in needed.fields if field.field_id not in share.constant_ids | unknown), *map(_as_dropped, dropped)),
         constants=tuple(field for field in needed.fields if field.field_id in share.constant_ids),
-        called=_names_for_the_reader(needed, request.schemas),
+        called=_names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
         metadata=_metadata_columns(request),
     )
     deleted = None if share.vectors is None else DeletedRows(share.vectors)
-    rows = _scan(spark, request, share.files, columns, deleted)
+    rows = _scan(spark, request, share, columns, deleted)
     if deleted is not None or columns.metadata.field_ids & OF_POSITIONS:
         rows = rows.select("*", rows.metadataColumn(SPARK_METADATA).getField("row_index").alias(POSITION_COLUMN))
     is_deleted = F.lit(False) if deleted is None else deleted.test(spark, column_named(POSITION_COLUMN))
     if deleted is not None and DELETED.field_id not in request.projection:
         rows = rows.where(~is_deleted)
-    made = columns.metadata.columns(is_deleted)
+    if equality is not None:
+        rows = without_deleted_keys(spark, rows, request, equality, columns.called)
+    made = columns.metadata.columns(is_deleted) | {field_id: F.lit(None) for field_id in unknown}
     if not isinstance(request.row_filter, AlwaysTrue):
-        asked = {test.path[0]: made[test.field.field_id] for test in predicates(request.row_filter) if is_reserved(test.field.field_id)}
+        asked = {test.path[0]: made[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in made}
         rows = rows.where(filter_to_column(request.row_filter, {**columns.called, **asked}))
     found = {field.field_id: field for field in (*columns.data, *columns.constants)}
     return rows.select(*(_output(wanted, found, columns.called, made) for wanted in request.projection.fields))
+
+
+def _with_keys(needed: Schema, schema: Schema, equality: EqualityDeletes) -> Schema:
+    """What must be read together with the key columns of equality deletes, of those that the table has."""
+    ends = {
+        field.field_id for _, field in walk(needed.fields) if not (isinstance(field.field_type, StructType) and field.field_type.fields)
+    }
+    return Schema(*kept_fields(schema.fields, ends | {key.field_id for key in equality.key_columns}))
+
+
+def _as_dropped(key: NestedField) -> NestedField:
+    return NestedField(key.field_id, dropped_key(key), key.field_type)
 
 
 def _metadata_columns(request: ScanRequest) -> MetadataColumns:
@@ -74,7 +102,8 @@ def _metadata_columns(request: ScanRequest) -> MetadataColumns:
     return MetadataColumns(frozenset(filter(is_reserved, ids)), partition if isinstance(partition, StructType) else StructType())
 
 
-def _scan(spark: SparkSession, request: ScanRequest, files: Any, columns: _Columns, deleted: DeletedRows | None) -> DataFrame:
+def _scan(spark: SparkSession, request: ScanRequest, share: Share, columns: _Columns, deleted: DeletedRows | None) -> DataFrame:
+    files = share.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
     for place, field in enumerate(columns.constants):
         arrays[f"constant {place}"] = _constant_values(files, field, request.specs)
@@ -82,6 +111,9 @@ def _scan(spark: SparkSession, request: ScanRequest, files: Any, columns: _Colum
     for struct, more in (columns.metadata.constants(files), *([] if deleted is None else [deleted.constants()])):
         constants += struct.fields
         arrays |= more
+    if share.equality is not None:
+        constants.append(StructField(GROUP_COLUMN, IntegerType(), False))
+        arrays[GROUP_COLUMN] = pa.array(share.equality.groups, pa.int32())
     stored = columns.metadata.stored
     called = {**columns.called, **{field.name: field.name for field in stored}}
     data = _called(schema_to_struct(Schema(*columns.data, *stored)), called)

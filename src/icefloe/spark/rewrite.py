@@ -11,9 +11,11 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 
+from icefloe.datafile.deletes import DeleteLoader
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs import deleted_on_failure, errors_carried, run_job
@@ -32,6 +34,7 @@ class TaskRewriter:
     schema: Schema
     specs: Mapping[int, PartitionSpec]
     finished: Accumulator[list[str]]
+    deletes: DeleteLoader
 
     def __call__(self, numbered: tuple[int, bytes]) -> bytes:
         number, packed = numbered
@@ -45,6 +48,7 @@ class TaskRewriter:
                 specs=self.specs,
                 partition_id=number,
                 task_id=context.taskAttemptId() if context is not None else 0,
+                deletes=self.deletes,
             )
         self.finished.add([file.file_path for file in outcome.added])
         return pickle.dumps(outcome)
@@ -61,7 +65,12 @@ def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[Rewritte
         return []
     numbered = [(number, pickle.dumps(task)) for number, task in enumerate(request.tasks)]
     with deleted_on_failure(spark, request.target.io) as finished:
-        rewriter = TaskRewriter(request.target, request.delete_filter, request.schema, dict(request.specs), finished)
+        deletes = DeleteLoader(
+            request.target.io,
+            schemas=request.schemas or (request.schema, *request.target.older_schemas),
+            name_mapping=NAME_MAPPING.read(request.target.properties),
+        )
+        rewriter = TaskRewriter(request.target, request.delete_filter, request.schema, dict(request.specs), finished, deletes)
         outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
         packed = run_job(spark, f"rewrite files of {request.target.table_name}", outcomes.collect)
     return [pickle.loads(outcome) for outcome in packed]  # noqa: S301 packed by TaskRewriter in this job

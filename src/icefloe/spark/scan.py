@@ -15,6 +15,7 @@ from icefloe.datafile.deletes import DeleteLoader
 from icefloe.datafile.fields import fields_to_read
 from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
+from icefloe.kernel.types import UnknownType
 from icefloe.spark.divide import Share, shares
 from icefloe.spark.native import schemes_without_file_system
 from icefloe.spark.native_scan import native_scan
@@ -60,7 +61,8 @@ def _why_not_native(spark: SparkSession, needed: Schema, files: Any) -> str:
     """Why no file of the plan can be read by Spark's own scan; empty where one may be."""
     if not files.num_rows:
         return ""
-    names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(needed.fields) if isinstance(field.field_type, NOT_NATIVE)]
+    read = [field for field in needed.fields if not isinstance(field.field_type, UnknownType)]
+    names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if isinstance(field.field_type, NOT_NATIVE)]
     if names:
         return f"it cannot read {', '.join(names)}"
     with_default = [".".join(path) for path, field in walk(needed.fields) if field.initial_default is not None]

@@ -1,7 +1,8 @@
 """Schema to Spark's StructType and back.
 
-Rows and files are not touched here; a struct's fields carry their Iceberg ids in the metadata key by which Spark's Parquet reader finds columns. Floor: spark.
-Spec: Primitive Types; Schemas and Data Types.
+Rows and files are not touched here; a struct's fields carry their Iceberg ids in the metadata key by which Spark's Parquet reader finds columns. Shapes are
+BINARY, as WKB: Spark's own GEOMETRY came in 4.1, and knows fewer reference systems. Nanoseconds have no type in Spark: rather than cut them, they are refused.
+Floor: spark. Spec: Primitive Types; Schemas and Data Types.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,6 +31,8 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -39,10 +42,14 @@ from icefloe.kernel.types import (
     PrimitiveType,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
+    VariantType,
 )
 
 # The key of Spark's own Parquet reader and writer (ParquetUtils.FIELD_ID_METADATA_KEY).
@@ -52,8 +59,18 @@ COMMENT_KEY = "comment"
 SPARK_TIME: Any = getattr(spark_types, "TimeType", None)
 MICROSECOND_DIGITS = 6
 
-# Spark's Parquet reader refuses the uuid annotation, and reads a time only where a file calls it local.
-NOT_NATIVE = (UUIDType, TimeType)
+# Spark's Parquet reader refuses the uuid annotation, reads a time only where a file calls it local, and knows variants, shapes and nanoseconds of some
+# versions alone; columns of unknown type need not be in a file.
+NOT_NATIVE = (
+    UUIDType,
+    TimeType,
+    VariantType,
+    GeometryType,
+    GeographyType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    UnknownType,
+)
 
 _TO_SPARK: Mapping[type[PrimitiveType], DataType] = {
     BooleanType: spark_types.BooleanType(),
@@ -68,9 +85,12 @@ _TO_SPARK: Mapping[type[PrimitiveType], DataType] = {
     UUIDType: spark_types.StringType(),
     FixedType: spark_types.BinaryType(),
     BinaryType: spark_types.BinaryType(),
+    GeometryType: spark_types.BinaryType(),
+    GeographyType: spark_types.BinaryType(),
+    UnknownType: spark_types.NullType(),
 }
 # Exact classes: StringType is also the base of CharType and VarcharType.
-_FROM_SPARK: Mapping[type[DataType], PrimitiveType] = {
+_FROM_SPARK: Mapping[type[DataType], IcebergType] = {
     spark_types.BooleanType: BooleanType(),
     ByteType: IntegerType(),
     ShortType: IntegerType(),
@@ -85,28 +105,32 @@ _FROM_SPARK: Mapping[type[DataType], PrimitiveType] = {
     CharType: StringType(),
     VarcharType: StringType(),
     spark_types.BinaryType: BinaryType(),
+    spark_types.VariantType: VariantType(),
+    spark_types.NullType: UnknownType(),
 }
 
 
 def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.StructType:
-    """The Spark form of a schema: timestamp is TIMESTAMP_NTZ, timestamptz is TIMESTAMP, uuid is STRING, fixed is BINARY.
+    """The Spark form of a schema: timestamp is TIMESTAMP_NTZ, timestamptz is TIMESTAMP, uuid is STRING, fixed and shapes (WKB) are BINARY, unknown is VOID.
 
     With `field_ids`, the fields of every struct carry their ids in their metadata; list elements and map entries have no metadata in Spark.
 
     Raises:
-        UnsupportedTypeError: a column is a time and this Spark has no such type; every column is named.
+        UnsupportedTypeError: a column is a timestamp in nanoseconds, or a time and this Spark has no such type; every column is named.
     """
     problems: list[Problem] = []
     struct = _to_struct(schema.as_struct(), field_ids, (), problems)
     if problems:
         raise UnsupportedTypeError(
-            "this Spark has no type for some columns", problems=problems, next_step="leave them out, or use Spark 4.1 or later"
+            "this Spark has no type for some columns",
+            problems=problems,
+            next_step="select the other columns alone, or read with to_arrow(); times of day need Spark 4.1 or later",
         )
     return struct
 
 
 def spark_type(kind: PrimitiveType) -> DataType | None:
-    """The Spark type of a primitive; None where Spark has none, as for a time before Spark 4.1."""
+    """The Spark type of a primitive; None where Spark has none, as for nanoseconds, and for a time before Spark 4.1."""
     if isinstance(kind, DecimalType):
         return spark_types.DecimalType(kind.precision, kind.scale)
     if isinstance(kind, TimeType):
@@ -133,6 +157,8 @@ def _to_spark(kind: IcebergType, ids: bool, path: tuple[str, ...], problems: lis
     if isinstance(kind, MapType):
         key = _to_spark(kind.key_type, ids, (*path, "key"), problems)
         return spark_types.MapType(key, _to_spark(kind.value_type, ids, (*path, "value"), problems), not kind.value_required)
+    if isinstance(kind, VariantType):
+        return spark_types.VariantType()
     found = spark_type(kind) if isinstance(kind, PrimitiveType) else None
     if found is None:
         problems.append(Problem(where=".".join(path), what=f"type {kind}"))
@@ -141,7 +167,7 @@ def _to_spark(kind: IcebergType, ids: bool, path: tuple[str, ...], problems: lis
 
 
 def struct_to_schema(struct: spark_types.StructType) -> Schema:
-    """A schema with fresh ids from 1: BYTE and SHORT become int, CHAR and VARCHAR string; a column that is not nullable is required.
+    """A schema with fresh ids from 1: BYTE and SHORT become int, CHAR and VARCHAR string, VOID unknown; a column that is not nullable is required.
 
     Raises:
         UnsupportedTypeError: a type has no counterpart in Iceberg, such as an interval; every column is named.

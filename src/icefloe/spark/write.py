@@ -18,7 +18,7 @@ from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.types import BinaryType as BytesType
-from icefloe.kernel.types import IcebergType, children
+from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, VariantType, children
 from icefloe.spark.arrow_forms import differs, from_spark_form
 from icefloe.spark.distribution import distributed
 from icefloe.spark.fit import check_fits, widened_decimals
@@ -115,4 +115,6 @@ def _small_batches(spark: SparkSession, *, has_bytes: bool) -> Iterator[None]:
 
 
 def _holds_bytes(kind: IcebergType) -> bool:
-    return isinstance(kind, BytesType) or any(_holds_bytes(field.field_type) for field in children(kind))
+    return isinstance(kind, BytesType | GeometryType | GeographyType | VariantType) or any(
+        _holds_bytes(field.field_type) for field in children(kind)
+    )

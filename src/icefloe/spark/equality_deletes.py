@@ -1,0 +1,202 @@
+"""Rows deleted by equality, left out of Spark's own scan: an anti join of rows with deleted keys, null equal to null, in each file against its own deletes.
+
+Files to which the same delete files apply are a group; groups are numbered by age, so that a delete file applies to one stretch of them, seldom to more.
+The deleted keys are read in Spark's tasks by `datafile.delete_files`. Which files are read this way is decided in `divide.py`. Floor: spark.
+Spec: Equality Delete Files; Scan Planning (delete files).
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise
+from operator import and_
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import BinaryType, IntegerType, StructField
+from pyspark.sql.types import StructType as SparkStruct
+
+from icefloe.datafile.delete_files import read_delete_columns
+from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.schema.name_mapping import NameMapping
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import NestedField, StructType
+from icefloe.spark.arrow_forms import to_spark_form
+from icefloe.spark.filters import column_named
+from icefloe.spark.jobs import errors_carried
+from icefloe.spark.metadata_columns import OWN_PREFIX
+from icefloe.spark.types import schema_to_struct
+from icefloe.table.engine import ScanRequest
+
+# Bytes of equality delete files of one set of key columns that every executor gets whole; above that, Spark sorts rows and keys by key.
+MOST_BROADCAST_BYTES = 32 * 1024 * 1024
+GROUP_COLUMN = f"{OWN_PREFIX}group"
+_FIRST, _LAST = "first", "last"
+
+# Groups from the first to the last number.
+Stretch = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KeySetFiles:
+    """The delete files of one set of key columns, each with the groups it applies to. `fields` are the columns inside the structs they lie in."""
+
+    fields: tuple[NestedField, ...]
+    files: tuple[tuple[DataFile, tuple[Stretch, ...]], ...]
+
+    @property
+    def ends(self) -> list[NestedField]:
+        """The key columns themselves."""
+        return [end for field in self.fields for end in ends_of(field)]
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityDeletes:
+    """The equality deletes of the files of one scan: the group of each file, in the files' order, and the delete files by their key columns."""
+
+    groups: NDArray[np.int64]
+    keys: tuple[KeySetFiles, ...]
+
+    @property
+    def key_columns(self) -> tuple[NestedField, ...]:
+        """Every key column."""
+        return tuple({end.field_id: end for files in self.keys for end in files.ends}.values())
+
+
+def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset[int], tuple[NestedField, ...]]) -> EqualityDeletes:
+    """Groups the files of a plan's parts, all of which have equality deletes. `fields_of` has the key columns by their ids."""
+    applying: list[tuple[int, ...]] = []
+    ages: list[int] = []
+    for part in parts:
+        applying += _equality_of(part)
+        ages += part.entries["sequence_number"].to_pylist()
+    youngest: dict[tuple[int, ...], int] = {}
+    for deletes, age in zip(applying, ages, strict=True):
+        youngest[deletes] = max(age, youngest.get(deletes, age))
+    numbers = {deletes: number for number, deletes in enumerate(sorted(youngest, key=lambda deletes: (youngest[deletes], deletes)))}
+    groups_of: dict[int, list[int]] = {}
+    for deletes, number in numbers.items():
+        for index in deletes:
+            groups_of.setdefault(index, []).append(number)
+    files = parts[0].delete_files
+    by_keys: dict[frozenset[int], list[tuple[DataFile, tuple[Stretch, ...]]]] = {}
+    for index, groups in sorted(groups_of.items()):
+        by_keys.setdefault(key_ids_of(files[index]), []).append((files[index], tuple(_stretches(sorted(groups)))))
+    keys = tuple(KeySetFiles(fields_of[ids], tuple(found)) for ids, found in by_keys.items())
+    return EqualityDeletes(np.array([numbers[deletes] for deletes in applying], np.int64), keys)
+
+
+def key_ids_of(file: DataFile) -> frozenset[int]:
+    """The field ids of an equality delete file's key columns."""
+    return frozenset(file.equality_ids or ())
+
+
+def without_deleted_keys(
+    spark: SparkSession, rows: DataFrame, request: ScanRequest, deletes: EqualityDeletes, called: Mapping[str, str]
+) -> DataFrame:
+    """The rows whose keys are not deleted in their file's group. `called` says what a top-level column is called in `rows`."""
+    for files in deletes.keys:
+        keys = _keys(spark, request, files)
+        tests = [column_named(GROUP_COLUMN).between(keys[_FIRST], keys[_LAST])]
+        for place, end in enumerate(files.ends):
+            tests.append(_value(end, request.schema, called).eqNullSafe(keys[f"key {place}"]))
+        rows = rows.join(keys, reduce(and_, tests), "left_anti")
+    return rows
+
+
+def dropped_key(field: NestedField) -> str:
+    """What a key column that the table no longer has is called in the rows."""
+    return f"{OWN_PREFIX}key {field.field_id}"
+
+
+def _value(end: NestedField, schema: Schema, called: Mapping[str, str]) -> Column:
+    path = schema.path_of(end.field_id)
+    if path is None:
+        return column_named(dropped_key(end))
+    column = column_named(called[path[0]])
+    for name in path[1:]:
+        column = column.getField(name)
+    return column
+
+
+def _keys(spark: SparkSession, request: ScanRequest, files: KeySetFiles) -> DataFrame:
+    """The deleted keys, one row for each and for each stretch of groups it is deleted in."""
+    ends = [replace(end, name=f"key {place}", required=False) for place, end in enumerate(files.ends)]
+    columns = schema_to_struct(Schema(*ends), field_ids=False).fields
+    form = SparkStruct([*columns, *(StructField(name, IntegerType(), False) for name in (_FIRST, _LAST))])
+    packed = [(bytearray(pickle.dumps(one)),) for one in files.files]
+    slices = min(len(packed), spark.sparkContext.defaultParallelism)
+    source = spark.createDataFrame(spark.sparkContext.parallelize(packed, slices), SparkStruct([StructField("file", BinaryType(), False)]))
+    keys = source.mapInArrow(KeyReader(request.io, files.fields, request.name_mapping), form)
+    is_small = sum(file.file_size_in_bytes for file, _ in files.files) <= MOST_BROADCAST_BYTES
+    return F.broadcast(keys) if is_small else keys
+
+
+@dataclass(frozen=True)
+class KeyReader:
+    """Runs in Spark's tasks: pickled delete files with their stretches in, rows of keys out."""
+
+    io: FileIO
+    fields: tuple[NestedField, ...]
+    name_mapping: NameMapping | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for packed in batch.column(0).to_pylist():
+                file, stretches = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
+                with errors_carried():
+                    yield from self._rows(file, stretches)
+
+    def _rows(self, file: DataFile, stretches: Sequence[Stretch]) -> Iterator[pa.RecordBatch]:
+        for batch in read_delete_columns(self.io, file, self.fields, name_mapping=self.name_mapping):
+            keys = [array for place, field in enumerate(self.fields) for array in _arrays_of(batch.column(place), field)]
+            names = [f"key {place}" for place in range(len(keys))]
+            for first, last in stretches:
+                bounds = [pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows) for number in (first, last)]
+                yield pa.RecordBatch.from_arrays([*keys, *bounds], names=[*names, _FIRST, _LAST])
+
+
+def _arrays_of(array: pa.Array, field: NestedField) -> Iterator[pa.Array]:
+    """The arrays of a column's key columns, in the form that Spark takes."""
+    if isinstance(field.field_type, StructType):
+        for place, inner in enumerate(field.field_type.fields):
+            yield from _arrays_of(pc.struct_field(array, [place]), inner)
+    else:
+        yield to_spark_form(array, field.field_type)
+
+
+def ends_of(field: NestedField) -> Iterator[NestedField]:
+    """The key columns inside a column; itself where it is no struct."""
+    if isinstance(field.field_type, StructType):
+        for inner in field.field_type.fields:
+            yield from ends_of(inner)
+    else:
+        yield field
+
+
+def _equality_of(part: PlannedFiles) -> Iterator[tuple[int, ...]]:
+    """For each file the numbers of the equality delete files that apply to it."""
+    if part.delete_offsets is None or part.delete_indices is None:
+        return
+    is_equality = np.array([file.content is FileContent.EQUALITY_DELETES for file in part.delete_files], np.bool_)
+    for start, end in pairwise(part.delete_offsets.tolist()):
+        indices = part.delete_indices[start:end]
+        yield tuple(indices[is_equality[indices]].tolist())
+
+
+def _stretches(numbers: Sequence[int]) -> Iterator[Stretch]:
+    """Ascending numbers as stretches without gaps."""
+    first = last = numbers[0]
+    for number in numbers[1:]:
+        if number != last + 1:
+            yield first, last
+            first = number
+        last = number
+    yield first, last

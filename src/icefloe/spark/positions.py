@@ -1,0 +1,66 @@
+"""Finding rows by a filter on Spark, for merge-on-read: each file is looked through in a Spark task, by `datafile.positions`.
+
+Writing the deletes down is the floor table's. Floor: spark. Spec: Row-level Deletes.
+"""
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.positions import matching_positions
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.puffin.deletion_vector import deletion_vector_of
+from icefloe.kernel.schema.name_mapping import NameMapping
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.rewrite import MOST_SPARK_TASKS
+from icefloe.table.engine import PositionsRequest
+
+
+@dataclass(frozen=True)
+class TaskFinder:
+    """Runs in Spark's tasks: a pickled scan task in, the positions of its matching rows out, as a pickled deletion vector, which is small."""
+
+    io: FileIO
+    delete_filter: BooleanExpression
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    name_mapping: NameMapping | None
+    deletes: DeleteLoader
+
+    def __call__(self, packed: bytes) -> bytes:
+        with errors_carried():
+            found = matching_positions(
+                self.io,
+                pickle.loads(packed),  # noqa: S301 packed by this module, on the driver
+                self.delete_filter,
+                schema=self.schema,
+                specs=self.specs,
+                name_mapping=self.name_mapping,
+                deletes=self.deletes,
+            )
+        return pickle.dumps(deletion_vector_of(found))
+
+
+def find_positions(spark: SparkSession, request: PositionsRequest) -> list[NDArray[np.int64]]:
+    """For each task, in their order: where in its file the rows lie that match and are not deleted yet, ascending.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, StorageError: as a task met it.
+        EngineError: the job failed for another reason.
+    """
+    if not request.tasks:
+        return []
+    deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
+    finder = TaskFinder(request.io, request.delete_filter, request.schema, dict(request.specs), request.name_mapping, deletes)
+    packed = [pickle.dumps(task) for task in request.tasks]
+    found = spark.sparkContext.parallelize(packed, min(len(packed), MOST_SPARK_TASKS)).map(finder)
+    vectors = run_job(spark, f"find rows to delete in {request.table_name}", found.collect)
+    return [pickle.loads(vector).positions().astype(np.int64) for vector in vectors]  # noqa: S301 packed by TaskFinder in this job
