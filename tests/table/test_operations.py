@@ -132,6 +132,18 @@ def test_every_snapshot_stays_readable(table: Table) -> None:
         table.scan().use_ref("nobranch")
 
 
+def test_a_branch_is_read_by_the_tables_schema_and_a_snapshot_by_its_own(table: Table) -> None:
+    table.append(rows(0, 3))
+    (snapshot,) = table.snapshots()
+    with table.update_schema() as update:
+        update.delete_column("type")
+    kept = [name for name in rows(0, 1).column_names if name != "type"]
+    assert table.scan().use_ref("main").to_arrow().column_names == kept
+    assert table.scan().as_of(snapshot.timestamp_ms).to_arrow().column_names == rows(0, 1).column_names
+    assert table.scan().use_ref("main").as_of(snapshot.timestamp_ms).to_arrow().column_names == rows(0, 1).column_names
+    assert table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().column_names == rows(0, 1).column_names
+
+
 def test_selected_fields_limit_and_count(table: Table) -> None:
     table.append(rows(0, 50))
     scanned = table.scan("id >= 10", selected_fields=("type", "id"), limit=7).to_arrow()

@@ -48,6 +48,8 @@ class DataScan:
     snapshot_id: int | None = None
     limit: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    # Every branch is written by the one schema that the table has, and so is read by it: as Java does.
+    by_table_schema: bool = False
 
     def filter(self, row_filter: str | BooleanExpression) -> "DataScan":
         """Rows must match this as well."""
@@ -58,21 +60,21 @@ class DataScan:
         return replace(self, selected_fields=names)
 
     def use_ref(self, name: str) -> "DataScan":
-        """The snapshot that a branch or tag names. Raises `NoSuchSnapshotError`."""
+        """The snapshot that a branch or tag names; a branch is read by the table's schema, a tag by its snapshot's. Raises `NoSuchSnapshotError`."""
         ref = self.metadata.refs.get(name)
         if ref is None:
             known = ", ".join(sorted(self.metadata.refs)) or "none"
             raise NoSuchSnapshotError(
                 f"{self.table_name} has no branch or tag {name!r}", table=self.table_name, next_step=f"there are: {known}"
             )
-        return replace(self, snapshot_id=ref.snapshot_id)
+        return replace(self, snapshot_id=ref.snapshot_id, by_table_schema=ref.is_branch)
 
     def as_of(self, timestamp_ms: int) -> "DataScan":
         """The snapshot that was current at a time, by the snapshot log. Raises `NoSuchSnapshotError`."""
         snapshot = snapshot_as_of(self.metadata, timestamp_ms)
         if snapshot is None:
             raise NoSuchSnapshotError(f"{self.table_name} had no snapshot at {timestamp_ms} ms", table=self.table_name)
-        return replace(self, snapshot_id=snapshot.snapshot_id)
+        return replace(self, snapshot_id=snapshot.snapshot_id, by_table_schema=False)
 
     def snapshot(self) -> Snapshot | None:
         """The snapshot to be read; None for a table without one. Raises `NoSuchSnapshotError`."""
@@ -88,9 +90,9 @@ class DataScan:
         return found
 
     def schema(self) -> Schema:
-        """The schema rows are read with: the table's, or the snapshot's own where one was asked for."""
+        """The schema rows are read with: the table's, or the snapshot's own where one was asked for by its id, a tag or a time."""
         snapshot = self.snapshot()
-        if self.snapshot_id is None or snapshot is None or snapshot.schema_id is None:
+        if self.snapshot_id is None or self.by_table_schema or snapshot is None or snapshot.schema_id is None:
             return self.metadata.schema()
         return self.metadata.schema_by_id(snapshot.schema_id)
 
