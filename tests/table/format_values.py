@@ -1,8 +1,8 @@
 """Random types and values of the whole format in a plain form of their own, and that form as Arrow arrays and back.
 
 The plain form is made so that no promotion changes it: whole numbers; floats; `Decimal`; dates, timestamps and their `_ns` kin as nanoseconds since 1970; times
-as microseconds; text; bytes for uuid, fixed, binary, shapes; (metadata, value) for a variant; None. A struct is a dictionary by field id, a list a list, a map a
-list of pairs.
+as microseconds; text; bytes for uuid, fixed, binary, shapes; (metadata, value) for a variant; None. A struct is a dictionary by field id, a list a list, a
+map a list of pairs.
 """
 
 from decimal import Decimal

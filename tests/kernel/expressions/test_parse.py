@@ -113,6 +113,11 @@ def test_what_is_no_filter_is_refused_with_the_reason(text, reason):
     assert "a filter is made of" in str(refused.value)
 
 
+def test_every_digit_of_a_negative_number_is_kept():
+    for digits in ("9" * 36 + ".98", "1." + "1" * 37, "9" * 38):
+        assert str(parse_filter(f"a = -{digits}")) == f"a = -{digits}"
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="ab1 '\"`()=<>!,.%_-\\;ANDORTLIKEUS\n\u00e9", max_size=30))
 def test_any_text_is_either_a_filter_or_refused(text):
