@@ -17,9 +17,9 @@ SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("n", pa.int32())
 MERGE_ON_READ = {"write.delete.mode": "merge-on-read"}
 
 
-def rows(start: int, stop: int) -> pa.Table:
+def rows(start: int, stop: int, *, nulls: bool = True) -> pa.Table:
     return pa.Table.from_pylist(
-        [{"id": n, "part": None if n % 7 == 6 else "ab"[n % 2], "n": n % 5} for n in range(start, stop)], schema=SCHEMA
+        [{"id": n, "part": None if nulls and n % 7 == 6 else "ab"[n % 2], "n": n % 5} for n in range(start, stop)], schema=SCHEMA
     )
 
 
@@ -37,23 +37,26 @@ def positions(table: Table) -> None:
 
 def by_key(table: Table) -> None:
     table.delete_keys(keys(0, 3, 8), ["id", "part"])  # in the partitions of the keys
-    table.append(rows(0, 2))
+    table.append(rows(0, 2, nulls=False))
     table.delete_keys(keys(1, 6, 11), ["id"])  # for the whole table
-    table.append(rows(11, 13))
+    table.append(rows(11, 13, nulls=False))
+    table.delete_keys(keys(12), ["part", "id"])
+
+
+def by_key_of_specs(table: Table) -> None:
+    by_key(table)
+    table.append(rows(20, 30))
     with table.update_spec() as update:
         update.add_field("id", "bucket[2]")
-    table.append(rows(30, 34))
-    table.delete_keys(keys(31, 12), ["part", "id"])
-
-
-def null_key(table: Table) -> None:
+    table.append(rows(30, 34, nulls=False))
+    table.delete_keys(keys(31, 22), ["part", "id"])
     table.delete_keys(pa.table({"part": pa.array([None, "a"], pa.string()), "id": [6, 4]}), ["part", "id"])
 
 
 def every_kind(table: Table) -> None:
     by_key(table)
     table.delete("n = 3")
-    table.delete("id = 30 or id = 12")
+    table.delete("id = 15 or id = 12")
 
 
 def upgraded(table: Table) -> None:
@@ -84,7 +87,7 @@ def transaction(table: Table) -> None:
 WRITES: dict[str, tuple[int, Callable[[Table], None]]] = {
     "positions": (2, positions),
     "keys": (2, by_key),
-    "null_key": (2, null_key),
+    "specs": (2, by_key_of_specs),
     "vectors": (3, positions),
     "every": (3, every_kind),
     "upgraded": (2, upgraded),
@@ -102,7 +105,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     for name, (version, write) in WRITES.items():
         settings = {"format-version": str(version), **MERGE_ON_READ}
         made[name] = catalog.create_table(f"db.{name}", SCHEMA, partition_spec=["part"], properties=settings)
-        made[name].append(rows(0, 16))
+        made[name].append(rows(0, 16, nulls=name not in ("keys", "every")))
         write(made[name])
     return made
 
@@ -134,8 +137,8 @@ for name, (location, version) in {wanted!r}.items():
         assert comparable(ours(table, *lineage)) == comparable(expected), name
 
 
-# A null in an equality delete file is an internal error of DuckDB 1.5.5.
-@pytest.mark.parametrize("name", sorted(WRITES.keys() - {"null_key"}))
+# With equality deletes of a partition, a null among the partition values is an internal error of DuckDB 1.5.5: its tables of keys have none.
+@pytest.mark.parametrize("name", sorted(WRITES.keys() - {"specs"}))
 def test_duckdb_reads_the_rows_that_we_read(tables: dict[str, Table], duckdb_rows: Callable[..., list[dict[str, Any]]], name: str) -> None:
     table = tables[name]
     assert comparable(duckdb_rows(table.metadata_location)) == comparable(ours(table))

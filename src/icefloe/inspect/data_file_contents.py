@@ -77,6 +77,11 @@ class DataFileContents(View):
     def report(self, most: int | None = MOST_LINES) -> Report:
         """See `View.report`."""
         entry = self.entry
+        vector = (
+            (("vector", f"{size_text(entry.content_size_in_bytes)} at byte {entry.content_offset:,}"),)
+            if entry.content_offset is not None
+            else ()
+        )
         facts = Facts(
             (
                 ("file", entry.file_path),
@@ -85,6 +90,9 @@ class DataFileContents(View):
                 ("partition", ", ".join(f"{name} = {value}" for name, value in entry.partition.items()) or "none"),
                 ("manifest", self.manifest_path),
                 ("status there", f"{entry.status}, sequence number {entry.sequence_number}"),
+                *((("deletes", entry.deletes),) if entry.deletes is not None else ()),
+                *vector,
+                *((("first row id", f"{entry.first_row_id:,}"),) if entry.first_row_id is not None else ()),
             )
         )
         parts: list[Part] = [facts]
@@ -92,12 +100,13 @@ class DataFileContents(View):
             parts.append(Prose(f"The file is {entry.file_format}: only Parquet footers are read."))
         else:
             parts += _footer_parts(self.footer, most)
-        parts.append(statistics_grid("what the manifest says about the same columns", entry.columns))
-        return Report(f"data file of {self.table}", tuple(parts))
+        if entry.columns:
+            parts.append(statistics_grid("what the manifest says about the same columns", entry.columns))
+        return Report(f"{'data' if entry.deletes is None else 'delete'} file of {self.table}", tuple(parts))
 
 
 def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None = None) -> DataFileContents:
-    """One live data file of a snapshot: by number in the order of the manifests (from 1), path, or a part of the path.
+    """One live data or delete file of a snapshot: by number in the order of the manifests (from 1), path, or a part of the path.
 
     Raises:
         NoSuchSnapshotError, NoSuchFileError, InvalidInputError, AvroFormatError, ManifestFormatError
@@ -114,7 +123,7 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
         location=reader.location(),
         snapshot_id=snapshot.snapshot_id,
         manifest_path=manifest.manifest_path,
-        entry=entry_overview(entry, partition, columns_by_id(reader.metadata)),
+        entry=entry_overview(entry, partition, columns_by_id(reader.metadata), reader.location()),
         footer=parquet_footer(reader, path) if is_parquet else None,
     )
 

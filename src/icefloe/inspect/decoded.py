@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.errors import FormatError
+from icefloe.inspect.words import short_path
 from icefloe.kernel.geo_bounds import corner_from_bytes
-from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.kernel.manifest.file_rules import is_deletion_vector
 from icefloe.kernel.manifest_list.manifest_file import PartitionFieldSummary
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import Transform
+from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, LINEAGE_COLUMNS
 from icefloe.kernel.schema.schema import walk
 from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, NestedField, PrimitiveType, VariantType, children
 from icefloe.kernel.values import from_bytes, to_human
@@ -106,11 +109,23 @@ def partition_ranges(columns: Sequence[PartitionColumn], summaries: Sequence[Par
 
 
 def columns_by_id(metadata: TableMetadata) -> dict[int, tuple[str, NestedField]]:
-    """Every column the table has or had, by field id: dotted name and field; the current schema's word counts most."""
+    """Every column the table has or had, by field id: dotted name and field; the current schema's word counts most. Then those that the format reserves."""
     found: dict[int, tuple[str, NestedField]] = {}
     for schema in (*metadata.schemas, metadata.schema()):
         found.update({field.field_id: (".".join(path), field) for path, field in walk(schema.fields)})
-    return found
+    reserved = (DELETE_FILE_PATH, DELETE_POS, *LINEAGE_COLUMNS)
+    return {**found, **{field.field_id: (field.name, field) for field in reserved}}
+
+
+def what_it_deletes(file: DataFile, columns: Mapping[int, tuple[str, NestedField]], location: str) -> str | None:
+    """In words, which rows a delete file deletes; None for a data file. `location` is the table's folder, which paths are shown within."""
+    if file.content is FileContent.DATA:
+        return None
+    if file.content is FileContent.EQUALITY_DELETES:
+        names = [columns[field_id][0] if field_id in columns else f"column {field_id}" for field_id in file.equality_ids or ()]
+        return f"rows with these values of {', '.join(names)}"
+    of = f"rows of {short_path(file.referenced_data_file, location)}" if file.referenced_data_file is not None else "rows by position"
+    return f"{of}, by a deletion vector" if is_deletion_vector(file) else of
 
 
 def column_statistics(file: DataFile, columns: Mapping[int, tuple[str, NestedField]]) -> tuple[ColumnStatistics, ...]:

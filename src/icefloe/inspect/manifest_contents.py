@@ -15,6 +15,7 @@ from icefloe.inspect.decoded import (
     partition_columns,
     partition_ranges,
     partition_texts,
+    what_it_deletes,
 )
 from icefloe.inspect.opened import chosen_manifest, existing_snapshot_of, size_of
 from icefloe.inspect.report import Column, Facts, Grid, Part, Report, grid
@@ -46,6 +47,7 @@ class ManifestOverview:
     deleted_rows_count: int | None
     partitions: tuple[PartitionRange, ...]
     key_metadata: bytes | None
+    first_row_id: int | None  # of data manifests, from format version 3 on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,8 @@ class ManifestList(View):
                 ("size", size_text(self.file_size) if self.path else "-"),
             )
         )
-        rows = [self._row(number, manifest) for number, manifest in enumerate(self.manifests, start=1)]
+        numbered = any(manifest.first_row_id is not None for manifest in self.manifests)
+        rows = [self._row(number, manifest, numbered) for number, manifest in enumerate(self.manifests, start=1)]
         columns = (
             Column("no.", is_number=True),
             Column("manifest", whole=True),
@@ -78,6 +81,7 @@ class ManifestList(View):
             Column("seq", is_number=True),
             Column("files + = -", is_number=True),
             Column("rows + = -", is_number=True),
+            *([Column("first row id", is_number=True)] if numbered else []),
             Column("partition bounds"),
         )
         legend = "+ added by this manifest's snapshot, = taken over from before, - deleted"
@@ -85,7 +89,7 @@ class ManifestList(View):
             f"manifest list of {self.table}", (facts, grid(f"{count_text(len(rows), 'manifest')}  ({legend})", columns, rows, most))
         )
 
-    def _row(self, number: int, manifest: ManifestOverview) -> tuple[str, ...]:
+    def _row(self, number: int, manifest: ManifestOverview, numbered: bool) -> tuple[str, ...]:
         return (
             str(number),
             short_path(manifest.manifest_path, self.location),
@@ -95,6 +99,7 @@ class ManifestList(View):
             str(manifest.sequence_number),
             _counts(manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count),
             _counts(manifest.added_rows_count, manifest.existing_rows_count, manifest.deleted_rows_count),
+            *([_known(manifest.first_row_id)] if numbered else []),
             "\n".join(map(str, manifest.partitions)),
         )
 
@@ -117,6 +122,11 @@ class EntryOverview:
     sort_order_id: int | None
     equality_ids: tuple[int, ...] | None
     key_metadata: bytes | None
+    first_row_id: int | None  # of the data file's first row, from format version 3 on
+    referenced_data_file: str | None  # the one data file that a delete file is about
+    content_offset: int | None  # where in its Puffin file a deletion vector lies
+    content_size_in_bytes: int | None
+    deletes: str | None  # in words; None for a data file
     columns: tuple[ColumnStatistics, ...]
 
 
@@ -144,24 +154,7 @@ class Manifest(View):
                 ("partition bounds", "\n".join(map(str, overview.partitions)) or "none"),
             )
         )
-        rows = [
-            (
-                entry.status,
-                str(entry.sequence_number),
-                short_path(entry.file_path, self.location),
-                count_text(entry.record_count),
-                size_text(entry.file_size_in_bytes),
-            )
-            for entry in self.entries
-        ]
-        columns = (
-            Column("status"),
-            Column("seq", is_number=True),
-            Column("file"),
-            Column("rows", is_number=True),
-            Column("size", is_number=True),
-        )
-        parts: list[Part] = [facts, grid(count_text(len(rows), "entry", "entries"), columns, rows, most)]
+        parts: list[Part] = [facts, self._entries(most)]
         detailed = self.entries if most is None else self.entries[: max(1, most // MOST_LINES)]
         parts += [
             statistics_grid(f"columns of {short_path(entry.file_path, self.location)}", entry.columns)
@@ -169,6 +162,33 @@ class Manifest(View):
             if entry.columns
         ]
         return Report(f"manifest of {self.table}", tuple(parts))
+
+    def _entries(self, most: int | None) -> Grid:
+        """The entries as rows, with what only delete files have, or only the data files of format version 3, where there are such."""
+        deletes = any(entry.deletes is not None for entry in self.entries)
+        numbered = any(entry.first_row_id is not None for entry in self.entries)
+        columns = [
+            Column("status"),
+            Column("seq", is_number=True),
+            Column("file"),
+            Column("rows", is_number=True),
+            Column("size", is_number=True),
+        ]
+        columns += [Column("first row id", is_number=True)] if numbered else []
+        columns += [Column("deletes")] if deletes else []
+        rows = []
+        for entry in self.entries:
+            row = [
+                entry.status,
+                str(entry.sequence_number),
+                short_path(entry.file_path, self.location),
+                count_text(entry.record_count),
+                size_text(entry.file_size_in_bytes if entry.content_size_in_bytes is None else entry.content_size_in_bytes),
+            ]
+            row += [_known(entry.first_row_id)] if numbered else []
+            row += [entry.deletes or ""] if deletes else []
+            rows.append(tuple(row))
+        return grid(count_text(len(rows), "entry", "entries"), tuple(columns), rows, most)
 
 
 def manifest_list(reader: TableReader, snapshot_id: int | None = None) -> ManifestList:
@@ -204,7 +224,10 @@ def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None 
         location=reader.location(),
         snapshot_id=existing_snapshot_of(reader, snapshot_id).snapshot_id,
         overview=manifest_overview(chosen, reader.metadata, {}),
-        entries=tuple(entry_overview(entry, partition, columns) for entry in chosen.fetch_manifest_entry(reader.io, discard_deleted=False)),
+        entries=tuple(
+            entry_overview(entry, partition, columns, reader.location())
+            for entry in chosen.fetch_manifest_entry(reader.io, discard_deleted=False)
+        ),
     )
 
 
@@ -228,11 +251,12 @@ def manifest_overview(found: ManifestFile, metadata: TableMetadata, specs: dict[
         deleted_rows_count=found.deleted_rows_count,
         partitions=partition_ranges(specs[found.partition_spec_id], found.partitions),
         key_metadata=found.key_metadata,
+        first_row_id=found.first_row_id,
     )
 
 
 def entry_overview(
-    entry: ManifestEntry, partition: Sequence[PartitionColumn], columns: Mapping[int, tuple[str, NestedField]]
+    entry: ManifestEntry, partition: Sequence[PartitionColumn], columns: Mapping[int, tuple[str, NestedField]], location: str
 ) -> EntryOverview:
     """An entry with its partition and bounds decoded."""
     file = entry.data_file
@@ -251,6 +275,11 @@ def entry_overview(
         sort_order_id=file.sort_order_id,
         equality_ids=file.equality_ids,
         key_metadata=file.key_metadata,
+        first_row_id=file.first_row_id,
+        referenced_data_file=file.referenced_data_file,
+        content_offset=file.content_offset,
+        content_size_in_bytes=file.content_size_in_bytes,
+        deletes=what_it_deletes(file, columns, location),
         columns=column_statistics(file, columns),
     )
 

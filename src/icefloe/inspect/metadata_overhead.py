@@ -12,6 +12,7 @@ from icefloe.inspect.view import MOST_LINES, View
 from icefloe.inspect.words import count_text, share_text, size_text
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.table.levels import TableManifest
 from icefloe.table.table import TableReader
 
@@ -28,7 +29,10 @@ class LevelSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataOverhead(View):
-    """Metadata against data: of the current snapshot alone, and of everything that any snapshot still reaches. Sizes in bytes."""
+    """Metadata against data: of the current snapshot alone, and of everything that any snapshot still reaches. Sizes in bytes.
+
+    Delete files, the level before the last, are neither: they count on no side of a share.
+    """
 
     table: str
     current: tuple[LevelSize, ...]
@@ -56,6 +60,7 @@ class MetadataOverhead(View):
         rows = [
             (now.level, count_text(now.files), size_text(now.size), _files(ever), size_text(ever.size))
             for now, ever in zip(self.current, self.reachable, strict=True)
+            if ever.files or ever.level != "delete files"
         ]
         facts = Facts(
             (
@@ -101,9 +106,10 @@ def overhead(reader: TableReader) -> MetadataOverhead:
 
 @dataclass(frozen=True, slots=True)
 class _OpenedManifest:
-    """A manifest's bytes, and its live files: path to bytes."""
+    """A manifest's bytes, and its live files: path to bytes. Deletion vectors share their Puffin file."""
 
     size: int
+    is_of_deletes: bool
     files: dict[str, int]
 
 
@@ -111,15 +117,19 @@ def _opened(reader: TableReader, manifest: TableManifest) -> _OpenedManifest:
     entries = read_columns(reader.io.read(manifest.manifest_path), manifest, manifest.partition_type).entries
     columns = (entries.column(name).to_pylist() for name in ("status", "file_path", "file_size_in_bytes"))
     live = {path: size for status, path, size in zip(*columns, strict=True) if status != ManifestEntryStatus.DELETED}
-    return _OpenedManifest(manifest.manifest_length, live)
+    return _OpenedManifest(manifest.manifest_length, manifest.content is ManifestContent.DELETES, live)
 
 
-def _manifests_and_files(manifests: Collection[_OpenedManifest]) -> tuple[LevelSize, LevelSize]:
-    """The two lowest levels; a file that several manifests name counts once."""
-    files = {path: size for manifest in manifests for path, size in manifest.files.items()}
+def _manifests_and_files(manifests: Collection[_OpenedManifest]) -> tuple[LevelSize, LevelSize, LevelSize]:
+    """The lowest levels; a file that several manifests name counts once."""
+    data, deletes = (
+        {path: size for manifest in manifests if manifest.is_of_deletes is of_deletes for path, size in manifest.files.items()}
+        for of_deletes in (False, True)
+    )
     return (
         LevelSize(level="manifests", files=len(manifests), size=sum(manifest.size for manifest in manifests)),
-        LevelSize(level="data files", files=len(files), size=sum(files.values())),
+        LevelSize(level="delete files", files=len(deletes), size=sum(deletes.values())),
+        LevelSize(level="data files", files=len(data), size=sum(data.values())),
     )
 
 
@@ -130,7 +140,7 @@ def _measured(reader: TableReader, level: str, paths: Iterable[str]) -> LevelSiz
 
 
 def _metadata_size(levels: tuple[LevelSize, ...]) -> int:
-    return sum(level.size for level in levels[:-1])
+    return sum(level.size for level in levels[:-2])
 
 
 def _data_size(levels: tuple[LevelSize, ...]) -> int:

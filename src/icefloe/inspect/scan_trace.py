@@ -176,7 +176,8 @@ class ScanTrace(View):
                 ("bytes that need not be read", size_text(totals.data_size_skipped) + (f", {share} of the data" if share else "")),
                 (
                     "rows in the files to read",
-                    f"{totals.records_read:,} of {totals.records:,}, {totals.records_skipped:,} ruled out unread",
+                    f"{totals.records_read:,} of {totals.records:,}, {totals.records_skipped:,} ruled out unread"
+                    + (", deleted ones included" if totals.delete_files else ""),
                 ),
                 *deletes,
                 (

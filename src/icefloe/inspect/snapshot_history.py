@@ -58,7 +58,8 @@ class SnapshotHistory(View):
     metadata_log: tuple[MetadataLogLine, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """See `View.report`. Delete files have a column where any snapshot has some."""
+        with_deletes = any(summary_number(snapshot.summary, "total-delete-files") for snapshot in self.snapshots)
         snapshots = grid(
             f"snapshots ({len(self.snapshots):,}, oldest first)",
             (
@@ -70,10 +71,11 @@ class SnapshotHistory(View):
                 Column("rows -", is_number=True),
                 Column("rows", is_number=True),
                 Column("files", is_number=True),
+                *([Column("deletes", is_number=True)] if with_deletes else []),
                 Column("size", is_number=True),
                 Column("refs"),
             ),
-            [_snapshot_row(snapshot) for snapshot in self.snapshots],
+            [_snapshot_row(snapshot, with_deletes) for snapshot in self.snapshots],
             most,
         )
         log = grid(
@@ -128,7 +130,7 @@ def _overview(snapshot: Snapshot, reader: TableReader) -> SnapshotOverview:
     )
 
 
-def _snapshot_row(snapshot: SnapshotOverview) -> tuple[str, ...]:
+def _snapshot_row(snapshot: SnapshotOverview, with_deletes: bool) -> tuple[str, ...]:
     def number(key: str) -> int | None:
         return summary_number(snapshot.summary, key)
 
@@ -141,6 +143,7 @@ def _snapshot_row(snapshot: SnapshotOverview) -> tuple[str, ...]:
         count_text(number("deleted-records") or 0),
         count_text(number("total-records")),
         count_text(number("total-data-files")),
+        *([count_text(number("total-delete-files") or 0)] if with_deletes else []),
         size_text(number("total-files-size")),
         ", ".join(snapshot.refs),
     )

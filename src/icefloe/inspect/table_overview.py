@@ -3,7 +3,7 @@
 Floor: inspect. Spec: Table Metadata Fields.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from icefloe.inspect.report import Column, Facts, Part, Report, grid
@@ -38,7 +38,10 @@ class PartitionFieldOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOverview(View):
-    """A table at a glance. Totals are those of the current snapshot's summary, None where it does not say. Sizes in bytes."""
+    """A table at a glance. Totals are those of the current snapshot's summary, None where it does not say. Sizes in bytes.
+
+    Records are counted before deletes; the size is of data files and delete files together.
+    """
 
     name: str
     format_version: int
@@ -53,6 +56,9 @@ class TableOverview(View):
     total_records: int | None
     total_data_files: int | None
     total_files_size: int | None
+    total_delete_files: int | None  # deletion vectors count one by one
+    total_position_deletes: int | None  # rows deleted by position; some may be of files that are gone
+    total_equality_deletes: int | None  # keys that rows are deleted by
     columns: tuple[ColumnOverview, ...]
     partition_fields: tuple[PartitionFieldOverview, ...]
     sort_order: tuple[str, ...]
@@ -63,8 +69,17 @@ class TableOverview(View):
         """The partition fields as they are written for a new table: `month(time), type`; `nothing` without any."""
         return ", ".join(_call(field) for field in self.partition_fields) or "nothing"
 
+    def _deletes(self) -> Iterator[tuple[str, str]]:
+        """What the totals leave out, where the table has delete files."""
+        if self.total_delete_files:
+            positions, keys = self.total_position_deletes, self.total_equality_deletes
+            said = [f"{count_text(positions, 'row')} by position"] if positions else []
+            said += [f"rows of {count_text(keys, 'key')}"] if keys else []
+            yield "deletes", f"{' and '.join(said) or 'rows'}, in {count_text(self.total_delete_files, 'delete file')}: still counted above"
+
     def report(self, most: int | None = MOST_LINES) -> Report:
         """See `View.report`."""
+        with_deletes = " with delete files" if self.total_delete_files else ""
         facts = Facts(
             (
                 ("format version", str(self.format_version)),
@@ -75,7 +90,8 @@ class TableOverview(View):
                 ("current snapshot", str(self.current_snapshot_id or "none yet")),
                 ("snapshots", count_text(self.snapshots)),
                 ("rows", count_text(self.total_records)),
-                ("data files", f"{count_text(self.total_data_files)}, {size_text(self.total_files_size)}"),
+                ("data files", f"{count_text(self.total_data_files)}, {size_text(self.total_files_size)}{with_deletes}"),
+                *self._deletes(),
                 ("partitioned by", self.partitioning),
                 ("sorted by", ", ".join(self.sort_order) or "nothing"),
             )
@@ -114,6 +130,9 @@ def table(reader: TableReader) -> TableOverview:
         total_records=summary_number(summary, "total-records"),
         total_data_files=summary_number(summary, "total-data-files"),
         total_files_size=summary_number(summary, "total-files-size"),
+        total_delete_files=summary_number(summary, "total-delete-files"),
+        total_position_deletes=summary_number(summary, "total-position-deletes"),
+        total_equality_deletes=summary_number(summary, "total-equality-deletes"),
         columns=_columns(metadata),
         partition_fields=_partition_fields(metadata),
         sort_order=tuple(f"{field.transform}({_column_name(metadata, field.source_id)})" for field in metadata.sort_order().fields),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.inspect.decoded import PartitionColumn, PartitionRange, partition_columns, partition_texts
+from icefloe.inspect.decoded import PartitionColumn, PartitionRange, columns_by_id, partition_columns, partition_texts, what_it_deletes
 from icefloe.inspect.manifest_contents import manifest_overview
 from icefloe.inspect.opened import size_of, snapshot_of
 from icefloe.inspect.report import Facts, Outline, Report, outline
@@ -16,6 +16,7 @@ from icefloe.inspect.words import count_text, short_path, size_text, time_text
 from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.scan.file_objects import file_objects
 from icefloe.kernel.values import physical_list
 from icefloe.table.levels import TableManifest
 from icefloe.table.table import Table, TableReader
@@ -23,11 +24,18 @@ from icefloe.table.table import Table, TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNode:
-    """A live file. Size in bytes."""
+    """A live file. Size in bytes; that of a deletion vector is its own, not its Puffin file's.
+
+    `record_count` of a delete file counts the positions or keys in it; `deletes` says in words what it deletes, None for a data file.
+    """
 
     file_path: str
     file_size: int
     record_count: int
+    content: str  # "data", "position_deletes" or "equality_deletes"
+    referenced_data_file: str | None
+    first_row_id: int | None
+    deletes: str | None
     status: str  # "added" or "existing"
     partition: Mapping[str, str]
 
@@ -76,12 +84,14 @@ class OtherSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeTotals:
-    """Counts and bytes of the opened snapshot: what its rows are, and what it takes to find them."""
+    """Counts and bytes of the opened snapshot: what its rows are, and what it takes to find them. Records are counted before deletes."""
 
     manifests: int
     data_files: int
     records: int
     data_size: int
+    delete_files: int
+    delete_size: int
     metadata_size: int
 
 
@@ -117,10 +127,12 @@ class TableTree(View):
         table = Outline(f"table {self.table}", self.location, (file,))
         top = Outline(f"catalog {self.catalog}", "", (table,)) if self.catalog else table
         totals = self.totals
+        deletes = (("delete files", f"{totals.delete_files:,}, {size_text(totals.delete_size)}"),) if totals.delete_files else ()
         facts = Facts(
             (
-                ("rows", count_text(totals.records)),
+                ("rows", count_text(totals.records) + (", before deletes" if totals.delete_files else "")),
                 ("data files", f"{totals.data_files:,}, {size_text(totals.data_size)}"),
+                *deletes,
                 ("metadata", f"{count_text(totals.manifests, 'manifest')}, {size_text(totals.metadata_size)} with list and metadata file"),
             ),
             "in the opened snapshot",
@@ -141,23 +153,24 @@ class TableTree(View):
         )
 
     def _manifest(self, number: int, manifest: ManifestNode, few: int | None) -> Outline:
-        files = [
-            Outline(
-                short_path(file.file_path, self.location),
-                f"{count_text(file.record_count, 'row')}, {size_text(file.file_size)}"
-                + (", taken over" if file.status == "existing" else ""),
-            )
-            for file in manifest.files
-        ]
+        files = [Outline(short_path(file.file_path, self.location), self._file(file)) for file in manifest.files]
+        noun, counted = ("file", "row") if manifest.content == "data" else ("delete file", "delete")
         gone = f", {count_text(manifest.deleted_files, 'file')} marked deleted" if manifest.deleted_files else ""
         bounds = "".join(f"; {bound}" for bound in manifest.partitions)
         return outline(
             f"{number}. manifest {short_path(manifest.manifest_path, self.location)}",
-            f"{size_text(manifest.file_size)}, {count_text(len(files), 'file')}, {count_text(manifest.record_count, 'row')}, "
+            f"{size_text(manifest.file_size)}, {count_text(len(files), noun)}, {count_text(manifest.record_count, counted)}, "
             f"{size_text(manifest.data_size)}{gone}{bounds}",
             files,
             few,
         )
+
+    def _file(self, file: FileNode) -> str:
+        taken = ", taken over" if file.status == "existing" else ""
+        if file.deletes is None:
+            return f"{count_text(file.record_count, 'row')}, {size_text(file.file_size)}{taken}"
+        counted = "key" if file.content == "equality_deletes" else "position"
+        return f"{count_text(file.record_count, counted)}, {size_text(file.file_size)}{taken}; deletes {file.deletes}"
 
 
 def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
@@ -182,6 +195,7 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
             manifests=manifests,
         )
     metadata_size = size_of(reader.io, reader.metadata_location)
+    data, deletes = ([manifest for manifest in manifests if manifest.content == content] for content in ("data", "deletes"))
     return TableTree(
         catalog=reader.handle.store.name if isinstance(reader, Table) else None,
         table=reader.full_name,
@@ -197,9 +211,11 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
         ),
         totals=TreeTotals(
             manifests=len(manifests),
-            data_files=sum(len(manifest.files) for manifest in manifests),
-            records=sum(manifest.record_count for manifest in manifests),
-            data_size=sum(manifest.data_size for manifest in manifests),
+            data_files=sum(len(manifest.files) for manifest in data),
+            records=sum(manifest.record_count for manifest in data),
+            data_size=sum(manifest.data_size for manifest in data),
+            delete_files=sum(len(manifest.files) for manifest in deletes),
+            delete_size=sum(manifest.data_size for manifest in deletes),
             metadata_size=(metadata_size or 0)
             + ((opened.manifest_list_size or 0) if opened else 0)
             + sum(manifest.file_size for manifest in manifests),
@@ -211,7 +227,7 @@ def _manifest_node(reader: TableReader, manifest: TableManifest) -> ManifestNode
     """The node of a manifest. Its statistics stay undecoded: they are most of its bytes and no part of the tree."""
     columns = partition_columns(reader.metadata, manifest.partition_spec_id)
     overview = manifest_overview(manifest, reader.metadata, {manifest.partition_spec_id: columns})
-    files, deleted = _files(reader.io.read(manifest.manifest_path), manifest, columns)
+    files, deleted = _files(reader, manifest, columns)
     return ManifestNode(
         manifest_path=manifest.manifest_path,
         file_size=manifest.manifest_length,
@@ -222,25 +238,31 @@ def _manifest_node(reader: TableReader, manifest: TableManifest) -> ManifestNode
     )
 
 
-def _files(content: bytes, manifest: TableManifest, columns: tuple[PartitionColumn, ...]) -> tuple[tuple[FileNode, ...], int]:
-    entries = read_columns(content, manifest, manifest.partition_type).entries
-    names = ("status", "file_path", "file_size_in_bytes", "record_count")
-    plain = zip(*(entries.column(name).to_pylist() for name in names), strict=True)
-    nodes, deleted = [], 0
-    for (status, path, size, records), values in zip(plain, _partitions(entries, columns), strict=True):
-        if status == ManifestEntryStatus.DELETED:
-            deleted += 1
-            continue
-        nodes.append(
-            FileNode(
-                file_path=path,
-                file_size=size,
-                record_count=records,
-                status=ManifestEntryStatus(status).name.lower(),
-                partition=partition_texts(columns, values),
+def _files(reader: TableReader, manifest: TableManifest, columns: tuple[PartitionColumn, ...]) -> tuple[tuple[FileNode, ...], int]:
+    """The live files of a manifest, and how many of its entries are deleted."""
+    entries = read_columns(reader.io.read(manifest.manifest_path), manifest, manifest.partition_type).entries
+    statuses = entries.column("status").to_pylist()
+    texts = [partition_texts(columns, values) for values in _partitions(entries, columns)]
+    names = columns_by_id(reader.metadata)
+    nodes = []
+    for status, partition, file in zip(
+        statuses, texts, file_objects(entries, manifest.partition_spec_id, manifest.partition_type), strict=True
+    ):
+        if status != ManifestEntryStatus.DELETED:
+            nodes.append(
+                FileNode(
+                    file_path=file.file_path,
+                    file_size=file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes,
+                    record_count=file.record_count,
+                    content=file.content.name.lower(),
+                    referenced_data_file=file.referenced_data_file,
+                    first_row_id=file.first_row_id,
+                    deletes=what_it_deletes(file, names, reader.location()),
+                    status=ManifestEntryStatus(status).name.lower(),
+                    partition=partition,
+                )
             )
-        )
-    return tuple(nodes), deleted
+    return tuple(nodes), len(statuses) - len(nodes)
 
 
 def _partitions(entries: Any, columns: tuple[PartitionColumn, ...]) -> Iterator[tuple[Any, ...]]:

@@ -1,0 +1,97 @@
+"""Every view of a table that has delete files of all three kinds: what they are about, what the totals count, and row ids."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import icefloe.inspect as look
+from icefloe import SqlCatalog, Table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Two data files; position deletes of the one, a deletion vector of the other, and one deleted key."""
+    folder: Path = tmp_path_factory.mktemp("deletes")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
+    catalog.create_namespace("db")
+    made = catalog.create_table("db.t", SCHEMA, partition_spec=["part"], properties={"write.delete.mode": "merge-on-read"})
+    made.append(pa.Table.from_pylist([{"id": n, "part": "ab"[n % 2]} for n in range(20)], schema=SCHEMA))
+    made.delete("id in (1, 2, 4)")
+    made.delete_keys(pa.table({"id": [7]}), ["id"])
+    made.upgrade_table_version(3)
+    made.delete("id = 9")
+    return made
+
+
+def test_the_overview_says_what_its_totals_leave_out(table: Table) -> None:
+    found = look.table(table)
+    assert (found.total_records, found.total_delete_files, found.total_position_deletes, found.total_equality_deletes) == (20, 3, 4, 1)
+    assert "4 rows by position and rows of 1 key, in 3 delete files: still counted above" in str(found)
+    assert "with delete files" in str(found)
+
+
+def test_the_tree_counts_rows_of_data_files_alone_and_says_what_each_delete_file_deletes(table: Table) -> None:
+    found = look.tree(table)
+    assert (found.totals.records, found.totals.data_files, found.totals.delete_files) == (20, 2, 3)
+    assert found.snapshot is not None
+    files = [file for manifest in found.snapshot.manifests for file in manifest.files]
+    data = {file.file_path: file for file in files if file.content == "data"}
+    assert sorted(file.first_row_id for file in data.values() if file.first_row_id is not None) == [0, 10]
+    vector = next(file for file in files if file.file_path.endswith(".puffin"))
+    assert (vector.content, vector.record_count, vector.referenced_data_file in data) == ("position_deletes", 2, True)
+    assert vector.file_size < 100
+    text = " ".join(str(found).split())
+    assert "deletes rows with these values of id" in text
+    assert "by a deletion vector" in text
+    assert "20, before deletes" in text
+
+
+def test_a_manifest_shows_content_targets_and_row_ids(table: Table) -> None:
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    entries = [entry for number in range(1, 5) for entry in look.manifest(table, number).entries]
+    vector = next(entry for entry in entries if entry.content_offset is not None)
+    assert (vector.content, vector.record_count, vector.file_format) == ("position_deletes", 2, "PUFFIN")
+    assert vector.content_size_in_bytes == 44
+    positions = next(entry for entry in entries if entry.content == "position_deletes" and entry.content_offset is None)
+    assert {column.name: column.upper for column in positions.columns} == {"file_path": positions.referenced_data_file, "pos": "2"}
+    keys = next(entry for entry in entries if entry.content == "equality_deletes")
+    assert (keys.equality_ids, keys.deletes) == ((1,), "rows with these values of id")
+    assert sorted(entry.first_row_id for entry in entries if entry.first_row_id is not None) == [0, 10]
+    texts = [str(look.manifest(table, number)) for number in range(1, 5)]
+    assert sum("first row id" in text for text in texts) == 1
+    assert sum("by a deletion vector" in " ".join(text.split()) for text in texts) == 1
+    listed = look.manifest_list(table)
+    assert [manifest.first_row_id for manifest in listed.manifests if manifest.content == "data"] == [0]
+    assert "first row id" in str(listed)
+
+
+def test_a_delete_file_is_shown_as_one(table: Table) -> None:
+    vector, positions = look.data_file(table, ".puffin"), look.data_file(table, "-deletes-00000")
+    assert "delete file of lake.db.t" in str(vector)
+    assert "44 B at byte 4" in str(vector)
+    assert "file_path" in str(positions)
+    assert "?" not in str(positions)
+    data = next(task.file.file_path for task in table.scan().plan_files())
+    assert "data file of lake.db.t" in str(look.data_file(table, data))
+    assert "first row id" in str(look.data_file(table, data))
+
+
+def test_bytes_of_deletes_stand_apart_and_the_history_counts_delete_files(table: Table) -> None:
+    found = {level.level: level for level in look.overhead(table).reachable}
+    assert (found["data files"].files, found["delete files"].files) == (2, 4)
+    assert "delete files" in str(look.overhead(table))
+    assert "deletes" in str(look.snapshots(table))
+    traced = look.trace(table, "id > 5")
+    assert (traced.totals.delete_files, traced.totals.records_read) == (3, 20)
+    assert "deleted ones included" in str(traced)
+
+
+def test_every_view_is_also_json(table: Table) -> None:
+    views = (look.table(table), look.tree(table), look.manifest(table), look.manifest_list(table), look.data_file(table, ".puffin"))
+    for view in views:
+        json.dumps(view.to_dict())
