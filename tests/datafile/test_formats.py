@@ -26,6 +26,7 @@ from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.name_mapping import mapping_for
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import (
+    BinaryType,
     DateType,
     DecimalType,
     FixedType,
@@ -144,6 +145,21 @@ def test_an_unknown_column_is_in_no_file(tmp_path) -> None:
     known = Schema(NestedField(1, "u", StringType()), NestedField(2, "s", StructType(NestedField(3, "u", DateType(), initial_default=3))))
     for file in files.values():
         assert read([file], known).to_pylist() == [{"u": None, "s": {"u": dt.date(1970, 1, 4)}}]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_column_of_a_file_is_passed_over_where_the_table_has_an_unknown_one(tmp_path, form: str) -> None:
+    was = Schema(NestedField(1, "u", StringType()), NestedField(2, "x", LongType()))
+    file = _write(tmp_path, was, [{"u": "text", "x": 1}], form)
+    now = Schema(NestedField(1, "u", UnknownType()), NestedField(2, "x", LongType()))
+    assert read([file], now).to_pylist() == [{"u": None, "x": 1}]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_value_of_another_length_is_no_fixed(tmp_path, form: str) -> None:
+    file = _write(tmp_path, Schema(NestedField(1, "f", BinaryType())), [{"f": b"four"}, {"f": b"no"}], form)
+    with pytest.raises(DataFileFormatError, match=r"column 'f' of .* no fixed\[4\]"):
+        read([file], Schema(NestedField(1, "f", FixedType(4))))
 
 
 @pytest.mark.parametrize("form", FORMATS)

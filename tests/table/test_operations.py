@@ -126,6 +126,9 @@ def test_every_snapshot_stays_readable(table: Table) -> None:
     assert ids(table, snapshot_id=third.snapshot_id) == list(range(15, 20))
     assert sorted(table.scan().use_ref("main").to_arrow()["id"].to_pylist()) == list(range(15, 20))
     assert sorted(table.scan().as_of(second.timestamp_ms).to_arrow()["id"].to_pylist())[-1] >= 9
+    first_ms = table.metadata.snapshot_log[0].timestamp_ms
+    with pytest.raises(NoSuchSnapshotError, match=f"its snapshot log begins at {first_ms} ms"):
+        table.scan().as_of(first_ms - 1)
     with pytest.raises(NoSuchSnapshotError, match="expired"):
         table.scan(snapshot_id=1).to_arrow()
     with pytest.raises(NoSuchSnapshotError, match="nobranch"):

@@ -73,7 +73,14 @@ class DataScan:
         """The snapshot that was current at a time, by the snapshot log. Raises `NoSuchSnapshotError`."""
         snapshot = snapshot_as_of(self.metadata, timestamp_ms)
         if snapshot is None:
-            raise NoSuchSnapshotError(f"{self.table_name} had no snapshot at {timestamp_ms} ms", table=self.table_name)
+            log = self.metadata.snapshot_log
+            raise NoSuchSnapshotError(
+                f"{self.table_name} had no snapshot at {timestamp_ms} ms",
+                table=self.table_name,
+                next_step=f"its snapshot log begins at {log[0].timestamp_ms} ms"
+                if log
+                else "its metadata has no snapshot log; choose a snapshot by its id",
+            )
         return replace(self, snapshot_id=snapshot.snapshot_id, by_table_schema=False)
 
     def snapshot(self) -> Snapshot | None:

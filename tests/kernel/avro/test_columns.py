@@ -9,7 +9,7 @@ import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kernel.avro.both_readers import agreed
+from tests.kernel.avro.both_readers import READERS, agreed, lists_of
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro.container import open_container, write_container
@@ -205,6 +205,14 @@ def test_a_field_of_another_form_than_wanted_is_refused(shape: Any) -> None:
 def test_a_schema_that_makes_no_sense_is_told(schema: bytes) -> None:
     with pytest.raises(AvroFormatError, match=r"some\.avro"):
         collected(container_of(schema), Struct((WantedField(1, (), Value("x"), required=True),)))
+
+
+@pytest.mark.parametrize("by_compiled", READERS)
+@pytest.mark.parametrize("union", [[], ["null", []]])
+def test_a_union_of_no_types_is_refused_though_no_value_has_it(union: Any, by_compiled: bool) -> None:
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "n", "type": union, "field-id": 1}]}).encode()
+    found = lists_of(container_of(schema, b"\x00"), Struct((WantedField(1, (), Value("x")),)), by_compiled=by_compiled)
+    assert "a union of no types" in found
 
 
 def test_text_out_of_a_schema_never_becomes_code() -> None:

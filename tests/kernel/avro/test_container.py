@@ -101,6 +101,7 @@ def unpack(content: bytes) -> list[bytes]:
     [
         (b"", "the file is empty"),
         (b"PAR1....", "magic"),
+        (b"AGS1\x00\x00\x10\x00", "it is encrypted"),
         (b"Obj\x01", "header is cut short"),
         (b"Obj\x01\x02\x16avro.schema", "header is cut short"),
         (b"Obj\x01\x00" + b"s" * 15, "ends inside its header"),

@@ -17,6 +17,7 @@ from icefloe.kernel.avro.varint import decode_long, encode_long
 
 MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16
+_ENCRYPTED_MAGIC = b"AGS1"  # of an AES GCM stream, which encrypted manifests and manifest lists are
 # Uncompressed bytes after which a block is closed: Avro's usual size. One block an entry costs half again in size and 2 to 3 times in reading.
 BLOCK_BYTES = 64_000
 
@@ -52,6 +53,8 @@ def open_container(content: bytes, path: str) -> Container:
     """
     if content[:4] != MAGIC:
         what = "the file is empty" if not content else "it does not begin with Avro's magic bytes"
+        if content[:4] == _ENCRYPTED_MAGIC:
+            what = "it is encrypted; encrypted tables are not read"
         raise broken_avro(path, 0, what)
     try:
         metadata, position = _read_metadata(content, 4)

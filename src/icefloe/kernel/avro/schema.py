@@ -32,6 +32,8 @@ def _resolve(declared: Any, known: dict[str, AvroType], namespace: str) -> AvroT
             raise ValueError(f"the type {declared!r} is not declared, or contains itself")
         return found
     if isinstance(declared, list):
+        if not declared:
+            raise ValueError("a union of no types has no value")
         return [_resolve(branch, known, namespace) for branch in declared]
     if not isinstance(declared, dict) or "type" not in declared:
         raise ValueError(f"{declared!r} is not an Avro type")
