@@ -1,4 +1,4 @@
-"""Deletes committed to a table as delete files, for tests of reading them."""
+"""Delete files and foreign data files committed to a table, for tests of reading them."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ from icefloe.datafile.write_deletes import RowsToDelete, write_equality_deletes,
 from icefloe.kernel.commit.attempt import CommitContext
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.table import Table
 from icefloe.table.handle import metadata_folder
 from icefloe.table.writes import write_target
@@ -47,6 +48,11 @@ def delete_keys_everywhere(table: Table, rows: Any, columns: Sequence[str]) -> N
     """The same in every partition that has data files under the newest spec."""
     for partition in {task.file.partition for task in table.scan().plan_files() if task.spec_id == table.spec().spec_id}:
         delete_keys(table, rows, columns, partition)
+
+
+def add_file(table: Table, path: str, rows: int, size: int) -> None:
+    """Adds a Parquet file that somebody else wrote to an unpartitioned table."""
+    _commit(table, added=[DataFile(file_path=path, file_format=FileFormat.PARQUET, record_count=rows, file_size_in_bytes=size)])
 
 
 def _commit(table: Table, **changes: Any) -> None:

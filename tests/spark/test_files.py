@@ -1,24 +1,35 @@
 """Files of every format and kind in one table: Spark's rows are those of the in-process reader, and the reason is told where Spark's own scan is not used."""
 
+import datetime as dt
 import logging
 import struct
+from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import NullType
 from tests.spark.comparing import plan_of, same_rows
-from tests.spark.merge_on_read import delete_positions
+from tests.spark.merge_on_read import add_file, delete_positions
 
 from icefloe import (
+    DateType,
+    DecimalType,
+    FixedType,
     GeographyType,
     GeometryType,
+    IntegerType,
     ListType,
     LongType,
     NestedField,
     Schema,
     SqlCatalog,
+    StringType,
+    StructType,
     TimestampNanoType,
+    TimestampType,
     TimestamptzNanoType,
     UnknownType,
     VariantType,
@@ -105,3 +116,52 @@ def test_nanoseconds_are_written_whole_and_refused_where_spark_would_cut_them(sp
         table.scan().to_spark()
     assert [problem.where for problem in raised.value.problems] == ["at", "utc"]
     assert same_rows(table, "at > '2024-01-02'", "id").count() == 1
+
+
+def test_defaults_stand_in_for_columns_that_a_file_lacks_and_not_for_nulls_that_it_has(
+    spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    inner = StructType(NestedField(3, "a", LongType()))
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "s", inner))
+    table = lake.create_table("db.defaults", schema, properties={"format-version": "3"})
+    table.append(pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": [{"a": 1}, None, {"a": 3}]}))
+    with table.update_schema() as update:
+        update.add_column("n", IntegerType(), default_value=7)
+        update.add_column("day", DateType(), default_value=dt.date(2024, 2, 29))
+        update.add_column("at", TimestampType(), default_value=dt.datetime(2024, 2, 29, 1, 2, 3, 4))
+        update.add_column("price", DecimalType(9, 2), default_value=Decimal("1.50"))
+        update.add_column("text", StringType(), default_value="it's")
+        update.add_column("data", FixedType(2), default_value=b"ab")
+    table.append(spark.sql("select 4L as id, named_struct('a', 4L) as s, cast(null as int) as n, 'own' as text"))
+    delete_positions(table, {task.file.file_path: [0] for task in table.scan().plan_files() if task.file.record_count == 3})
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        frame = same_rows(table)
+        same_rows(table, "n = 7 AND text = 'it''s'", "id", "_pos")
+        assert [row["id"] for row in same_rows(table, "n IS NULL").collect()] == [4]
+    assert not caplog.records
+    assert plan_of(frame).count("FileScan parquet") == 2
+    written = table.scan("id = 4").to_arrow().to_pylist()[0]
+    assert (written["n"], written["price"], written["data"]) == (None, Decimal("1.50"), b"ab")  # what is left out has its default
+    with table.update_schema() as update:
+        update.add_column(("s", "b"), LongType(), default_value=9)
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        same_rows(table)
+    assert "lacks b inside s" in caplog.text
+
+
+def test_files_without_field_ids_are_read_by_the_name_mapping_beside_others(
+    spark: SparkSession, lake: SqlCatalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", "b"]})
+    mapping = '[{"field-id": 1, "names": ["id", "number"]}, {"field-id": 2, "names": ["name"]}]'
+    table = lake.create_table("db.mapped", rows.schema, properties={"schema.name-mapping.default": mapping})
+    table.append(rows)
+    path = tmp_path / "old.parquet"
+    pq.write_table(rows.rename_columns(["number", "name"]), path)
+    add_file(table, str(path), rows.num_rows, path.stat().st_size)
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        frame = same_rows(table)
+    assert frame.count() == 4
+    assert "1 files of" in caplog.text
+    assert "no field ids" in caplog.text
+    assert plan_of(frame).count("FileScan parquet") == 1

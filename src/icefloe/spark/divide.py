@@ -4,7 +4,7 @@ Files with deletes are shares of their own, so that all others cost nothing more
 Spec: Scan Planning; Column Projection; Row-level Deletes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import attrgetter
@@ -22,9 +22,10 @@ from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
+from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import DELETED
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -41,6 +42,7 @@ from icefloe.kernel.types import (
 )
 from icefloe.spark.deleted_rows import MOST_POSITIONS, fits, load_positions
 from icefloe.spark.equality_deletes import EqualityDeletes, ends_of, equality_deletes, key_ids_of
+from icefloe.spark.footers import FieldIds
 from icefloe.spark.types import NOT_NATIVE
 from icefloe.table.engine import ScanRequest
 
@@ -58,13 +60,14 @@ class Share:
     """Files that are read alike.
 
     `reason` says why Spark's own scan cannot read them; it is empty where it does. Then `constant_ids` are the columns that are the same in every row of a
-    file, by its partition; `vectors` has the positions deleted in each file, in the order of the parts' files, and `equality` the equality deletes that apply;
-    None where no file has any.
+    file, by its partition, and `missing` those that no file has and that have a default; `vectors` has the positions deleted in each file, in the order of
+    the parts' files, and `equality` the equality deletes that apply; None where no file has any.
     """
 
     parts: tuple[PlannedFiles, ...]
     reason: str = ""
     constant_ids: frozenset[int] = frozenset()
+    missing: frozenset[int] = frozenset()
     vectors: tuple[DeletionVector | None, ...] | None = None
     equality: EqualityDeletes | None = None
 
@@ -77,8 +80,15 @@ class Share:
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-def shares(request: ScanRequest, needed: Schema, deletes: DeleteLoader) -> Iterator[Share]:
-    """The plan's files, each in one share. `needed` is what must be read of the table's schema; `deletes` reads what is deleted by position.
+# Tells the field ids in the files of tasks, in their order.
+AskIds = Callable[[Sequence[FileScanTask]], list[FieldIds]]
+
+
+def shares(request: ScanRequest, needed: Schema, deletes: DeleteLoader, ask_ids: AskIds) -> Iterator[Share]:
+    """The plan's files, each in one share.
+
+    `needed` is what must be read of the table's schema; `deletes` reads what is deleted by position; `ask_ids` is asked where it matters which columns a file
+    has.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: as `DeleteLoader.positions_of`.
@@ -86,13 +96,16 @@ def shares(request: ScanRequest, needed: Schema, deletes: DeleteLoader) -> Itera
     position_bytes = sum(_bytes(file) for file in request.plan.delete_files if file.content is FileContent.POSITION_DELETES)
     keys = _Keys.of(request, deletes)
     read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
+    columns = _Columns(read, has_mapping=request.name_mapping is not None)
     alike: dict[_Likeness, list[PlannedFiles]] = {}
     for part in request.plan.parts:
         constant_ids = _constant_ids(request.specs[part.spec_id], read)
         for likeness, rows in _split(part, constant_ids, keys, gathers_positions=position_bytes <= MOST_DELETE_BYTES):
-            alike.setdefault(likeness, []).append(part if len(rows) == len(part) else part.take(rows))
+            files = part if len(rows) == len(part) else part.take(rows)
+            for whole, some in _by_columns(files, likeness, columns, ask_ids):
+                alike.setdefault(whole, []).append(some)
     for likeness, parts in alike.items():
-        share = Share(parts=tuple(parts), reason=likeness.reason, constant_ids=likeness.constant_ids)
+        share = Share(parts=tuple(parts), reason=likeness.reason, constant_ids=likeness.constant_ids, missing=likeness.missing)
         for found in _with_vectors(share, deletes) if likeness.has_positions else (share,):
             by_key = likeness.has_keys and not found.reason
             yield replace(found, equality=equality_deletes(found.parts, keys.fields)) if by_key else found
@@ -106,6 +119,7 @@ class _Likeness:
     constant_ids: frozenset[int] = frozenset()
     has_positions: bool = False
     has_keys: bool = False
+    missing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +169,43 @@ def _split(
         rows = np.flatnonzero(left & (has_positions == positions) & (has_keys == by_key))
         if len(rows):
             yield _Likeness("", constant_ids, positions, by_key), rows
+
+
+class _Columns:
+    """What it means for a read that a file lacks columns. `fields` are those that are read."""
+
+    def __init__(self, fields: Iterable[NestedField], *, has_mapping: bool) -> None:
+        tops = tuple({field.field_id: field for field in fields}.values())
+        self._tops = {field.field_id: field for field in tops if field.initial_default is not None}
+        # Fields inside structs, with the column they are in.
+        self._inner = [(top, field) for top in tops for _, field in walk((top,)) if field is not top and field.initial_default is not None]
+        self.matter = has_mapping or bool(self._tops or self._inner)
+
+    def without(self, ids: FieldIds, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
+        """For a file with these field ids the reason against Spark's own scan, if there is one, and the columns that it lacks and that have a default."""
+        if ids is None:
+            return "a file has no field ids", frozenset()
+        missing = frozenset(self._tops.keys() - ids - constant_ids)
+        for field_id in sorted(missing):
+            kind = self._tops[field_id].field_type
+            if isinstance(kind, NOT_NATIVE) or not isinstance(kind, PrimitiveType):
+                return f"a file lacks {self._tops[field_id].name} ({kind}), which has a default", frozenset()
+        for top, field in self._inner:
+            if top.field_id in ids and field.field_id not in ids:
+                return f"a file lacks {field.name} inside {top.name}, which has a default", frozenset()
+        return "", missing
+
+
+def _by_columns(part: PlannedFiles, likeness: _Likeness, columns: _Columns, ask_ids: AskIds) -> Iterator[tuple[_Likeness, PlannedFiles]]:
+    """The files that are to be read alike, divided by what their columns are, where that matters."""
+    if likeness.reason or not columns.matter:
+        yield likeness, part
+        return
+    found = [columns.without(ids, likeness.constant_ids) for ids in ask_ids(list(part.tasks()))]
+    for reason, missing in dict.fromkeys(found):
+        rows = np.array([number for number, one in enumerate(found) if one == (reason, missing)], np.int64)
+        files = part if len(rows) == len(part) else part.take(rows)
+        yield (_Likeness(reason) if reason else replace(likeness, missing=missing)), files
 
 
 def _with_deletes(part: PlannedFiles, keys: _Keys) -> tuple[_Mask, _Mask, list[tuple[_Mask, str]]]:

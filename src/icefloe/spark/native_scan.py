@@ -25,9 +25,11 @@ from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
     IcebergType,
     NestedField,
+    PrimitiveType,
     StructType,
     UnknownType,
 )
+from icefloe.kernel.values import physical_array
 from icefloe.spark.constants import as_constant
 from icefloe.spark.deleted_rows import DeletedRows
 from icefloe.spark.divide import Share
@@ -60,9 +62,10 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, share
         needed = _with_keys(needed, request.schema, equality)
     # Whatever a file holds in a column of unknown type, it is null. Spec: Parquet (Appendix A).
     unknown = frozenset(field.field_id for field in needed.fields if isinstance(field.field_type, UnknownType))
+    constant = share.constant_ids | share.missing
     columns = _Columns(
-        data=(*(field for field in needed.fields if field.field_id not in share.constant_ids | unknown), *map(_as_dropped, dropped)),
-        constants=tuple(field for field in needed.fields if field.field_id in share.constant_ids),
+        data=(*(field for field in needed.fields if field.field_id not in constant | unknown), *map(_as_dropped, dropped)),
+        constants=tuple(field for field in needed.fields if field.field_id in constant),
         called=_names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
         metadata=_metadata_columns(request),
     )
@@ -106,7 +109,10 @@ def _scan(spark: SparkSession, request: ScanRequest, share: Share, columns: _Col
     files = share.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
     for place, field in enumerate(columns.constants):
-        arrays[f"constant {place}"] = _constant_values(files, field, request.specs)
+        if field.field_id in share.missing:
+            arrays[f"constant {place}"] = _defaults(files.num_rows, field)
+        else:
+            arrays[f"constant {place}"] = _constant_values(files, field, request.specs)
     constants = list(_called(schema_to_struct(Schema(*columns.constants), field_ids=False), columns.called).fields)
     for struct, more in (columns.metadata.constants(files), *([] if deleted is None else [deleted.constants()])):
         constants += struct.fields
@@ -177,3 +183,10 @@ def _constant_values(files: Any, column: NestedField, specs: Mapping[int, Partit
         values = files[partition_column(field.field_id)]
         whole = values if whole is None else pc.if_else(pc.equal(files["spec_id"], spec_id), values, whole)
     return as_constant(pa.nulls(0) if whole is None else whole, column.field_type)
+
+
+def _defaults(count: int, column: NestedField) -> Any:
+    """The initial default of a column for each of so many files, as Spark takes it."""
+    kind = column.field_type
+    values = [column.initial_default] * count
+    return as_constant(physical_array(kind, values) if isinstance(kind, PrimitiveType) else pa.nulls(count), kind)

@@ -5,7 +5,7 @@ Spec: Column Projection; Scan Planning.
 """
 
 import logging
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import UnknownType
 from icefloe.spark.divide import Share, shares
+from icefloe.spark.footers import field_ids
 from icefloe.spark.native import schemes_without_file_system
 from icefloe.spark.native_scan import native_scan
 from icefloe.spark.portable import TaskReader, portable_rows
@@ -41,7 +42,8 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
     if reason:
         found = [Share(parts=request.plan.parts, reason=reason)]
     else:
-        found = list(shares(request, needed, deletes)) or [Share(parts=())]
+        ask_ids = partial(field_ids, spark, request.io, table_name=request.table_name)
+        found = list(shares(request, needed, deletes, ask_ids)) or [Share(parts=())]
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, share, deletes) for share in found))
     return rows if request.limit is None else rows.limit(request.limit)
 
@@ -65,9 +67,6 @@ def _why_not_native(spark: SparkSession, needed: Schema, files: Any) -> str:
     names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if isinstance(field.field_type, NOT_NATIVE)]
     if names:
         return f"it cannot read {', '.join(names)}"
-    with_default = [".".join(path) for path, field in walk(needed.fields) if field.initial_default is not None]
-    if with_default:
-        return f"it does not know the initial default of {', '.join(with_default)}"
     found = pc.extract_regex(files["file_path"], r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
     schemes = {text.lower() for text in pc.unique(pc.struct_field(found, "scheme")).to_pylist() if text is not None} - {"file"}
     missing = schemes_without_file_system(spark, sorted(schemes)) if schemes else []
