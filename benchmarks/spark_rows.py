@@ -1,4 +1,5 @@
-"""Rows through Spark: an aggregate over a table beside `spark.read.parquet` on the same files, and an append beside `df.write.parquet` of the same rows.
+"""Rows through Spark: an aggregate over a table beside `spark.read.parquet` on the same files, with and without deleted rows, and an append beside
+`df.write.parquet` of the same rows.
 
 One session runs both sides in turns; each side pays for everything a user would: planning or listing, the job, and the commit.
 """
@@ -23,6 +24,8 @@ ROWS_READ, ROWS_WRITTEN, PARTITIONS = 20_000_000, 10_000_000, 8
 REPEATS_OF_READS, REPEATS_OF_WRITES = 7, 5
 CODEC = "zstd"
 TABLE = "bench.sales"
+TABLE_WITH_DELETES = "bench.sales_with_deletes"
+LEAST_AMOUNT_LEFT = 1000  # amounts go evenly from 0 to 100,000
 
 
 def rows(spark: SparkSession, count: int) -> DataFrame:
@@ -85,6 +88,36 @@ def reading(spark: SparkSession, folder: Path) -> Comparison:
     )
 
 
+def reading_with_deletes(spark: SparkSession, folder: Path) -> Comparison:
+    """The aggregate over 10 million rows of which deletion vectors delete one in a hundred, scattered; the other side reads all of them."""
+    catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    if not catalog.table_exists(TABLE_WITH_DELETES):
+        say(f"spark: a table of {ROWS_WRITTEN:,} rows, and vectors that delete one in a hundred (made once)")
+        made = rows(spark, ROWS_WRITTEN)
+        settings = {"format-version": "3", "write.delete.mode": "merge-on-read"}
+        table = catalog.create_table(TABLE_WITH_DELETES, schema=made.limit(1).toArrow().schema, properties=settings)
+        table.append(made)
+        table.delete(f"amount < {LEAST_AMOUNT_LEFT}")
+    paths = [task.file.file_path for task in catalog.load_table(TABLE_WITH_DELETES).scan().plan_files()]
+    sides = {
+        "icefloe": lambda: catalog.load_table(TABLE_WITH_DELETES).scan().to_spark(),
+        "parquet": lambda: spark.read.parquet(*paths),
+    }
+    left = aggregate(lambda: spark.read.parquet(*paths).where(f.col("amount") >= LEAST_AMOUNT_LEFT))
+    if not same(aggregate(sides["icefloe"]), left):
+        raise SystemExit("the aggregates differ")
+    say("spark: the aggregate over what is left, in turns")
+    taken = interleaved(REPEATS_OF_READS, {name: partial(timed, partial(aggregate, make)) for name, make in sides.items()})
+    ours, theirs = median(taken["icefloe"]), median(taken["parquet"])
+    return Comparison(
+        f"Spark aggregate over {ROWS_WRITTEN:,} rows, 1 % deleted by vectors (spark.read.parquet of all)",
+        seconds(ours),
+        seconds(theirs),
+        ours / theirs,
+        "<= 1.15",
+    )
+
+
 def writing(spark: SparkSession, folder: Path) -> Comparison:
     """An append of 10 million rows, read from Parquet, with the same codec."""
     source = str(folder / f"source-{ROWS_WRITTEN}")
@@ -125,11 +158,11 @@ def writing(spark: SparkSession, folder: Path) -> Comparison:
 
 
 def run() -> list[Comparison]:
-    """Both, in one session."""
+    """All three, in one session."""
     folder = measure.BUILD / "spark"
     folder.mkdir(parents=True, exist_ok=True)
     spark = session()
     try:
-        return [reading(spark, folder), writing(spark, folder)]
+        return [reading(spark, folder), reading_with_deletes(spark, folder), writing(spark, folder)]
     finally:
         spark.stop()
