@@ -17,7 +17,7 @@ def icefloe(folder: Path, count: int) -> dict[str, Any]:
     read = import_module("icefloe.kernel.manifest.read").read_columns
     writing = import_module("icefloe.kernel.manifest.write_columns")
     merge = import_module("icefloe.kernel.manifest.merge").merge_manifests
-    table = import_module("icefloe.table.table").StaticTable.from_metadata(str(folder / "00001-table.metadata.json"))
+    table = import_module("icefloe.table.static_table").StaticTable.from_metadata(str(folder / "00001-table.metadata.json"))
     manifests = table.current_snapshot().manifests(table.io)[:count]
     spec, kind = table.spec(), manifests[0].partition_type
     contents = [(manifest, Path(manifest.manifest_path.removeprefix("file://")).read_bytes()) for manifest in manifests]

@@ -1,4 +1,6 @@
-"""Plans one scan and prints what it took: `planning_child.py icefloe|pyiceberg METADATA [FILTER]`.
+"""Plans one scan and prints what it took: `planning_child.py icefloe|pyiceberg METADATA columns|tasks [FILTER]`.
+
+As columns is what engines take of Icefloe's plan; PyIceberg has tasks only.
 
 Runs under the engine's own Python, in a process that does nothing else.
 """
@@ -10,7 +12,7 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-MODULE_OF_STATIC_TABLE = {"icefloe": "icefloe.table.table", "pyiceberg": "pyiceberg.table"}
+MODULE_OF_STATIC_TABLE = {"icefloe": "icefloe.table.static_table", "pyiceberg": "pyiceberg.table"}
 
 
 def megabytes(name: str) -> float:
@@ -19,18 +21,22 @@ def megabytes(name: str) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
-def main(engine: str, metadata: str, row_filter: str = "") -> None:
-    """Opens the table, plans, and looks at every path."""
+def main(engine: str, metadata: str, result: str, row_filter: str = "") -> None:
+    """Opens the table, plans, and looks at every path; PyIceberg makes tasks whatever is asked for."""
     static_table = import_module(MODULE_OF_STATIC_TABLE[engine]).StaticTable
     before = megabytes("VmRSS")
     started, started_cpu = time.perf_counter(), time.process_time()
     table = static_table.from_metadata(metadata)
     scan = table.scan(row_filter=row_filter) if row_filter else table.scan()
-    tasks = list(scan.plan_files())
-    size = sum(len(task.file.file_path) for task in tasks)
+    if engine == "icefloe" and result == "columns":
+        compute, plan = import_module("pyarrow.compute"), scan.plan()
+        files, size = plan.files_kept, sum(compute.sum(compute.utf8_length(part.entries["file_path"])).as_py() for part in plan.parts)
+    else:
+        tasks = list(scan.plan_files())
+        files, size = len(tasks), sum(len(task.file.file_path) for task in tasks)
     wall, cpu = time.perf_counter() - started, time.process_time() - started_cpu
     peak = megabytes("VmHWM")
-    print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak, "grown": peak - before, "files": len(tasks), "path_bytes": size}))
+    print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak, "grown": peak - before, "files": files, "path_bytes": size}))
 
 
 if __name__ == "__main__":

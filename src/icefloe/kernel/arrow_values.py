@@ -64,6 +64,18 @@ def chunks_of(values: Any) -> list[Any]:
     return list(values.chunks) if isinstance(values, pa.ChunkedArray) else [values]
 
 
+def array_of_chunks(values: Any) -> Any:
+    """A chunked array as one array, without copying where it is in one piece."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+
+def offsets_of(lists: Any) -> NDArray[np.int32]:
+    """Where the items of each list of an Arrow array begin in its `values`, and where the last ends."""
+    return np.frombuffer(lists.buffers()[1], np.int32)[lists.offset : lists.offset + len(lists) + 1]
+
+
 def validity_buffer(known: NDArray[np.bool_] | None) -> Any:
     """Arrow's validity bitmap of a mask; None, which stands for all known, is that for Arrow too."""
     return None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))

@@ -22,7 +22,7 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module of another number takes other arguments.
-_INTERFACE = 2
+_INTERFACE = 3
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 
 # Uncompressed bytes after which columns are handed over: far below what 32-bit offsets can count.

@@ -50,7 +50,7 @@ class LiveDeletes:
         found: list[DataFile] = []
         for part, rows in self._rows(chosen):
             entries = part.entries.take(rows).drop_columns([_PLACE])
-            files = file_objects(entries, part.spec.spec_id, part.partition_type)
+            files = file_objects(entries, part.spec.spec_id, partition_tuples(entries, part.partition_type))
             lower, upper = (entries[statistic_column(*bound)].to_pylist() for bound in PATH_BOUNDS)
             found += map(_with_path, files, lower, upper)
         return tuple(found)

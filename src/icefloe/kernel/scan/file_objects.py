@@ -3,16 +3,21 @@
 Floor: kernel.scan. Spec: Data File Fields.
 """
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from itertools import repeat
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of, offsets_of
+from icefloe.kernel.avro.objects import Same, Values, objects
 from icefloe.kernel.manifest.columns import STATISTICS, partition_column, statistic_column
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.partition_values import primitive
-from icefloe.kernel.types import StructType
+from icefloe.kernel.types import DoubleType, FloatType, StructType
 from icefloe.kernel.values import physical_list
 
 _FORMATS = {form.value: form for form in FileFormat}
@@ -29,48 +34,65 @@ _PLAIN = (
     "content_size_in_bytes",
 )
 _LISTS = ("split_offsets", "equality_ids")
-
-T = TypeVar("T")
-
-
-def objects(kind: type[T], values: Mapping[str, Iterable[Any]], count: int) -> list[T]:
-    """`count` objects of a slotted dataclass from its fields' values, field by field; every field must be given.
-
-    A scan makes hundreds of thousands of them. Setting a slot over all objects at once takes a third of the time that their `__init__` does.
-    """
-    made = [object.__new__(kind) for _ in range(count)]
-    for field in fields(kind):  # type: ignore[arg-type]  # a dataclass, which typing cannot say
-        deque(map(getattr(kind, field.name).__set__, made, values[field.name]), maxlen=0)
-    return made
+# Columns of names or codes, and what these stand for.
+_NAMED: Mapping[str, Mapping[Any, Any]] = {"file_format": _FORMATS, "content": _CONTENTS}
 
 
-def file_objects(rows: Any, spec_id: int, partition_type: StructType, statistics: Sequence[int] = ()) -> list[DataFile]:
-    """One object a row, in order; column statistics of the fields in `statistics`, whose slot columns are there."""
-    known = set(rows.column_names)
-    nothing: Mapping[str, Iterable[Any]] = {field.name: repeat(None) for field in fields(DataFile)}
-    values = {
-        **nothing,
-        **{name: rows[name].to_pylist() for name in _PLAIN if name in known},
-        **{name: _tuples(rows[name]) for name in _LISTS if name in known},
+def file_objects(rows: Any, spec_id: int, partitions: list[tuple[Any, ...]], statistics: Sequence[int] = ()) -> list[DataFile]:
+    """One object a row, in order, each with its partition; column statistics of the fields in `statistics`, whose slot columns are there."""
+    columns = {name: array_of_chunks(rows[name]) for name in (*_PLAIN, *_LISTS, *_NAMED) if name in rows.column_names}
+    values: dict[str, Values] = {
+        **{field.name: Same(None) for field in fields(DataFile)},
+        **{name: columns[name] for name in _PLAIN if name in columns},
+        **{name: _tuples(columns[name]) for name in _LISTS if name in columns},
         **({name: _maps(rows, statistic, statistics) for name, statistic in STATISTICS.items()} if statistics else {}),
-        "file_format": map(_FORMATS.__getitem__, rows["file_format"].to_pylist()),
-        "content": map(_CONTENTS.__getitem__, rows["content"].to_pylist()),
-        "partition": partition_tuples(rows, partition_type),
-        "spec_id": repeat(spec_id),
+        **{name: _named(columns[name], kinds) for name, kinds in _NAMED.items()},
+        "partition": partitions,
+        "spec_id": Same(spec_id),
     }
     return objects(DataFile, values, rows.num_rows)
 
 
 def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, ...]]:
-    """The partition tuples of rows of a `ManifestColumns` table, as physical values in spec order."""
-    values = []
-    for field in partition_type.fields:
-        values.append(physical_list(primitive(field.field_type), rows[partition_column(field.field_id)]))
-    return list(zip(*values, strict=True)) if values else [()] * rows.num_rows
+    """The partition tuples of rows of a `ManifestColumns` table, as physical values in spec order; equal ones are one tuple."""
+    fields_of = [(primitive(field.field_type), rows[partition_column(field.field_id)]) for field in partition_type.fields]
+    if not fields_of:
+        return [()] * int(rows.num_rows)
+    if any(isinstance(kind, FloatType | DoubleType) for kind, _ in fields_of):  # -0.0 equals 0.0, and is another value
+        return list(zip(*(physical_list(kind, column) for kind, column in fields_of), strict=True))
+    encoded = [pc.dictionary_encode(array_of_chunks(column), null_encoding="encode") for _, column in fields_of]
+    codes = numpy_of(encoded[0].indices).astype(np.int64)
+    for part in encoded[1:]:
+        # Numbered anew each time, so that a number never counts more than two columns' values.
+        _, codes = np.unique(codes, return_inverse=True)
+        codes = codes * len(part.dictionary) + numpy_of(part.indices)
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    chosen = numbers_array(first, pa.int64())
+    distinct = list(zip(*(physical_list(kind, column.take(chosen)) for kind, column in fields_of), strict=True))
+    return [distinct[code] for code in codes.tolist()]
 
 
-def _tuples(column: Any) -> list[tuple[Any, ...] | None]:
-    return [None if values is None else tuple(values) for values in column.to_pylist()]
+def _named(codes: Any, kinds: Mapping[Any, Any]) -> Values:
+    """What each value of a column stands for, which is mostly the same in all rows."""
+    distinct = pc.unique(codes).to_pylist()
+    return Same(kinds[distinct[0]]) if len(distinct) == 1 else [kinds[code] for code in codes.to_pylist()]
+
+
+def _tuples(lists: Any) -> Values:
+    """A column of lists as tuples; equal ones are one tuple."""
+    if lists.null_count == len(lists):
+        return Same(None)
+    offsets = offsets_of(lists)
+    lengths = np.diff(offsets)
+    if not lists.null_count and (lengths == lengths[0]).all():
+        rows = numpy_of(lists.values)[offsets[0] : offsets[-1]].reshape(len(lists), -1)
+        if (rows == rows[0]).all():
+            return Same(tuple(rows[0].tolist()))
+    items = lists.values.to_pylist()
+    spans = pairwise(offsets.tolist())
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+    found: list[tuple[int, ...] | None] = [shared.setdefault(one, one) for one in (tuple(items[start:end]) for start, end in spans)]
+    return [one if there else None for one, there in zip(found, lists.is_valid().to_pylist(), strict=True)]
 
 
 def _maps(rows: Any, statistic: str, field_ids: Sequence[int]) -> list[dict[int, Any] | None]:

@@ -3,20 +3,21 @@
 A scan of a million files holds columns only; objects are made slice by slice. Floor: kernel.scan. Spec: Scan Planning; Data File Fields.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import numbers_array
+from icefloe.kernel.arrow_values import array_of_chunks, numbers_array
+from icefloe.kernel.avro.objects import Same, Values, objects
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.scan.file_objects import file_objects, objects, partition_tuples
+from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.types import StructType
 
@@ -48,19 +49,20 @@ class PlannedFiles:
 
     def tasks(self) -> Iterator[FileScanTask]:
         """One task a file, in the manifest's order."""
+        partitions = self.partitions(self.entries)
         for start in range(0, len(self), SLICE_ROWS):
             rows = self.entries.slice(start, SLICE_ROWS)
-            files = file_objects(rows, self.spec_id, self.partition_type, self.statistics)
-            values: dict[str, Iterable[Any]] = {
+            files = file_objects(rows, self.spec_id, partitions[start : start + SLICE_ROWS], self.statistics)
+            values: dict[str, Values] = {
                 "file": files,
-                "residual": [self.residuals[index] for index in self.residual_index[start : start + SLICE_ROWS].tolist()],
-                "spec_id": repeat(self.spec_id),
-                "length": rows["file_size_in_bytes"].to_pylist(),
-                "start": repeat(0),
-                "sequence_number": rows["sequence_number"].to_pylist(),
-                "file_sequence_number": rows["file_sequence_number"].to_pylist(),
-                "is_covered": repeat(False) if self.covered is None else self.covered[start : start + SLICE_ROWS].tolist(),
-                "delete_files": self._deletes(start, rows.num_rows),
+                "residual": self._residuals(start),
+                "spec_id": Same(self.spec_id),
+                "length": [file.file_size_in_bytes for file in files],
+                "start": Same(0),
+                "sequence_number": array_of_chunks(rows["sequence_number"]),
+                "file_sequence_number": array_of_chunks(rows["file_sequence_number"]),
+                "is_covered": Same(False) if self.covered is None else self.covered[start : start + SLICE_ROWS].tolist(),
+                "delete_files": self._deletes(start, len(files)),
             }
             yield from objects(FileScanTask, values, len(files))
 
@@ -85,13 +87,16 @@ class PlannedFiles:
             delete_indices=indices,
         )
 
-    def _deletes(self, start: int, count: int) -> Iterator[tuple[DataFile, ...]]:
+    def _residuals(self, start: int) -> Values:
+        if len(self.residuals) == 1:
+            return Same(self.residuals[0])
+        return [self.residuals[index] for index in self.residual_index[start : start + SLICE_ROWS].tolist()]
+
+    def _deletes(self, start: int, count: int) -> Values:
         """The delete files of each of `count` files from `start`."""
         if self.delete_offsets is None or self.delete_indices is None:
-            yield from repeat((), count)
-            return
+            return Same(())
         offsets = self.delete_offsets[start : start + count + 1].tolist()
         indices = self.delete_indices[offsets[0] : offsets[-1]].tolist()
         first = offsets[0]
-        for begin, end in pairwise(offsets):
-            yield tuple(self.delete_files[index] for index in indices[begin - first : end - first])
+        return [tuple(self.delete_files[index] for index in indices[begin - first : end - first]) for begin, end in pairwise(offsets)]

@@ -1,6 +1,6 @@
 """What the C module offers. What steps and columns are is told by `steps.py`."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 INTERFACE: int
 
@@ -20,3 +20,10 @@ Records = tuple[Any, Any]
 
 def write_records(steps: bytes, columns: tuple[Given, ...], count: int, /) -> Records: ...
 def splice_records(data: Any, starts: Any, stops: Any, cuts: tuple[tuple[Any, Any, Any, Any], ...], /) -> Records: ...
+
+_T = TypeVar("_T")
+
+# The descriptor of a slot, and its values: a list of one for each object, a `Given` column of text or numbers, or one object for all.
+Field = tuple[Any, Any]
+
+def make_objects(kind: type[_T], fields: tuple[Field, ...], count: int, /) -> list[_T]: ...

@@ -1,9 +1,10 @@
-/* The module `_manifest`: a reader of blocks into columns, and a writer of columns into records. What it is for is told in `steps.py`. */
+/* The module `_manifest`: a reader of blocks into columns, a writer of columns into records, and a maker of objects of columns. What it is for is told in
+ * `steps.py`. */
 
 #include "memory.h"
 
 /* Raised whenever steps or arguments change their meaning, so that a module built from older sources is left aside; `compiled.py` has the same number. */
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 /* ---- memory that has been handed over ---- */
 
@@ -85,9 +86,14 @@ PyDoc_STRVAR(write_doc, "write_records(steps, columns, count)\n\nThe first `coun
 PyDoc_STRVAR(splice_doc, "splice_records(data, starts, stops, cuts)\n\nCopies the records that lie between `starts` and `stops` (int64). A cut, the tuple (starts, "
                          "stops, ends, pieces), replaces a span of each record by the bytes of `pieces` up to the record's end. As `write_records` otherwise.");
 
+PyDoc_STRVAR(objects_doc, "make_objects(kind, fields, count)\n\n`count` new objects of a slotted class, whose `__init__` does not run. A field is a tuple of its slot's "
+                          "descriptor and its values: a list of one for each object, a column of text or of numbers as `write_records` takes it, or one object "
+                          "(neither list nor tuple) for all.");
+
 static PyMethodDef functions[] = {
     {"write_records", write_records, METH_VARARGS, write_doc},
     {"splice_records", splice_records, METH_VARARGS, splice_doc},
+    {"make_objects", make_objects, METH_VARARGS, objects_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -3,6 +3,7 @@
  * And splicing: copying records whose bytes are there already, with a few spans of each replaced. Columns are believed as little as files are: an offset that
  * points outside its buffer is refused. The interpreter's lock is free while either works. */
 
+#include "source.h"
 #include "varint.h"
 
 /* What to write next, of the row at hand. `steps.py` makes them. */
@@ -15,39 +16,10 @@ enum Put {
     PUT_SIZED_LIST, /* the same, with its size in bytes told, so that readers can pass over it in one step */
 };
 
-/* An Arrow array, its parts as Arrow lays them out; `offset` is where its first row lies in them. */
-typedef struct {
-    int64_t length, offset, width;
-    Py_buffer validity, offsets, values; /* `obj` is NULL for one that is not there */
-} Source;
-
 typedef struct {
     const Source *sources;
     Memory out;
 } Writer;
-
-static int is_valid(const Source *source, int64_t row)
-{
-    if (source->validity.obj == NULL)
-        return 1;
-    size_t bit = (size_t)(row + source->offset);
-    return (size_t)source->validity.len > bit >> 3 && ((const uint8_t *)source->validity.buf)[bit >> 3] >> (bit & 7) & 1;
-}
-
-/* Where the value of a row begins in `values`, or its items in their columns, and how many bytes or items it has. */
-static Outcome span_of(const Source *source, int64_t row, size_t most, size_t *start, size_t *size)
-{
-    int32_t ends[2];
-    size_t at = (size_t)(row + source->offset) * sizeof(int32_t);
-    if (source->offsets.obj == NULL || at + sizeof ends > (size_t)source->offsets.len)
-        return UNFIT;
-    memcpy(ends, (const uint8_t *)source->offsets.buf + at, sizeof ends);
-    if (ends[0] < 0 || ends[1] < ends[0] || (size_t)ends[1] > most)
-        return UNFIT;
-    *start = (size_t)ends[0];
-    *size = (size_t)(ends[1] - ends[0]);
-    return OK;
-}
 
 static Outcome put_number(Writer *writer, const Source *source, int64_t row)
 {
@@ -149,23 +121,10 @@ static Outcome put_row(Writer *writer, const int32_t *step, const int32_t *last,
 
 /* ---- from and to Python ---- */
 
-static int optional_buffer(PyObject *object, Py_buffer *buffer)
-{
-    if (object == Py_None) {
-        buffer->obj = NULL;
-        return 0;
-    }
-    return PyObject_GetBuffer(object, buffer, PyBUF_SIMPLE);
-}
-
 static void release(Source *sources, Py_ssize_t count)
 {
-    for (Py_ssize_t i = 0; sources && i < count; i++) {
-        Py_buffer *buffers[] = {&sources[i].validity, &sources[i].offsets, &sources[i].values};
-        for (int j = 0; j < 3; j++)
-            if (buffers[j]->obj)
-                PyBuffer_Release(buffers[j]);
-    }
+    for (Py_ssize_t i = 0; sources && i < count; i++)
+        release_source(&sources[i]);
     free(sources);
 }
 
@@ -177,17 +136,8 @@ static Source *sources_of(PyObject *columns)
     if (sources == NULL)
         return (Source *)(PyErr_Occurred() ? NULL : PyErr_NoMemory());
     for (Py_ssize_t i = 0; i < count; i++) {
-        Source *source = &sources[i];
-        PyObject *validity, *offsets, *values;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(columns, i), "LLLOOO", &source->length, &source->offset, &source->width, &validity, &offsets, &values)
-            || optional_buffer(validity, &source->validity) || optional_buffer(offsets, &source->offsets)
-            || optional_buffer(values, &source->values)) {
+        if (fill_source(&sources[i], PyTuple_GetItem(columns, i))) {
             release(sources, count);
-            return NULL;
-        }
-        if (source->length < 0 || source->offset < 0 || source->width < 0) {
-            release(sources, count);
-            PyErr_SetString(PyExc_ValueError, "a column has a negative length, offset or width");
             return NULL;
         }
     }
