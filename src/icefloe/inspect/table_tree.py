@@ -16,7 +16,7 @@ from icefloe.inspect.words import count_text, short_path, size_text, time_text
 from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.read import read_columns
-from icefloe.kernel.scan.file_objects import file_objects
+from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.values import physical_list
 from icefloe.table.levels import TableManifest
 from icefloe.table.table import Table, TableReader
@@ -246,7 +246,7 @@ def _files(reader: TableReader, manifest: TableManifest, columns: tuple[Partitio
     names = columns_by_id(reader.metadata)
     nodes = []
     for status, partition, file in zip(
-        statuses, texts, file_objects(entries, manifest.partition_spec_id, manifest.partition_type), strict=True
+        statuses, texts, file_objects(entries, manifest.partition_spec_id, partition_tuples(entries, manifest.partition_type)), strict=True
     ):
         if status != ManifestEntryStatus.DELETED:
             nodes.append(

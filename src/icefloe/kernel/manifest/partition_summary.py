@@ -15,7 +15,12 @@ from icefloe.kernel.values import to_bytes
 
 def summarise(partition_type: StructType, partitions: Collection[tuple[Any, ...]]) -> tuple[PartitionFieldSummary, ...]:
     """One summary for each partition field over all tuples, of deleted files too, as Java does."""
-    return tuple(_summary(primitive(part.field_type), (values[i] for values in partitions)) for i, part in enumerate(partition_type.fields))
+    return summarise_values(partition_type, ([values[i] for values in partitions] for i in range(len(partition_type.fields))))
+
+
+def summarise_values(partition_type: StructType, values: Iterable[Iterable[Any]]) -> tuple[PartitionFieldSummary, ...]:
+    """The same of the values of each field; how often one comes does not matter."""
+    return tuple(_summary(primitive(part.field_type), ones) for part, ones in zip(partition_type.fields, values, strict=True))
 
 
 def _summary(kind: PrimitiveType, values: Iterable[Any]) -> PartitionFieldSummary:

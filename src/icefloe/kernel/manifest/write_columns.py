@@ -3,6 +3,7 @@
 From objects is `write.py`; what both say about a manifest is the same. Floor: kernel.manifest. Spec: Manifests; Sequence Numbers; First Row ID Inheritance.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from icefloe.kernel.manifest.columns import DELETE_FIELDS, ENTRY_FIELDS, WHOLE_F
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.file_rules import check_added
-from icefloe.kernel.manifest.partition_summary import summarise
+from icefloe.kernel.manifest.partition_summary import summarise_values
 from icefloe.kernel.manifest.partition_values import primitive, written_array
 from icefloe.kernel.manifest.schema import ENTRY_FIELD_IDS, manifest_codec
 from icefloe.kernel.manifest.write import V1_BLOCK_SIZE, manifest_metadata
@@ -32,6 +33,8 @@ from icefloe.kernel.values import physical_list
 
 # Rows encoded at a time: a few megabytes, so that memory is used again in place of asking for more.
 _SLICE_ROWS = 8192
+# What the manifest list tells of, beside partitions.
+_TOLD = tuple(ENTRY_FIELDS.field(name) for name in ("status", "sequence_number", "record_count"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +63,10 @@ def write_manifest_columns(entries: Any, target: ManifestTarget, *, by_compiled:
         InvalidPropertyError: the codec is not known.
         UnsupportedFormatVersionError: the format version is above 3.
     """
-    whole = _completed(entries, target)
-    slices = (whole.slice(start, _SLICE_ROWS) for start in range(0, whole.num_rows, _SLICE_ROWS))
+    slices = (entries.slice(start, _SLICE_ROWS) for start in range(0, entries.num_rows, _SLICE_ROWS))
     records = (encode_columns(rows, target, by_compiled=by_compiled) for rows in slices)
     data = write_records_container(*header_of(target), codec_name(target.codec), records)
-    return data, manifest_line(whole, target, len(data))
+    return data, manifest_line(_completed(entries, target, _TOLD), target, len(data))
 
 
 def header_of(target: ManifestTarget) -> tuple[str, dict[str, str]]:
@@ -87,9 +89,9 @@ def encode_columns(entries: Any, target: ManifestTarget, *, by_compiled: bool = 
         raise InvalidInputError(f"the entries of {target.path} cannot be written: {error}", path=target.path) from error
 
 
-def _completed(entries: Any, target: ManifestTarget) -> Any:
-    """All columns, in one chunk each."""
-    fields = [*ENTRY_FIELDS, *DELETE_FIELDS, *WHOLE_FIELDS]
+def _completed(entries: Any, target: ManifestTarget, wanted: tuple[Any, ...] = (*ENTRY_FIELDS, *DELETE_FIELDS, *WHOLE_FIELDS)) -> Any:
+    """The wanted columns and those of the partition, in one chunk each."""
+    fields = list(wanted)
     fields += [entries.schema.field(partition_column(part.field_id)) for part in target.partition_type.fields]
     arrays = []
     for field in fields:
@@ -201,14 +203,11 @@ def manifest_line(entries: Any, target: ManifestTarget, length: int) -> Manifest
         added_rows_count=records[ManifestEntryStatus.ADDED],
         existing_rows_count=records[ManifestEntryStatus.EXISTING],
         deleted_rows_count=records[ManifestEntryStatus.DELETED],
-        partitions=summarise(target.partition_type, _distinct_partitions(entries, target.partition_type)),
+        partitions=summarise_values(target.partition_type, _distinct_values(entries, target.partition_type)),
     )
 
 
-def _distinct_partitions(entries: Any, partition_type: StructType) -> list[tuple[Any, ...]]:
-    names = [partition_column(part.field_id) for part in partition_type.fields]
-    if not names:
-        return [()]
-    distinct = entries.select(names).group_by(names).aggregate([])
-    kinds = [primitive(part.field_type) for part in partition_type.fields]
-    return list(zip(*(physical_list(kind, distinct[name]) for kind, name in zip(kinds, names, strict=True)), strict=True))
+def _distinct_values(entries: Any, partition_type: StructType) -> Iterator[list[Any]]:
+    """The values of each partition field, each once."""
+    for part in partition_type.fields:
+        yield physical_list(primitive(part.field_type), pc.unique(entries[partition_column(part.field_id)]))
