@@ -26,6 +26,7 @@ LOOKS = [
     ("show", "manifest", "demo.events"),
     ("show", "data-file", "demo.events"),
     ("show", "overhead", "demo.events"),
+    ("show", "statistics", "demo.events"),
     ("tree", "demo.events"),
     ("trace", "demo.events", "--where", WHERE),
 ]

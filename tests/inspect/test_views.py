@@ -28,6 +28,7 @@ OF_A_TABLE: dict[str, Callable[[Table], View]] = {
     "data_file": look.data_file,
     "tree": look.tree,
     "overhead": look.overhead,
+    "statistics": look.statistics,
     "trace": lambda table: look.trace(table, WHERE),
 }
 

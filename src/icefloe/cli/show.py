@@ -175,3 +175,18 @@ def show_overhead(
     """Bytes of metadata against bytes of data, level by level."""
     opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
     show(look.overhead(opened), as_json=as_json, everything=everything)
+
+
+@app.command("statistics")
+def show_statistics(
+    table: TableName,
+    snapshot: SnapshotName = None,
+    catalog: CatalogName = None,
+    uri: CatalogUri = None,
+    warehouse: Warehouse = None,
+    as_json: AsJson = False,
+    everything: Everything = False,
+) -> None:
+    """Distinct values of columns and counts by partition, as statistics files have them; the newest unless a snapshot is named."""
+    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
+    show(look.statistics(opened, None if snapshot is None else chosen_snapshot(opened, snapshot)), as_json=as_json, everything=everything)

@@ -1,6 +1,6 @@
 """What is inside a table and why a query reads what it reads, as values. A public door: its functions are named here.
 
-    from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace
+    from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics
 
 Each takes a table (or a catalog) and returns a frozen value: `print` it, show it in a notebook, or take `to_dict()`. Floor: inspect.
 """
@@ -15,4 +15,5 @@ from icefloe.inspect.metadata_overhead import overhead as overhead
 from icefloe.inspect.scan_trace import trace as trace
 from icefloe.inspect.snapshot_history import snapshots as snapshots
 from icefloe.inspect.table_overview import table as table
+from icefloe.inspect.table_statistics import statistics as statistics
 from icefloe.inspect.table_tree import tree as tree

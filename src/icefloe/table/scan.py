@@ -138,7 +138,7 @@ class DataScan:
             self.row_filter,
             self.io.read,
             case_sensitive=self.case_sensitive,
-            parallel=_in_threads,
+            parallel=in_threads,
             explain=explain,
             include_statistics=include_statistics,
             schema=self.schema(),
@@ -194,7 +194,7 @@ class DataScan:
         )
 
 
-def _in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """Like `map`, side by side and in order."""
     listed = list(items)
     if len(listed) < 2:

@@ -92,6 +92,10 @@ class StaticTable(TableReader):
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("changed")
 
+    def compute_partition_statistics(self, *_options: Any, **_more: Any) -> Any:
+        """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
+
     def _read_only(self, verb: str) -> ReadOnlyTableError:
         return ReadOnlyTableError(
             f"a table opened by its metadata file cannot be {verb}",

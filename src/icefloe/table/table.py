@@ -29,6 +29,7 @@ from icefloe.pointer.identifier import Identifier
 from icefloe.table.commit_loop import commit
 from icefloe.table.handle import LoadedMetadata, TableHandle, reload_metadata
 from icefloe.table.levels import TableSnapshot, table_snapshot
+from icefloe.table.partition_statistics import compute_partition_statistics, read_partition_statistics
 from icefloe.table.result import WriteResult
 from icefloe.table.scan import DataScan
 from icefloe.table.statistics import TableStatistics, compute_statistics, read_statistics
@@ -153,6 +154,15 @@ class TableReader:
             NoSuchSnapshotError: the snapshot is not in the table.
         """
         return read_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+
+    def partition_statistics(self, snapshot_id: int | None = None) -> Any:
+        """A `pyarrow.Table` of one row for each partition: of a snapshot, or of the newest that has such statistics; None where there are none.
+
+        Raises:
+            NoSuchSnapshotError, NoSuchFileError, DataFileFormatError
+        Spec: Partition Statistics File, for the columns.
+        """
+        return read_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableReader) and (self.full_name, self.metadata_location) == (other.full_name, other.metadata_location)
@@ -310,6 +320,20 @@ class Table(TableReader):
         scan = self.scan(snapshot_id=snapshot.snapshot_id if snapshot else snapshot_id)
         file = compute_statistics(scan, columns, self._handle.ids, self._commit)
         return None if file is None else self.statistics(file.snapshot_id)
+
+    def compute_partition_statistics(self, snapshot_id: int | None = None) -> Any:
+        """Counts rows, files and deletes of each partition of a snapshot (the current one by default) and keeps them as its partition statistics.
+
+        Only manifests are read, and only those since the nearest ancestor that has partition statistics. Returns the rows, as `partition_statistics` does;
+        None for a table without a snapshot.
+
+        Raises:
+            InvalidInputError: the table was never partitioned.
+            NoSuchSnapshotError, CommitConflictError, CommitUnknownError
+        Spec: Partition Statistics.
+        """
+        file = compute_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id, self._handle.ids, self._commit)
+        return None if file is None else self.partition_statistics(file.snapshot_id)
 
     def _commit(self, action: Action) -> None:
         self._loaded = commit(self._handle, action, self._loaded).loaded

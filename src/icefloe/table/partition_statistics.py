@@ -1,0 +1,185 @@
+"""Statistics of a table's partitions: computed from the manifests of a snapshot, kept in a file of the table's format, and read again.
+
+The rows are `kernel/statistics`; statistics of columns are `statistics.py`. Floor: table. Spec: Partition Statistics; Partition Statistics File.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.datafile.read import read_task
+from icefloe.datafile.written import file_form
+from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError
+from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.commit.change_properties import property_requirements
+from icefloe.kernel.commit.metadata_change import MetadataChange
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.metadata.history import ancestors
+from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type, table_partition_type
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.update_statistics import SetPartitionStatistics
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.kernel.ports import FileIO, IdSource
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.statistics.partition_rows import adds_up, partition_rows, rows_of_file, rows_of_manifest
+from icefloe.kernel.statistics.partition_schema import partition_statistics_schema
+from icefloe.table.handle import metadata_folder
+from icefloe.table.scan import in_threads
+
+# ---- computing ----
+
+
+def compute_partition_statistics(
+    metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None, ids: IdSource, commit: Callable[[Action], None]
+) -> PartitionStatisticsFile | None:
+    """Counts a snapshot's files by partition, writes the rows into a new file, and commits it as the snapshot's.
+
+    Statistics of an ancestor are taken as they are, and what the snapshots since then added and deleted is counted on top; where they cannot be read, or the
+    sum does not add up, every manifest is read. The snapshot's own file stays where it has one that can be read. None for a table without a snapshot.
+    """
+    schema = _schema(metadata, table_name)
+    snapshot = metadata.current_snapshot() if snapshot_id is None else _snapshot(metadata, table_name, snapshot_id)
+    if snapshot is None:
+        return None
+    manifests = read_manifests(snapshot, io.read)
+    own = _file_of(metadata, snapshot.snapshot_id)
+    if own is not None and _readable(io, own, schema) is not None:
+        return own
+    rows = _from_ancestor(metadata, io, snapshot, manifests, schema)
+    if rows is None:
+        parts = [rows_of_file(schema_to_arrow(schema).empty_table(), table_partition_type(metadata))]
+        rows = partition_rows([*parts, *_rows(metadata, io, manifests, changes_only=False)], table_partition_type(metadata), schema)
+    file = _write(metadata, io, ids, snapshot, schema, rows)
+    commit(MetadataChange(lambda _: (SetPartitionStatistics(file),), property_requirements(metadata), new_files=(file.statistics_path,)))
+    return file
+
+
+def _schema(metadata: TableMetadata, table_name: str) -> Schema:
+    partition_type = table_partition_type(metadata)
+    if not partition_type.fields:
+        raise InvalidInputError(
+            f"{table_name} has no partition field in any of its specs, so it has no statistics of partitions",
+            table=table_name,
+            next_step="look at the totals in the snapshot's summary",
+        )
+    return partition_statistics_schema(partition_type, metadata.format_version)
+
+
+def _from_ancestor(
+    metadata: TableMetadata, io: FileIO, snapshot: Snapshot, manifests: Sequence[ManifestFile], schema: Schema
+) -> Any | None:
+    """The rows of the nearest ancestor that has them, and the changes since; None where there are none to trust."""
+    since: list[Snapshot] = []
+    for ancestor in ancestors(metadata, snapshot.snapshot_id):
+        file = _file_of(metadata, ancestor.snapshot_id) if since else None
+        if file is not None:
+            break
+        since.append(ancestor)
+    else:
+        return None
+    before = _readable(io, file, schema)
+    if before is None:
+        return None
+    partition_type = table_partition_type(metadata)
+    added = [
+        manifest
+        for made in since
+        for manifest in (manifests if made is snapshot else read_manifests(made, io.read))
+        if manifest.added_snapshot_id == made.snapshot_id
+    ]
+    parts = [rows_of_file(before, partition_type), *_rows(metadata, io, added, changes_only=True)]
+    rows = partition_rows(parts, partition_type, schema)
+    return rows if adds_up(rows, manifests) else None
+
+
+def _rows(metadata: TableMetadata, io: FileIO, manifests: Iterable[ManifestFile], *, changes_only: bool) -> list[Any]:
+    partition_type = table_partition_type(metadata)
+    timestamps = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
+
+    def read(manifest: ManifestFile) -> Any:
+        columns = read_columns(io.read(manifest.manifest_path), manifest, spec_partition_type(metadata, manifest.partition_spec_id))
+        return rows_of_manifest(columns, manifest, partition_type, timestamps, changes_only=changes_only)
+
+    return list(in_threads(read, manifests))
+
+
+def _write(metadata: TableMetadata, io: FileIO, ids: IdSource, snapshot: Snapshot, schema: Schema, rows: Any) -> PartitionStatisticsFile:
+    form = file_form(schema, metadata.properties)
+    location = f"{metadata_folder(metadata)}/partition-stats-{snapshot.snapshot_id}-{ids.uuid()}.{form.extension}"
+    table = rows.cast(form.rows)
+    try:
+        output = form.open(io, location, table)
+        try:
+            output.write_row_group(table)
+            written = output.close((), sort_order_id=None, spec_id=0)
+        except BaseException:
+            output.abandon()
+            raise
+    except BaseException:
+        if io.exists(location):
+            io.delete(location)
+        raise
+    return PartitionStatisticsFile(
+        snapshot_id=snapshot.snapshot_id, statistics_path=location, file_size_in_bytes=written.file_size_in_bytes
+    )
+
+
+# ---- reading ----
+
+
+def read_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> Any | None:
+    """The rows of a snapshot's partition statistics as Arrow; without a snapshot, of the newest of the current one and its ancestors that has any.
+
+    Raises:
+        NoSuchSnapshotError, NoSuchFileError, DataFileFormatError
+    """
+    file = find_partition_statistics(metadata, table_name, snapshot_id)
+    return None if file is None else _read(io, file, _schema(metadata, table_name))
+
+
+def find_partition_statistics(metadata: TableMetadata, table_name: str, snapshot_id: int | None) -> PartitionStatisticsFile | None:
+    """The file that `read_partition_statistics` reads. Raises `NoSuchSnapshotError`."""
+    if snapshot_id is not None:
+        return _file_of(metadata, _snapshot(metadata, table_name, snapshot_id).snapshot_id)
+    current = metadata.current_snapshot()
+    line = ancestors(metadata, current.snapshot_id if current else None)
+    return next((file for snapshot in line if (file := _file_of(metadata, snapshot.snapshot_id))), None)
+
+
+def _readable(io: FileIO, file: PartitionStatisticsFile, schema: Schema) -> Any | None:
+    try:
+        return _read(io, file, schema)
+    except (NotFoundError, FormatError):
+        return None
+
+
+def _read(io: FileIO, file: PartitionStatisticsFile, schema: Schema) -> Any:
+    ending = file.statistics_path.rpartition(".")[2].upper()
+    stored = DataFile(
+        file_path=file.statistics_path,
+        file_format=FileFormat(ending) if ending in FileFormat.__members__ else FileFormat.PARQUET,
+        record_count=0,
+        file_size_in_bytes=file.file_size_in_bytes,
+    )
+    task = FileScanTask(file=stored, residual=AlwaysTrue(), spec_id=0, length=file.file_size_in_bytes)
+    batches = read_task(io, task, schema=schema, projection=schema, specs={0: UNPARTITIONED_SPEC})
+    return pa.Table.from_batches(batches, schema_to_arrow(schema))
+
+
+def _snapshot(metadata: TableMetadata, table_name: str, snapshot_id: int) -> Snapshot:
+    found = metadata.snapshot_by_id(snapshot_id)
+    if found is None:
+        raise NoSuchSnapshotError(f"{table_name} has no snapshot {snapshot_id}", table=table_name, snapshot_id=snapshot_id)
+    return found
+
+
+def _file_of(metadata: TableMetadata, snapshot_id: int) -> PartitionStatisticsFile | None:
+    return next((file for file in metadata.partition_statistics if file.snapshot_id == snapshot_id), None)
