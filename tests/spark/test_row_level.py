@@ -29,3 +29,13 @@ def test_rows_deleted_by_spark_in_either_mode_stay_deleted_and_the_others_keep_t
     left = table.scan(selected_fields=("id", "_row_id")).to_arrow().to_pylist()
     assert sorted(row["id"] for row in left) == [*(n for n in range(20, 60) if n != 31), 100]
     assert all(row["_row_id"] == before[row["id"]] for row in left if row["id"] < 100)
+
+
+def test_rows_are_deleted_by_the_keys_of_a_dataframe(spark: SparkSession, lake: SqlCatalog) -> None:
+    rows = pa.table({"id": pa.array(range(10), pa.int64()), "kind": [f"k{number % 2}" for number in range(10)]})
+    table = lake.create_table("db.k", rows.schema, partition_spec=["kind"])
+    table.append(rows)
+    result = table.delete_keys(spark.createDataFrame([(3, "x"), (4, "y")], "id int, other string"), ["id"])
+    assert (result.deleted_keys, result.added_delete_files) == (2, 1)
+    same_rows(table, "TRUE")
+    assert sorted(row.id for row in table.scan().to_spark().collect()) == [0, 1, 2, 5, 6, 7, 8, 9]

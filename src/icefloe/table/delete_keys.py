@@ -54,10 +54,13 @@ def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None) -> Key
             next_step='pass key_columns=["id"], or set them with table.update_schema().set_identifier_fields("id")',
         )
     keys = key_schema(schema, ids)
-    table = arrow_table(rows)
-    missing = [Problem(where=name, what="is a key column, and the rows lack it") for name in keys.names if name not in table.column_names]
+    # A Spark DataFrame: its keys alone come to this process.
+    table = None if hasattr(rows, "toArrow") else arrow_table(rows)
+    known = rows.columns if table is None else table.column_names
+    missing = [Problem(where=name, what="is a key column, and the rows lack it") for name in keys.names if name not in known]
     if missing:
         raise SchemaMismatchError("the rows do not have every key column", problems=missing)
+    table = rows.select(*keys.names).toArrow() if table is None else table
     return Keys(rows=cast_to_schema(table.select(keys.names), keys), schema=keys, field_ids=tuple(dict.fromkeys(ids)))
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from icefloe.datafile.rewrite import RewrittenFile
 from icefloe.datafile.target import WriteTarget
-from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
@@ -68,18 +67,6 @@ class PositionsRequest:
     # As in `ScanRequest`.
     schemas: Sequence[Schema] = ()
     name_mapping: NameMapping | None = None
-
-
-def refuse_deletes(table_name: str, plan: ScanPlan) -> None:
-    """For an engine or an action that does not apply deletes. Raises `UnsupportedFeatureError` where any apply to the planned files."""
-    if plan.delete_files:
-        raise UnsupportedFeatureError(
-            f"{len(plan.delete_files)} delete files apply to the planned files of {table_name}, and they are not applied here",
-            table=table_name,
-            path=plan.delete_files[0].file_path,
-            snapshot_id=plan.snapshot_id,
-            next_step="rewrite the table's data files with the engine that wrote the deletes (compaction), then try again",
-        )
 
 
 class Engine(Protocol):

@@ -240,7 +240,9 @@ class Table(TableReader):
     def delete_keys(
         self, rows: Any, key_columns: Sequence[str] | None = None, snapshot_properties: Mapping[str, str] | None = None
     ) -> WriteResult:
-        """Deletes the rows whose key columns equal those of one of `rows` (Arrow or pandas), without reading the table. Null equals null.
+        """Deletes the rows whose key columns equal those of one of `rows`, without reading the table. Null equals null.
+
+        Rows are Arrow or pandas data, or a Spark DataFrame, whose keys come to this process.
 
         The key columns are the table's identifier fields where none are named. Readers look for the keys in every file that may hold them, so that such deletes
         are quick to write and slow to read: they are for streams of changes, until files are rewritten. Format versions 2 and 3.
