@@ -177,3 +177,22 @@ def test_any_keys_equal_the_same_on_a_list(
     kept = [row for row in data if tuple(dict(zip(("id", "part"), row, strict=True))[name] for name in columns) not in gone]
     found = [(row["id"], row["part"]) for row in table.scan().to_arrow().to_pylist()]
     assert sorted(found, key=str) == sorted(kept, key=str)
+
+
+@pytest.mark.parametrize("where", ["-m0.avro", "snap-", "metadata.json"])
+def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    table = make(tmp_path, 3, ("part",))
+    before = sorted(tmp_path.rglob("*"))
+    original = type(table.io).write
+
+    def broken(self: object, location: str, content: bytes, **options: bool) -> None:
+        original(self, location, content, **options)  # type: ignore[arg-type]
+        if where in location:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(table.io), "write", broken)
+    with pytest.raises(KeyboardInterrupt):
+        table.delete_keys(rows(0, 9), ["id", "part"])
+    monkeypatch.undo()
+    assert [path for path in sorted(tmp_path.rglob("*")) if path.is_file()] == [path for path in before if path.is_file()]
+    assert ids(table.refresh()) == list(range(20))

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.errors import StorageFullError, UnsupportedFeatureError
+from icefloe.errors import NoSuchFileError, StorageFullError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.table import Table
 
@@ -229,3 +229,15 @@ def test_a_failure_anywhere_leaves_the_table_and_no_file(
     monkeypatch.undo()
     assert files_under(tmp_path) == before
     assert ids(table.refresh()) == list(range(20))
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_data_file_that_is_gone_fails_the_delete_and_leaves_no_copy_of_the_others(tmp_path: Path, mode: str) -> None:
+    table = make(tmp_path, 3, ("part",), **{"write.delete.mode": mode})
+    table.append(rows(0, 20))
+    last = list(table.scan().plan_files())[-1].file.file_path
+    Path(last).unlink()
+    before = files_under(tmp_path)
+    with pytest.raises(NoSuchFileError):
+        table.delete("id < 5")
+    assert files_under(tmp_path) == before
