@@ -14,6 +14,9 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
     IntegerType,
     ListType,
     LongType,
@@ -21,10 +24,14 @@ from icefloe.kernel.types import (
     NestedField,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
+    VariantType,
 )
 from icefloe.spark.types import SPARK_TIME, schema_to_struct, struct_to_schema
 
@@ -69,10 +76,26 @@ def test_without_field_ids_only_comments_are_metadata() -> None:
         (UUIDType(), "string"),
         (FixedType(5), "binary"),
         (BinaryType(), "binary"),
+        (GeometryType(), "binary"),
+        (GeographyType(), "binary"),
+        (UnknownType(), "void"),
+        (VariantType(), "variant"),
     ],
 )
 def test_each_primitive_has_one_spark_type(iceberg: object, spark: str) -> None:
     assert schema_to_struct(Schema(NestedField(1, "a", iceberg)))["a"].dataType.simpleString() == spark  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [TimestampNanoType(), TimestamptzNanoType()])
+def test_nanoseconds_are_refused_by_name(kind: IcebergType) -> None:
+    inner = StructType(NestedField(2, "at", kind))
+    with pytest.raises(UnsupportedTypeError, match=r"s\.at: type timestamp"):
+        schema_to_struct(Schema(NestedField(1, "s", inner)))
+
+
+def test_variants_and_nulls_have_a_type_in_tables() -> None:
+    struct = spark_types.StructType([StructField("v", spark_types.VariantType()), StructField("n", spark_types.NullType())])
+    assert [field.field_type for field in struct_to_schema(struct).fields] == [VariantType(), UnknownType()]
 
 
 def test_a_schema_goes_to_spark_and_back() -> None:
@@ -107,7 +130,7 @@ def test_every_column_without_a_counterpart_is_named() -> None:
     inner = spark_types.StructType([StructField("deep", spark_types.ArrayType(spark_types.DayTimeIntervalType()))])
     struct = spark_types.StructType(
         [
-            StructField("n", spark_types.NullType()),
+            StructField("n", spark_types.CalendarIntervalType()),
             StructField("ok", spark_types.LongType()),
             StructField("s", inner),
         ]
