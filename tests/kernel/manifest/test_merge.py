@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import fastavro
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from icefloe.errors import AvroFormatError, InvalidInputError, ManifestFormatErr
 from icefloe.kernel.avro.container import open_container, raw_blocks
 from icefloe.kernel.manifest import merge
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.merge import merge_manifests
+from icefloe.kernel.manifest.merge import merge_manifests, restate_manifest
 from icefloe.kernel.manifest.read import read_entries
 from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 from icefloe.kernel.types import StructType
@@ -42,6 +43,35 @@ def decoded_and_encoded(
                 found.append(entry)
     made, line = written(found, partition_type, format_version=version, content=content)
     return made, replace(line, added_snapshot_id=own)
+
+
+@pytest.mark.parametrize("by_compiled", BOTH)
+@pytest.mark.parametrize(
+    ("old_version", "version", "content"), [(1, 1, DATA), (1, 2, DATA), (2, 2, DATA), (2, 3, DATA), (3, 3, DATA), (2, 2, DELETES)]
+)
+@settings(max_examples=8, deadline=None)
+@given(st.data())
+def test_removing_files_is_decoding_and_encoding(
+    by_compiled: bool, old_version: int, version: int, content: ManifestContent, data: st.DataObject
+) -> None:
+    rows = data.draw(entries(EVERY_PARTITION, old_version, content))
+    made, line = written(rows, EVERY_PARTITION, format_version=old_version, content=content)
+    line = committed(line, 0 if old_version == 1 else 2**34, first_row_id=10**12 if version > 2 else None)
+    old = read_entries(made, line, EVERY_PARTITION)
+    removed = np.array([entry.is_live and data.draw(st.booleans()) for entry in old], dtype=bool)
+    live = [(entry, gone) for entry, gone in zip(old, removed.tolist(), strict=True) if entry.is_live]
+    restated = [
+        replace(entry, status=ManifestEntryStatus.DELETED, snapshot_id=NEW_SNAPSHOT)
+        if gone
+        else replace(entry, status=ManifestEntryStatus.EXISTING)
+        for entry, gone in live
+    ]
+    expected, told = written(restated, EVERY_PARTITION, format_version=version, content=content)
+    chosen = target(EVERY_PARTITION, version, content, snapshot_id=NEW_SNAPSHOT)
+    assert restate_manifest(line, made, removed, chosen, by_compiled=by_compiled) == (
+        expected,
+        replace(told, added_snapshot_id=NEW_SNAPSHOT),
+    )
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)

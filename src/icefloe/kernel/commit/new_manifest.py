@@ -1,27 +1,35 @@
 """Turns data and delete files into the manifests of one commit: added files, and copies of old manifests from which files were removed.
 
-How a manifest looks in bytes is `kernel/manifest/write.py`. Floor: kernel.commit. Spec: Manifests; Sequence Number Inheritance; First Row
+How a manifest looks in bytes is `kernel/manifest/write.py` and `merge.py`. Floor: kernel.commit. Spec: Manifests; Sequence Number Inheritance; First Row
 ID Inheritance.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.commit.attempt import CommitContext, NewFile, Read
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_entries
+from icefloe.kernel.manifest.merge import restate_manifest
+from icefloe.kernel.manifest.read import read_columns
 from icefloe.kernel.manifest.write import write_manifest
+from icefloe.kernel.manifest.write_columns import ManifestTarget
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.kernel.metadata.naming import manifest_name
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms, fields_to_json
+from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.schema.schema_json import schema_to_json
 
 NewManifest = tuple[NewFile, ManifestFile]
+
+_HEAD = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
 
 
 class ManifestNumbers:
@@ -69,7 +77,21 @@ def added_manifests(
             )
             for file in group
         ]
-        made.append(_write(base, entries, content, spec_id, context, numbers))
+        target = _target(base, content, spec_id, context, numbers)
+        data, line = write_manifest(
+            entries,
+            path=target.path,
+            schema=target.schema,
+            schema_json=target.schema_json,
+            spec_fields_json=target.spec_fields_json,
+            spec_id=spec_id,
+            partition_type=target.partition_type,
+            snapshot_id=target.snapshot_id,
+            format_version=target.format_version,
+            content=content,
+            codec=target.codec,
+        )
+        made.append((NewFile(location=target.path, content=data), line))
     return made
 
 
@@ -83,43 +105,38 @@ def without_files(
 ) -> tuple[NewManifest, list[ManifestEntry]]:
     """The manifest again with some of its files marked DELETED, and those entries as they were.
 
-    Entries that stay are EXISTING with explicit numbers and row ids; DELETED entries of older snapshots are dropped. Spec: Manifests.
+    Entries that stay are EXISTING with explicit numbers and row ids; DELETED entries of older snapshots are dropped. Bytes that do not change are
+    copied, and the files of the entries that are given back have no column statistics. Spec: Manifests.
     """
-    kind = spec_partition_type(base, manifest.partition_spec_id)
-    entries = read_entries(read(manifest.manifest_path), manifest, kind)
-    live = [entry for entry in entries if entry.is_live]
-    gone = [is_removed(entry.data_file) for entry in live]
-    rewritten = [_restated(entry, is_gone, context.snapshot_id) for entry, is_gone in zip(live, gone, strict=True)]
-    made = _write(base, rewritten, manifest.content, manifest.partition_spec_id, context, numbers)
-    return made, [entry for entry, is_gone in zip(live, gone, strict=True) if is_gone]
+    target = _target(base, manifest.content, manifest.partition_spec_id, context, numbers)
+    content = read(manifest.manifest_path)
+    entries = read_columns(content, manifest, target.partition_type).entries
+    live = numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)
+    partitions = partition_tuples(entries, target.partition_type)
+    files = file_objects(entries, manifest.partition_spec_id, partitions)
+    removed = live & np.fromiter(map(is_removed, files), bool, len(files))
+    data, line = restate_manifest(manifest, content, removed, target)
+    gone = [
+        ManifestEntry(ManifestEntryStatus(status), snapshot_id, number, file_number, files[row])
+        for row, status, snapshot_id, number, file_number in zip(
+            np.flatnonzero(removed).tolist(),
+            *(entries[name].filter(mask_array(removed)).to_pylist() for name in _HEAD),
+            strict=True,
+        )
+    ]
+    return (NewFile(location=target.path, content=data), line), gone
 
 
-def _restated(entry: ManifestEntry, is_removed: bool, snapshot_id: int) -> ManifestEntry:
-    status = ManifestEntryStatus.DELETED if is_removed else ManifestEntryStatus.EXISTING
-    return ManifestEntry(
-        status=status,
-        snapshot_id=snapshot_id if is_removed else entry.snapshot_id,
-        sequence_number=entry.sequence_number,
-        file_sequence_number=entry.file_sequence_number,
-        data_file=entry.data_file,
-    )
-
-
-def _write(
-    base: TableMetadata,
-    entries: Iterable[ManifestEntry],
-    content: ManifestContent,
-    spec_id: int,
-    context: CommitContext,
-    numbers: ManifestNumbers,
-) -> NewManifest:
+def _target(
+    base: TableMetadata, content: ManifestContent, spec_id: int, context: CommitContext, numbers: ManifestNumbers
+) -> ManifestTarget:
     spec = base.spec_by_id(spec_id)
     # Entries that stay are refused too: the type of what the transform gave is not known here, so they could not be written as they were.
     check_known_transforms(spec)
     location = numbers.next_location()
     schema = spec_schema(base, spec_id)
-    data, manifest = write_manifest(
-        entries,
+    return ManifestTarget(
+        path=location,
         schema=schema,
         schema_json=json.dumps(schema_to_json(schema)),
         spec_fields_json=json.dumps(fields_to_json(spec)),
@@ -127,8 +144,6 @@ def _write(
         partition_type=spec_partition_type(base, spec_id),
         snapshot_id=context.snapshot_id,
         format_version=base.format_version,
-        codec=properties.AVRO_CODEC.read(base.properties),
         content=content,
-        path=location,
+        codec=properties.AVRO_CODEC.read(base.properties),
     )
-    return NewFile(location=location, content=data), manifest

@@ -1,6 +1,7 @@
 """Many manifests of one partition spec as one: entries that keep their data file are copied as bytes, with their status and numbers written anew.
 
-Which manifests are worth merging is kernel.commit's to say. Floor: kernel.manifest. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
+One manifest with files removed is made the same way. Which manifests are worth merging is kernel.commit's to say.
+Floor: kernel.manifest. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.arrow_values import filled, mask_array, numpy_of, scalar_of
+from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy_of, scalar_of
 from icefloe.kernel.avro.codec import codec_name
 from icefloe.kernel.avro.compiled import AVAILABLE
 from icefloe.kernel.avro.container import open_container, write_records_container
@@ -26,6 +28,9 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent, Manifest
 
 # Like `map`, perhaps side by side; results come in order.
 Parallel = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+# A manifest, its bytes, and which of its entries the commit removes.
+_Mask = NDArray[np.bool_] | None
+_Given = tuple[ManifestFile, bytes, _Mask]
 _NUMBERS = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
 
 
@@ -42,12 +47,26 @@ def merge_manifests(
         InvalidInputError: a manifest is of another spec or content than the target, or an entry cannot be written in it.
         InvalidPropertyError: the codec is not known.
     """
-    manifests = list(manifests)
+    return _joined([(manifest, content, None) for manifest, content in manifests], target, parallel, by_compiled)
+
+
+def restate_manifest(
+    manifest: ManifestFile, content: bytes, removed: NDArray[np.bool_], target: ManifestTarget, *, by_compiled: bool = AVAILABLE
+) -> tuple[bytes, ManifestFile]:
+    """A manifest again, as `merge_manifests` gives it, where the live entries for which `removed` (one element an entry) is true become DELETED by the commit.
+
+    Raises:
+        As `merge_manifests`.
+    """
+    return _joined([(manifest, content, removed)], target, map, by_compiled)
+
+
+def _joined(manifests: list[_Given], target: ManifestTarget, parallel: Parallel, by_compiled: bool) -> tuple[bytes, ManifestFile]:
     schema_text, metadata = header_of(target)
     schema_text = _common_schema(manifests, schema_text, target) or schema_text
     schema = parse_schema(schema_text.encode())
 
-    def entries_of(given: tuple[ManifestFile, bytes]) -> tuple[Records, Any]:
+    def entries_of(given: _Given) -> tuple[Records, Any]:
         return _entries(*given, target, schema, by_compiled)
 
     told: list[Any] = []
@@ -63,7 +82,9 @@ def merge_manifests(
     return data, manifest_line(pa.concat_tables(told), target, len(data))
 
 
-def _entries(manifest: ManifestFile, content: bytes, target: ManifestTarget, schema: AvroType, by_compiled: bool) -> tuple[Records, Any]:
+def _entries(
+    manifest: ManifestFile, content: bytes, removed: _Mask, target: ManifestTarget, schema: AvroType, by_compiled: bool
+) -> tuple[Records, Any]:
     """The entries that stay, encoded, and what the manifest list is told about."""
     if (manifest.partition_spec_id, manifest.content) != (target.spec_id, target.content):
         raise InvalidInputError(
@@ -72,18 +93,18 @@ def _entries(manifest: ManifestFile, content: bytes, target: ManifestTarget, sch
             path=manifest.manifest_path,
         )
     if _has_form(content, manifest, schema):
-        return _copied(manifest, content, target, schema, by_compiled)
+        return _copied(manifest, content, removed, target, schema, by_compiled)
     found = read_columns(content, manifest, target.partition_type, whole=True).entries
-    entries = _merged(found, manifest, target)
+    entries = _merged(found, removed, manifest, target)
     return encode_columns(entries, target, by_compiled=by_compiled), _told(entries, target)
 
 
-def _common_schema(manifests: Iterable[tuple[ManifestFile, bytes]], ours: str, target: ManifestTarget) -> str | None:
+def _common_schema(manifests: Iterable[_Given], ours: str, target: ManifestTarget) -> str | None:
     """The Avro schema of all the manifests, where they have one and it can hold what has to be written: other writers leave out fields that ours has.
 
     Readers find fields by id, so that a manifest may keep its writer's schema.
     """
-    texts = {open_container(content, manifest.manifest_path).schema_text for manifest, content in manifests}
+    texts = {open_container(content, manifest.manifest_path).schema_text for manifest, content, _ in manifests}
     try:
         text = texts.pop().decode() if len(texts) == 1 else ours
         heads = [
@@ -106,11 +127,13 @@ def _has_form(content: bytes, manifest: ManifestFile, schema: AvroType) -> bool:
         return False  # reading it says what is wrong
 
 
-def _copied(manifest: ManifestFile, content: bytes, target: ManifestTarget, schema: AvroType, by_compiled: bool) -> tuple[Records, Any]:
+def _copied(
+    manifest: ManifestFile, content: bytes, removed: _Mask, target: ManifestTarget, schema: AvroType, by_compiled: bool
+) -> tuple[Records, Any]:
     read = read_records(content, manifest, target.partition_type, by_compiled=by_compiled)
     found = read.columns.entries
     stays = _stays(found, target)
-    entries = _merged(found, manifest, target)
+    entries = _merged(found, removed, manifest, target)
 
     def positions(field_id: int, edge: str) -> Any:
         return numpy_of(filled(read.spans[f"{SPANS[field_id]}.{edge}"], 0))[stays]
@@ -133,18 +156,21 @@ def _stays(entries: Any, target: ManifestTarget) -> Any:
     return own | (numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED))
 
 
-def _merged(entries: Any, manifest: ManifestFile, target: ManifestTarget) -> Any:
+def _merged(entries: Any, removed: _Mask, manifest: ManifestFile, target: ManifestTarget) -> Any:
     """The entries that stay, with the status and numbers that they are written with."""
-    kept = entries.filter(mask_array(_stays(entries, target)))
+    stays = _stays(entries, target)
+    kept = entries.filter(mask_array(stays))
+    gone = np.zeros(kept.num_rows, dtype=bool) if removed is None else removed[stays]
     statuses = numpy_of(kept["status"])
-    added = (statuses == int(ManifestEntryStatus.ADDED)) & (numpy_of(filled(kept["snapshot_id"], 0)) == target.snapshot_id)
-    deleted = statuses == int(ManifestEntryStatus.DELETED)
+    added = (statuses == int(ManifestEntryStatus.ADDED)) & (numpy_of(filled(kept["snapshot_id"], 0)) == target.snapshot_id) & ~gone
+    deleted = (statuses == int(ManifestEntryStatus.DELETED)) | gone
     written = np.where(added, int(ManifestEntryStatus.ADDED), np.where(deleted, int(ManifestEntryStatus.DELETED), 0)).astype(np.int32)
     no_number = pa.nulls(kept.num_rows, pa.int64())
     # What the commit itself adds inherits its numbers once more; a number of its own that is older than the commit stays.
     inherited = pc.and_(mask_array(added), pc.equal(kept["sequence_number"], scalar_of(manifest.sequence_number, pa.int64())))
     columns = {
-        "status": pa.array(written),
+        "status": numbers_array(written, pa.int32()),
+        "snapshot_id": pc.if_else(mask_array(gone), scalar_of(target.snapshot_id, pa.int64()), kept["snapshot_id"]),
         "sequence_number": pc.if_else(inherited, no_number, kept["sequence_number"]),
         "file_sequence_number": pc.if_else(mask_array(added), no_number, kept["file_sequence_number"]),
         "first_row_id": pc.if_else(mask_array(added), no_number, kept["first_row_id"]),
