@@ -41,7 +41,7 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
-from icefloe.kernel.values import from_bytes, to_physical
+from icefloe.kernel.values import from_bytes, to_bytes, to_physical
 
 
 def _values_of(leaf: Leaf, rows: list[dict[str, Any]]) -> Iterator[Any]:
@@ -228,3 +228,12 @@ def test_leaves_in_lists_and_maps_have_counts_but_no_bounds(tmp_path) -> None:
     assert file.null_value_counts[7] == 1
     assert file.nan_value_counts == {7: 1}
     assert file.lower_bounds == {}
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_bounds_of_decimals_keep_every_digit(tmp_path, form: str) -> None:
+    schema = Schema(NestedField(1, "d", DecimalType(38, 2)))
+    values = [Decimal("-" + "9" * 36 + ".98"), Decimal("1" * 36 + ".01")]
+    (file,) = write(target(tmp_path, schema, write__format__default=form), [{"d": value} for value in values])
+    assert file.lower_bounds == {1: to_bytes(DecimalType(38, 2), values[0])}
+    assert file.upper_bounds == {1: to_bytes(DecimalType(38, 2), values[1])}

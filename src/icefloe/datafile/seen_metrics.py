@@ -26,7 +26,7 @@ from icefloe.kernel.types import (
     StringType,
     UUIDType,
 )
-from icefloe.kernel.values import physical_arrow_type
+from icefloe.kernel.values import physical_arrow_type, unscaled
 
 # The bytes of a shape order nothing.
 _WITHOUT_BOUNDS = (GeometryType, GeographyType)
@@ -103,4 +103,4 @@ def _zero(kind: PrimitiveType, value: Any, zero: float) -> Any:
     """A zero bound of a float column takes the sign that bounds both zeros, which Arrow does not tell apart; decimals become whole numbers."""
     if isinstance(kind, FloatType | DoubleType) and value == 0:
         return zero
-    return int(value.scaleb(kind.scale)) if isinstance(kind, DecimalType) else value
+    return unscaled(value, kind.scale) if isinstance(kind, DecimalType) else value
