@@ -134,7 +134,13 @@ class Catalog:
                 f"table {dotted(name)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
             )
         own_schema = _own_schema(schema)
-        spec = partition_spec if isinstance(partition_spec, PartitionSpec) else partition_spec_from_text(own_schema, list(partition_spec))
+        texts = [partition_spec] if isinstance(partition_spec, str) else partition_spec
+        spec = texts if isinstance(texts, PartitionSpec) else partition_spec_from_text(own_schema, list(texts))
+        if not isinstance(sort_order, SortOrder):
+            raise InvalidInputError(
+                f"a sort order of type {type(sort_order).__qualname__} is not understood",
+                next_step="pass a SortOrder, or create the table and then use table.update_sort_order()",
+            )
         folder = (location or self._default_location(name)).rstrip("/")
         ids, clock = RandomIds(), SystemClock()
         metadata = new_table_metadata(

@@ -38,6 +38,7 @@ class Part:
 class _Source:
     """One partition field: where its source column is, and what to apply."""
 
+    name: str
     steps: tuple[int, ...]
     kind: PrimitiveType
     transform: Transform
@@ -92,7 +93,8 @@ def _source(schema: Schema, source_id: int, transform: Transform) -> _Source:
         fields = children(inner) if isinstance(inner, StructType) else ()
     if not isinstance(field.field_type, PrimitiveType):
         raise InvalidPartitionSpecError(f"column {field.name} is a {field.field_type}, which cannot be partitioned by")
-    return _Source(tuple(steps), field.field_type, transform, transform.result_type(field.field_type))
+    name = schema.find_column_name(source_id) or field.name
+    return _Source(name, tuple(steps), field.field_type, transform, transform.result_type(field.field_type))
 
 
 def _encode(source: _Source | None, table: Any) -> _Codes:
@@ -101,7 +103,13 @@ def _encode(source: _Source | None, table: Any) -> _Codes:
     column = table.column(source.steps[0])
     if len(source.steps) > 1:
         column = pc.struct_field(column, list(source.steps[1:]))
-    result = source.transform.apply_array(source.kind, column)
+    try:
+        result = source.transform.apply_array(source.kind, column)
+    except InvalidPartitionSpecError as error:
+        raise InvalidPartitionSpecError(
+            f"column {source.name} cannot be partitioned by {source.transform}: {error.message}",
+            next_step="change the partition spec, or the value",
+        ) from error
     if isinstance(result, pa.ChunkedArray):
         result = result.combine_chunks()
     encoded = _bits(source.result, result).dictionary_encode(null_encoding="encode")

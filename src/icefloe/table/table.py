@@ -7,6 +7,7 @@ Spec: Table Metadata; Snapshots.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.change_properties import (
     property_requirements,
@@ -348,6 +349,11 @@ class Table(TableReader):
     def _replace(
         self, rows: Any, row_filter: str | BooleanExpression, snapshot_properties: Mapping[str, str] | None, case_sensitive: bool
     ) -> WriteResult:
+        if row_filter is None:  # a variable that was never set must not empty a table
+            raise InvalidInputError(
+                f"no filter was given of the rows of {self.full_name} that are to be deleted",
+                next_step="pass a filter, or TRUE for all rows",
+            )
         expression = to_expression(row_filter)
         return self._write(
             replace_rows(self._handle, self.metadata, rows, expression, snapshot_properties or {}, case_sensitive=case_sensitive)

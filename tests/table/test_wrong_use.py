@@ -1,0 +1,56 @@
+"""What a new user gets wrong, each answered by an error that names the thing and the next step, with nothing changed."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe import DecimalType, InvalidInputError, InvalidPartitionSpecError, LongType, NestedField, Schema, SqlCatalog
+from icefloe.table import Table
+
+SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "money", DecimalType(5, 2)))
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    made.create_namespace("db")
+    return made
+
+
+@pytest.fixture
+def table(catalog: SqlCatalog) -> Table:
+    made = catalog.create_table("db.t", SCHEMA)
+    made.append(rows(1, "1.00"))
+    return made
+
+
+def rows(number: int, money: str) -> pa.Table:
+    return pa.table({"id": pa.array([number], pa.int64()), "money": pa.array([Decimal(money)], pa.decimal128(5, 2))})
+
+
+def test_no_filter_at_all_deletes_nothing(table: Table) -> None:
+    for attempt in (lambda: table.delete(None), lambda: table.overwrite(rows(2, "2.00"), None)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidInputError, match=r"no filter was given of the rows of lake\.db\.t"):
+            attempt()
+    assert table.scan().count() == 1
+    table.delete()
+    assert table.scan().count() == 0
+
+
+def test_a_value_that_cannot_be_truncated_is_refused_with_its_column(table: Table) -> None:
+    with table.update_spec() as update:
+        update.add_field("money", "truncate[2]")
+    with pytest.raises(InvalidPartitionSpecError, match=r"column money cannot be partitioned by truncate\[2\]"):
+        table.append(rows(2, "-999.99"))
+    assert table.scan().count() == 1
+
+
+def test_one_partition_field_may_stand_alone_and_a_sort_order_is_no_list(catalog: SqlCatalog) -> None:
+    assert [str(field.transform) for field in catalog.create_table("db.one", SCHEMA, partition_spec="bucket(4, id)").spec().fields] == [
+        "bucket[4]"
+    ]
+    with pytest.raises(InvalidInputError, match="a sort order of type list is not understood"):
+        catalog.create_table("db.two", SCHEMA, sort_order=["id"])  # type: ignore[arg-type]
+    assert not catalog.table_exists("db.two")
