@@ -113,8 +113,8 @@ def test_java_reads_every_snapshot_and_the_lineage_of_every_row_as_we_do(
     tables: dict[str, Table], java_script: Callable[..., str], tmp_path: Path
 ) -> None:
     by_path = {table.metadata_location: (name, table) for name, table in tables.items()}
-    # Of rows in Avro files Java 1.10 reads one row id for a whole file, of its own files too; what it reads of the others it numbers as we do.
-    numbered = {path: table.format_version == 3 and "avro" not in name for path, (name, table) in by_path.items()}
+    # Of rows in Avro and ORC files Java 1.10 reads one row id for a whole file, of its own files too; ids that stand in ORC files it passes over.
+    numbered = {path: table.format_version == 3 and "avro" not in name and "orc" not in name for path, (name, table) in by_path.items()}
     asked = [[path, snapshots(table), numbered[path]] for path, (_, table) in by_path.items()]
     printed = java_script(_READ.format(paths=json.dumps(asked)), str(tmp_path))
     told = [json.loads(line.removeprefix("READING ")) for line in printed.splitlines() if line.startswith("READING ")]
