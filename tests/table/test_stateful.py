@@ -43,6 +43,7 @@ class AnyTable(RuleBasedStateMachine):
         self.text = "s"
         self.extra: dict[str, int | None] = {}
         self.next_uid = 0
+        self.next_field = 0
 
     @initialize(version=st.sampled_from([1, 2, 3]), spec=st.sampled_from(SPECS), granularity=st.sampled_from(["file", "partition"]))
     def create(self, version: int, spec: tuple[str, ...], granularity: str) -> None:
@@ -153,7 +154,8 @@ class AnyTable(RuleBasedStateMachine):
             if own:
                 update.remove_field(own[0])
             else:
-                update.add_field("a", transform, f"p_{self.table.metadata.last_partition_id}")
+                self.next_field += 1
+                update.add_field("a", transform, f"p_{self.next_field}")
 
     @precondition(lambda self: self.table.format_version < 3)
     @rule()
