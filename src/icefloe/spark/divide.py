@@ -104,11 +104,14 @@ def shares(request: ScanRequest, needed: Schema, deletes: DeleteLoader, ask_ids:
             files = part if len(rows) == len(part) else part.take(rows)
             for whole, some in _by_columns(files, likeness, columns, ask_ids):
                 alike.setdefault(whole, []).append(some)
+    for likeness in [known for known in alike if known.has_positions]:
+        for found in _with_vectors(_share(likeness, alike.pop(likeness)), deletes):
+            if found.reason or found.vectors is not None:
+                yield _with_keys(found, likeness, keys)
+            else:
+                alike.setdefault(replace(likeness, has_positions=False), []).extend(found.parts)
     for likeness, parts in alike.items():
-        share = Share(parts=tuple(parts), reason=likeness.reason, constant_ids=likeness.constant_ids, missing=likeness.missing)
-        for found in _with_vectors(share, deletes) if likeness.has_positions else (share,):
-            by_key = likeness.has_keys and not found.reason
-            yield replace(found, equality=equality_deletes(found.parts, keys.fields)) if by_key else found
+        yield _with_keys(_share(likeness, parts), likeness, keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,15 @@ def _split(
         rows = np.flatnonzero(left & (has_positions == positions) & (has_keys == by_key))
         if len(rows):
             yield _Likeness("", constant_ids, positions, by_key), rows
+
+
+def _share(likeness: _Likeness, parts: Iterable[PlannedFiles]) -> Share:
+    return Share(parts=tuple(parts), reason=likeness.reason, constant_ids=likeness.constant_ids, missing=likeness.missing)
+
+
+def _with_keys(share: Share, likeness: _Likeness, keys: _Keys) -> Share:
+    by_key = likeness.has_keys and not share.reason
+    return replace(share, equality=equality_deletes(share.parts, keys.fields)) if by_key else share
 
 
 class _Columns:
@@ -245,19 +257,23 @@ def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozens
 
 
 def _with_vectors(share: Share, deletes: DeleteLoader) -> Iterator[Share]:
-    """The share with its deleted positions; files with positions that Spark's bitmaps cannot hold are read otherwise."""
+    """The share with its deleted positions; apart from it files with positions that Spark's bitmaps cannot hold, and those that turn out to have none."""
     vectors = load_positions(deletes, (task for part in share.parts for task in part.tasks()))
-    if all(map(fits, vectors)):
-        yield replace(share, vectors=tuple(vectors))
-        return
-    start = 0
-    native, portable, kept = [], [], []
-    for part in share.parts:
-        own = vectors[start : start + len(part)]
-        start += len(part)
-        good = np.array([fits(vector) for vector in own], np.bool_)
-        native.append(part.take(np.flatnonzero(good)))
-        portable.append(part.take(np.flatnonzero(~good)))
-        kept += [vector for vector in own if fits(vector)]
-    yield replace(share, parts=tuple(native), vectors=tuple(kept))
-    yield replace(share, parts=tuple(portable), reason=f"rows from {MOST_POSITIONS} on are deleted in a file")
+    kinds = [_NONE if vector is None or not vector.cardinality else _FITS if fits(vector) else _BEYOND for vector in vectors]
+    for kind in sorted(set(kinds)):
+        start = 0
+        parts = []
+        for part in share.parts:
+            rows = np.flatnonzero(np.array(kinds[start : start + len(part)], np.int64) == kind)
+            parts += [part.take(rows)] if len(rows) else []
+            start += len(part)
+        found = replace(share, parts=tuple(parts))
+        if kind == _FITS:
+            found = replace(found, vectors=tuple(vector for vector, own in zip(vectors, kinds, strict=True) if own == kind))
+        elif kind == _BEYOND:
+            found = replace(found, reason=f"rows from {MOST_POSITIONS:,} on are deleted in a file")
+        yield found
+
+
+# What is deleted by position in a file: nothing, what Spark's bitmaps hold, or more.
+_NONE, _FITS, _BEYOND = range(3)
