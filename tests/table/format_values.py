@@ -104,9 +104,10 @@ def nested(inner: st.SearchStrategy[IcebergType]) -> st.SearchStrategy[IcebergTy
     # Values of unknown type can be no elements: data files leave such columns out.
     field = st.tuples(inner.filter(lambda kind: not isinstance(kind, UnknownType)), st.booleans())
     return st.one_of(
-        st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=3).map(
-            lambda found: StructType(*(NestedField(i, f"m{i}", kind, must_be(kind, must)) for i, (kind, must) in enumerate(found)))
-        ),
+        # A struct of members of unknown type alone would be empty in a file, and Parquet has no empty groups.
+        st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=3)
+        .filter(lambda found: any(not isinstance(kind, UnknownType) for kind, _ in found))
+        .map(lambda found: StructType(*(NestedField(i, f"m{i}", kind, must_be(kind, must)) for i, (kind, must) in enumerate(found)))),
         field.map(lambda found: ListType(element_id=0, element=found[0], element_required=must_be(*found))),
         st.tuples(st.sampled_from(KEYS), field).map(
             lambda found: MapType(key_id=0, key_type=found[0], value_id=1, value_type=found[1][0], value_required=must_be(*found[1]))
