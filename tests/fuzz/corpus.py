@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 from tests.kernel.manifest.made_up_entries import (
     EVERY_PARTITION,
@@ -25,6 +26,7 @@ from tests.kernel.manifest.made_up_entries import (
     written,
 )
 from tests.kernel.metadata.made_up_tables import with_snapshots
+from tests.kernel.puffin.test_theta_sketch import NOTHING, ONE, TWO, TWO_COMPRESSED
 
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
@@ -38,6 +40,8 @@ from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.puffin.container import Blob, write_puffin
 from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_of, encode_deletion_vector
+from icefloe.kernel.puffin.theta_hash import theta_hashes
+from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
@@ -301,6 +305,13 @@ def puffin_files() -> list[bytes]:
     ]
     files = [write_puffin(blobs, properties={"created-by": "fuzz"})[0] for blobs in ([], bits, others, [*bits, *others])]
     return files + golden("puffin/**/*uncompressed*.bin")
+
+
+def sketches() -> list[bytes]:
+    """Theta sketches as written here, and as Apache DataSketches writes them, plain and compressed."""
+    numbers = np.arange(9000, dtype="<i8").view(np.uint8).reshape(-1, 8)
+    own = [EMPTY_SKETCH.with_hashes(theta_hashes(numbers[:count])).to_bytes() for count in (3, 9000)]
+    return [*own, *(bytes.fromhex(text) for text in (NOTHING, ONE, TWO, TWO_COMPRESSED))]
 
 
 def packed_puffin_files() -> list[bytes]:

@@ -34,6 +34,7 @@ from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.puffin.container import puffin_of, read_blob, read_file_metadata
 from icefloe.kernel.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector, vector_location
+from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH, sketch_from_bytes, union
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import mapping_from_json, mapping_to_json
 from icefloe.kernel.schema.schema import Schema
@@ -189,6 +190,12 @@ def _vector(content: bytes) -> None:
     decode_deletion_vector(encode_deletion_vector(found), cardinality=found.cardinality, path=PATH)
 
 
+def _sketch(content: bytes) -> None:
+    found = sketch_from_bytes(content)
+    assert found.ndv >= 0
+    assert sketch_from_bytes(union([found, EMPTY_SKETCH]).to_bytes()).ndv >= 0
+
+
 def _variant(content: bytes) -> None:
     names = content[0] if content else 0
     decode(content[1 : 1 + names], content[1 + names :])
@@ -248,6 +255,7 @@ TARGETS: dict[str, Target] = {
     "puffin": Target(seeds=corpus.puffin_files, damage=mutate.puffin, read=_puffin, share=12),
     "packed-puffin": Target(seeds=corpus.packed_puffin_files, damage=mutate.any_bytes, read=_puffin, share=4),
     "deletion-vector": Target(seeds=corpus.vectors, damage=mutate.vector, read=_vector, share=12),
+    "theta-sketch": Target(seeds=corpus.sketches, damage=mutate.any_bytes, read=_sketch, share=4),
     "view": Target(seeds=lambda: corpus.encoded(corpus.VIEW_JSON), damage=mutate.json_or_bytes, read=_view, share=8),
     "schema": Target(seeds=lambda: corpus.encoded(corpus.SCHEMA_JSON), damage=mutate.any_json, read=_schema, share=10),
     "name-mapping": Target(seeds=lambda: corpus.encoded(corpus.MAPPING_JSON), damage=mutate.json_or_bytes, read=_mapping, share=5),
