@@ -183,3 +183,29 @@ class TestLoadCatalog:
         memory = load_catalog("m", type="in-memory", warehouse=str(tmp_path))
         memory.create_namespace("db")
         assert memory.create_table("db.t", ARROW).scan().count() == 0
+
+
+def test_a_relative_warehouse_is_whole_in_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse="lake")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
+    placed = catalog.create_table("db.placed", pa.schema([("id", pa.int64())]), location="else/where/")
+    assert (table.metadata.location, placed.metadata.location) == (f"{tmp_path}/lake/db/t", f"{tmp_path}/else/where")
+    table.append(pa.table({"id": [1]}))
+    again = catalog.register_table("db.again", str(Path(table.metadata_location).relative_to(tmp_path)))
+    assert again.metadata_location == table.metadata_location
+    monkeypatch.chdir("/")
+    assert catalog.load_table("db.t").scan().to_arrow().to_pylist() == [{"id": 1}]
+
+
+def test_relative_paths_of_properties_are_under_the_table(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    paths = {"write.data.path": "rows/here", "write.metadata.path": f"{tmp_path}/elsewhere"}
+    table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]), properties=paths)
+    table.append(pa.table({"id": [1]}))
+    (task,) = table.scan().plan_files()
+    assert task.file.file_path.startswith(f"{tmp_path}/db/t/rows/here/")
+    assert table.metadata_location.startswith(f"{tmp_path}/elsewhere/")
+    assert table.current_snapshot().manifest_list.startswith(f"{tmp_path}/elsewhere/")

@@ -19,7 +19,7 @@ from icefloe.errors import (
     TableAlreadyExistsError,
 )
 from icefloe.io.choose import load_file_io
-from icefloe.io.locations import join
+from icefloe.io.locations import join, qualified
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
@@ -141,7 +141,7 @@ class Catalog:
                 f"a sort order of type {type(sort_order).__qualname__} is not understood",
                 next_step="pass a SortOrder, or create the table and then use table.update_sort_order()",
             )
-        folder = (location or self._default_location(name)).rstrip("/")
+        folder = qualified((location or self._default_location(name)).rstrip("/"))
         ids, clock = RandomIds(), SystemClock()
         metadata = new_table_metadata(
             location=folder,
@@ -180,6 +180,7 @@ class Catalog:
     def register_table(self, identifier: Name, metadata_location: str) -> Table:
         """Makes a name for a table that exists as files. Raises `TableAlreadyExistsError`, `NoSuchFileError`, `MetadataFormatError`."""
         name = to_table_identifier(identifier)
+        metadata_location = qualified(metadata_location)
         handle = self._handle(name, metadata_location)
         loaded = read_metadata_at(handle.io, metadata_location)
         self.store.create(name, metadata_location)

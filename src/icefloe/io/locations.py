@@ -1,7 +1,7 @@
 """Location strings: which scheme they name, which local path they mean, and how they are joined.
 
 A location is literal text. Nothing is percent-decoded, because partition folders hold `%3A` and the like as they stand, also in `file:` locations that Java
-writes. Which storage answers a scheme is `choose.py`. Floor: io.
+writes. Which storage answers a scheme is `choose.py`. Floor: io. Spec: File Locations in Metadata; Paths in Metadata.
 """
 
 import os
@@ -44,6 +44,19 @@ def local_path(location: str) -> str:
         if not path:
             raise InvalidInputError(f"{location!r} names no file", next_step="give a path after the scheme")
     return path if os.path.isabs(path) else os.path.abspath(path)
+
+
+def is_relative(location: str) -> bool:
+    """Whether the location is a path that starts where something else ends: no scheme, and no slash before it."""
+    return scheme_of(location) == "file" and not location.startswith("/") and location[: len(_FILE_PREFIX)].lower() != _FILE_PREFIX
+
+
+def qualified(location: str) -> str:
+    """The location as it may stand in a table's metadata: a relative path is that of the working directory, others stay as they are.
+
+    Spec: File Locations in Metadata.
+    """
+    return local_path(location) if is_relative(location) else location
 
 
 def join(location: str, *parts: str) -> str:

@@ -1,12 +1,13 @@
 """`TableHandle`: where a table's pointer is kept and how its files are reached; and the reading and writing of its metadata files.
 
 Floor: table.
-Spec: Table Metadata; Table Metadata Fields (`table-uuid`); Metastore Tables; Paths in Metadata; Appendix F, Path Construction.
+Spec: Table Metadata; Table Metadata Fields (`table-uuid`); Metastore Tables; Appendix F, Path Construction.
 """
 
 from dataclasses import dataclass, field
 
 from icefloe.errors import NoSuchTableError
+from icefloe.io.locations import is_relative, join
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
 from icefloe.kernel.metadata.read import read_table_metadata
@@ -73,12 +74,17 @@ def read_metadata_at(io: FileIO, location: str) -> LoadedMetadata:
 
 def metadata_folder(metadata: TableMetadata) -> str:
     """The folder of metadata JSON, manifest lists and manifests."""
-    return properties.METADATA_PATH.read(metadata.properties) or f"{metadata.location.rstrip('/')}/metadata"
+    return _folder(metadata, properties.METADATA_PATH.read(metadata.properties) or "metadata")
 
 
 def data_folder(metadata: TableMetadata) -> str:
     """The folder of data files."""
-    return properties.DATA_PATH.read(metadata.properties) or f"{metadata.location.rstrip('/')}/data"
+    return _folder(metadata, properties.DATA_PATH.read(metadata.properties) or "data")
+
+
+def _folder(metadata: TableMetadata, path: str) -> str:
+    """A relative path is one under the table's location. Spec: Appendix F, Path Construction."""
+    return join(metadata.location, path) if is_relative(path) else path
 
 
 def write_new_metadata(io: FileIO, ids: IdSource, metadata: TableMetadata, *, previous_location: str | None) -> str:

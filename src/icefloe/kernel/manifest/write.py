@@ -1,7 +1,7 @@
 """Writes a manifest and tells what its manifest list has to say about it.
 
 Which files a format version lets in is `file_rules.py`. Floor: kernel.manifest.
-Spec: Manifests; Sequence Numbers; First Row ID Inheritance; File Locations in Metadata; Manifest Entry Fields; Field-level Metrics and Statistics.
+Spec: Manifests; Sequence Numbers; First Row ID Inheritance; Manifest Entry Fields; Field-level Metrics and Statistics.
 """
 
 from collections.abc import Callable, Iterable, Iterator
