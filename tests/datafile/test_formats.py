@@ -1,6 +1,7 @@
 """The three formats of data files: what is written is read again, by this reader and by readers of others, and described alike."""
 
 import datetime as dt
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from tests.datafile.tables import IO, LooseSchema, later_types, read, same, tabl
 
 from icefloe.datafile.read import read_task
 from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
+from icefloe.kernel.avro.container import open_container, write_container
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
@@ -160,6 +162,28 @@ def test_a_value_of_another_length_is_no_fixed(tmp_path, form: str) -> None:
     file = _write(tmp_path, Schema(NestedField(1, "f", BinaryType())), [{"f": b"four"}, {"f": b"no"}], form)
     with pytest.raises(DataFileFormatError, match=r"column 'f' of .* no fixed\[4\]"):
         read([file], Schema(NestedField(1, "f", FixedType(4))))
+
+
+@pytest.mark.parametrize(("form", "properties"), [("parquet", {}), ("orc", {"write__orc__compression_codec": "none"}), ("avro", {})])
+def test_a_column_whose_name_is_no_text_is_refused(tmp_path, form: str, properties: dict[str, str]) -> None:
+    schema = Schema(NestedField(1, "column_to_damage", LongType()))
+    file = _write(tmp_path, schema, [{"column_to_damage": 1}], form, **properties)
+    content = Path(file.file_path).read_bytes()
+    assert b"column_to_damage" in content
+    Path(file.file_path).write_bytes(content.replace(b"column_to_damage", b"column_\xfe\xff_damage"))
+    with pytest.raises(FormatError, match=re.escape(file.file_path)):
+        read([file], schema)
+
+
+def test_an_avro_decimal_of_digits_without_number_is_refused(tmp_path) -> None:
+    schema = Schema(NestedField(1, "d", DecimalType(9, 2)))
+    file = _write(tmp_path, schema, [{"d": None}], "avro")
+    container = open_container(Path(file.file_path).read_bytes(), "f")
+    declared = container.schema_text.decode().replace('"precision":9', '"precision":99999999999')
+    assert "99999999999" in declared
+    Path(file.file_path).write_bytes(write_container(declared, {}, "null", []))
+    with pytest.raises(DataFileFormatError, match="cannot be read as a table's"):
+        read([file], schema)
 
 
 @pytest.mark.parametrize("form", FORMATS)

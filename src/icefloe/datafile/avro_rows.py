@@ -44,7 +44,15 @@ class AvroRows:
             self._columns = avro_columns(record)
             self._names = [field["name"] for field in record["fields"]]
             self._coded = fastavro.parse_schema(without_logical_types(json.loads(self._container.schema_text)))
-        except (ValueError, TypeError, KeyError, RecursionError, pa.ArrowException, fastavro.schema.SchemaParseException) as error:
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            OverflowError,
+            RecursionError,
+            pa.ArrowException,
+            fastavro.schema.SchemaParseException,
+        ) as error:
             raise DataFileFormatError(f"the schema of {self._path} cannot be read as a table's: {error}", path=self._path) from error
         self.schema = pa.schema([column.arrow for column in self._columns])
         if name_mapping is not None and not has_ids(self.schema):

@@ -12,7 +12,7 @@ from icefloe.datafile.avro_rows import AvroRows
 from icefloe.datafile.orc_rows import OrcRows
 from icefloe.datafile.parquet_rows import ParquetRows
 from icefloe.datafile.stored_batch import StoredBatch
-from icefloe.errors import FormatError, UnsupportedFeatureError
+from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
@@ -73,6 +73,9 @@ def _opened(
         if file.read(_MAGIC_BYTES) in _ENCRYPTED:
             raise _encrypted(task.file.file_path) from error
         raise
+    except UnicodeDecodeError as error:
+        path = task.file.file_path
+        raise DataFileFormatError(f"{path} is not sound: the name of a column is no text in UTF-8", path=path) from error
 
 
 def _encrypted(path: str) -> UnsupportedFeatureError:
