@@ -20,6 +20,7 @@ from icefloe.kernel.manifest.read import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.transforms import UnknownTransform
 from icefloe.kernel.types import PrimitiveType, StructType
 from icefloe.kernel.values import from_bytes, physical_list
 
@@ -59,6 +60,8 @@ def may_hold(base: TableMetadata, manifest: ManifestFile, partitions: Iterable[P
     summaries = manifest.partitions
     if len(summaries) != len(kinds) or any(len(partition) != len(kinds) for partition in values):
         return True
+    if any(isinstance(part.transform, UnknownTransform) for part in base.spec_by_id(spec_id).fields):
+        return True  # of which type its bounds are is not known
     return any(all(map(_may_be, kinds, partition, summaries)) for partition in values)
 
 
