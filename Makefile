@@ -1,6 +1,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-spark fuzz check format bench wheel native lock clean
 PYTHON := .venv/bin/python
+# Tests run in as many processes as there are cores, four at most; all of Spark's in one of them.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadgroup
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -12,7 +14,7 @@ demo: setup ## files become Iceberg tables on Spark, and a walk through every la
 	@.venv/bin/icefloe demo --dir demo-warehouse --replace
 
 test: setup ## the tests, without the slow ones and those that need another engine
-	$(PYTHON) -m pytest -m "not oracle and not slow" $(ARGS)
+	$(PYTHON) -m pytest $(SIDE_BY_SIDE) -m "not oracle and not slow" $(ARGS)
 
 test-all: setup ## every test
 	$(PYTHON) -m pytest $(ARGS)
