@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.datafile.tables import read, same, tables, target, write
 
 from icefloe.datafile.serial import data_files_from_bytes, data_files_to_bytes
-from icefloe.errors import InvalidPropertyError, SchemaMismatchError, UnsupportedFeatureError
+from icefloe.errors import InvalidPropertyError, SchemaMismatchError
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
@@ -95,9 +95,9 @@ def test_a_level_that_the_codec_has_not_is_refused(tmp_path) -> None:
         write(target(tmp_path, TWO, write__parquet__compression_level="99"), [{"id": 1, "name": "a"}])
 
 
-def test_another_file_format_is_refused(tmp_path) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=r"write\.format\.default"):
-        write(target(tmp_path, TWO, write__format__default="orc"), [{"id": 1, "name": "a"}])
+def test_a_file_format_that_does_not_exist_is_refused(tmp_path) -> None:
+    with pytest.raises(InvalidPropertyError, match=r"write\.format\.default"):
+        write(target(tmp_path, TWO, write__format__default="csv"), [{"id": 1, "name": "a"}])
 
 
 def test_files_roll_at_the_target_size(tmp_path) -> None:
