@@ -4,13 +4,14 @@ The rows are `kernel/statistics`; statistics of columns are `statistics.py`. Flo
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
 from icefloe.datafile.read import read_task
 from icefloe.datafile.written import file_form
-from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError
+from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.change_properties import property_requirements
 from icefloe.kernel.commit.metadata_change import MetadataChange
@@ -124,8 +125,10 @@ def _write(metadata: TableMetadata, io: FileIO, ids: IdSource, snapshot: Snapsho
             output.abandon()
             raise
     except BaseException:
-        if io.exists(location):
-            io.delete(location)
+        # What went wrong is to be told, not that the clean-up after it failed too.
+        with suppress(StorageError):
+            if io.exists(location):
+                io.delete(location)
         raise
     return PartitionStatisticsFile(
         snapshot_id=snapshot.snapshot_id, statistics_path=location, file_size_in_bytes=written.file_size_in_bytes
