@@ -81,7 +81,10 @@ def copied(table: Table) -> None:
 
 def transaction(table: Table) -> None:
     with table.transaction() as tx:
-        tx.append(rows(20, 30)).delete("n = 1").delete_keys(keys(4, 22), ["id"]).append(rows(4, 5))
+        tx.append(rows(20, 30))
+        tx.delete("n = 1")
+        tx.delete_keys(keys(4, 22), ["id"])
+        tx.append(rows(4, 5))
 
 
 WRITES: dict[str, tuple[int, Callable[[Table], None]]] = {

@@ -28,7 +28,9 @@ def by_key(table: Table) -> None:
 def together(table: Table) -> None:
     for n in range(4):
         with table.transaction() as tx:
-            tx.append(rows(200 + n * 2, 202 + n * 2)).delete(f"id = {20 + n}").delete(f"id = {200 + n * 2}")
+            tx.append(rows(200 + n * 2, 202 + n * 2))
+            tx.delete(f"id = {20 + n}")
+            tx.delete(f"id = {200 + n * 2}")
 
 
 def in_both_modes(table: Table) -> None:

@@ -55,11 +55,14 @@ def test_later_writes_see_earlier_ones_and_all_are_one_version(tmp_path: Path, v
     table.append(rows(0, 4))
     versions = len(table.metadata.metadata_log)
     with table.transaction() as tx:
-        tx.append(rows(4, 10)).delete("id in (1, 5)")
+        tx.append(rows(4, 10))
+        tx.delete("id in (1, 5)")
         with tx.update_schema() as update:
             update.add_column("note", LongType())
         tx.append(rows(10, 12).append_column("note", pa.array([7, 8])))
-        tx.delete_keys(pa.table({"id": [4, 11]}), ["id"]).overwrite(rows(20, 21), "id = 9").set_properties(owner="me")
+        tx.delete_keys(pa.table({"id": [4, 11]}), ["id"])
+        tx.overwrite(rows(20, 21), "id = 9")
+        tx.set_properties(owner="me")
         assert ids(table.refresh()) == [0, 1, 2, 3]
     assert ids(table) == [0, 2, 3, 6, 7, 8, 10, 20]
     assert table.scan("note = 7").count() == 1
@@ -80,7 +83,10 @@ def test_an_error_in_the_block_leaves_no_file(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(0, 4))
     before = files_under(tmp_path)
-    tx = table.transaction().append(rows(4, 10)).delete("id in (1, 5)").delete_keys(pa.table({"id": [4]}), ["id"])
+    tx = table.transaction()
+    tx.append(rows(4, 10))
+    tx.delete("id in (1, 5)")
+    tx.delete_keys(pa.table({"id": [4]}), ["id"])
     assert files_under(tmp_path) > before
     with pytest.raises(ZeroDivisionError), tx:
         raise ZeroDivisionError
@@ -94,7 +100,8 @@ def test_a_lost_race_makes_every_snapshot_again(tmp_path: Path) -> None:
     table, theirs = make(tmp_path), lake(tmp_path)
     table.append(rows(0, 4))
     with table.transaction() as tx:
-        tx.append(rows(4, 10)).delete("id in (1, 5, 100)")
+        tx.append(rows(4, 10))
+        tx.delete("id in (1, 5, 100)")
         tx.delete("id = 101")  # nothing to do yet
         other = theirs.load_table("db.t")
         other.delete("id = 3")
@@ -106,7 +113,8 @@ def test_a_lost_race_makes_every_snapshot_again(tmp_path: Path) -> None:
 def test_a_conflict_of_one_change_undoes_all(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(0, 4))
-    tx = table.transaction().append(rows(4, 10))
+    tx = table.transaction()
+    tx.append(rows(4, 10))
     tx.update_schema().add_column("note", LongType()).commit()
     with lake(tmp_path).load_table("db.t").update_schema() as other:
         other.add_column("other", LongType())
@@ -123,7 +131,10 @@ def test_ctrl_c_while_it_commits_leaves_no_file(tmp_path: Path, monkeypatch: pyt
     table = make(tmp_path)
     table.append(rows(0, 4))
     before = files_under(tmp_path)
-    tx = table.transaction().append(rows(4, 10)).delete("id in (1, 5)").append(rows(10, 12))
+    tx = table.transaction()
+    tx.append(rows(4, 10))
+    tx.delete("id in (1, 5)")
+    tx.append(rows(10, 12))
     original = type(table.io).write
 
     def interrupted(self: object, where: str, content: bytes, **options: bool) -> None:

@@ -108,7 +108,8 @@ class AnyTable(RuleBasedStateMachine):
         rows = self.made(values)
         try:
             with self.table.transaction() as tx:
-                tx.append(self.arrow(rows)).delete(text)
+                tx.append(self.arrow(rows))
+                tx.delete(text)
         except UnsupportedFeatureError:
             assert self.table.format_version == 1
             return

@@ -62,7 +62,9 @@ def test_all_changes_are_one_version_and_later_ones_see_earlier_ones(table: Tabl
             order.desc("day")
         with tx.update_schema() as schema:
             schema.rename_column("day", "when")
-        tx.set_properties({"owner": "me"}, note="x").remove_properties("note").set_location(f"{tmp_path}/elsewhere/")
+        tx.set_properties({"owner": "me"}, note="x")
+        tx.remove_properties("note")
+        tx.set_location(f"{tmp_path}/elsewhere/")
         assert tx.table_metadata.schema().names == ["id", "kind", "when"]
         assert table.refresh().metadata_location == table.metadata_location
         assert table.metadata == before
@@ -79,7 +81,8 @@ def test_all_changes_are_one_version_and_later_ones_see_earlier_ones(table: Tabl
 
 def test_an_error_in_the_block_leaves_the_table_as_it_was(table: Table, tmp_path: Path) -> None:
     location, files = table.metadata_location, sorted(tmp_path.rglob("*"))
-    tx = table.transaction().set_properties(owner="me")
+    tx = table.transaction()
+    tx.set_properties(owner="me")
     with pytest.raises(ZeroDivisionError), tx:
         raise ZeroDivisionError
     with pytest.raises(InvalidInputError, match="is over"):
@@ -99,7 +102,8 @@ def test_an_error_in_the_block_leaves_the_table_as_it_was(table: Table, tmp_path
     ],
 )
 def test_a_wrong_change_is_refused_in_its_own_line(table: Table, change: Callable[[Any], Any], error: type[Exception]) -> None:
-    tx = table.transaction().set_properties(owner="me")
+    tx = table.transaction()
+    tx.set_properties(owner="me")
     with pytest.raises(error):
         change(tx)
     tx.commit_transaction()
@@ -109,7 +113,9 @@ def test_a_wrong_change_is_refused_in_its_own_line(table: Table, change: Callabl
 def test_a_transaction_that_changes_nothing_writes_nothing(table: Table) -> None:
     location = table.metadata_location
     with table.transaction() as tx:
-        tx.set_location(table.location()).upgrade_table_version(1).remove_properties("none")
+        tx.set_location(table.location())
+        tx.upgrade_table_version(1)
+        tx.remove_properties("none")
     assert table.refresh().metadata_location == location
     with pytest.raises(InvalidInputError, match="is over"):
         tx.commit_transaction()
@@ -128,7 +134,8 @@ def test_a_race_lost_to_an_append_is_won_on_the_new_table(catalog: SqlCatalog, t
 
 
 def test_a_race_lost_to_another_schema_changes_nothing(catalog: SqlCatalog, table: Table, tmp_path: Path) -> None:
-    tx = table.transaction().set_properties(owner="me")
+    tx = table.transaction()
+    tx.set_properties(owner="me")
     tx.update_spec().remove_field("kind").commit()
     tx.update_schema().add_column("note", StringType()).commit()
     with catalog.load_table("db.t").update_schema() as other:

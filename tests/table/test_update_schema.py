@@ -414,7 +414,8 @@ def test_defaults_are_refused_below_version_3_with_the_way_there(table: Table) -
         table.update_schema().add_column("n", LongType(), default_value=7)
     assert "format-version" in str(caught.value)
     with table.transaction() as tx:
-        tx.upgrade_table_version(2).upgrade_table_version(3)
+        tx.upgrade_table_version(2)
+        tx.upgrade_table_version(3)
         with tx.update_schema() as update:
             update.add_column("n", LongType(), default_value=7)
     assert (table.format_version, column(table, "n")) == (3, [7, 7, 7])

@@ -15,7 +15,7 @@ from icefloe.inspect.opened import snapshot_id_of
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table.static_table import StaticTable
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 
 # The database of a warehouse that is named without one.
 CATALOG_FILE = "catalog.db"

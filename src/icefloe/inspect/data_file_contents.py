@@ -20,7 +20,7 @@ from icefloe.inspect.words import count_text, size_text
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry
 from icefloe.table.levels import TableManifest
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 
 FIELD_ID_KEY = b"PARQUET:field_id"
 

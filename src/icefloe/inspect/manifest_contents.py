@@ -25,7 +25,7 @@ from icefloe.kernel.manifest.entry import ManifestEntry
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.types import NestedField
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 from icefloe.inspect.report import Document, Facts, Report
 from icefloe.inspect.view import MOST_LINES, View
 from icefloe.inspect.words import count_text, size_text
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 
 GZIP_MAGIC = b"\x1f\x8b"
 

@@ -14,7 +14,7 @@ from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.read import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.table.levels import TableManifest
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from icefloe.errors import InvalidInputError, NoSuchFileError, NoSuchSnapshotErr
 from icefloe.inspect.words import count_text, file_name
 from icefloe.kernel.ports import FileIO
 from icefloe.table.levels import TableManifest, TableSnapshot, table_snapshot
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 
 # Manifests are small; a table's first few name most of what a person can mean.
 _SHOWN_CHOICES = 5

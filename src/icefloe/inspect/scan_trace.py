@@ -15,7 +15,8 @@ from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.scan.decision import Decision
 from icefloe.kernel.scan.plan import ScanPlan
-from icefloe.table.table import Table, TableReader
+from icefloe.table.table import Table
+from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from icefloe.inspect.table_overview import summary_number
 from icefloe.inspect.view import MOST_LINES, View
 from icefloe.inspect.words import count_text, short_path, size_text, time_text
 from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

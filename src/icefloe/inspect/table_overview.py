@@ -12,7 +12,7 @@ from icefloe.inspect.words import count_text, size_text, time_text
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import walk
 from icefloe.kernel.types import children
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from icefloe.kernel.statistics.partition_schema import PARTITION
 from icefloe.kernel.values import physical_arrow_type, physical_list
 from icefloe.table.partition_statistics import find_partition_statistics
 from icefloe.table.statistics import BlobStatistics, TableStatistics
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ from icefloe.kernel.manifest.read import read_columns
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.values import physical_list
 from icefloe.table.levels import TableManifest
-from icefloe.table.table import Table, TableReader
+from icefloe.table.table import Table
+from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

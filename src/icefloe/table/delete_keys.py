@@ -13,10 +13,12 @@ from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError, Unsu
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.metadata.requirement import AssertLastAssignedPartitionId
+from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import Update, apply_updates
 from icefloe.kernel.metadata.update_layout import AddPartitionSpec, spec_id_of
@@ -99,7 +101,7 @@ class DeleteKeys:
                 table=self._handle.table_name,
                 next_step="upgrade it with table.upgrade_table_version(2), or delete by a filter",
             )
-        used = _specs_in_use(base, read)
+        used = _specs_in_use(base, parent_snapshot(base, self._context.branch), read)
         if not used or not self._keys.rows.num_rows:
             return None
         specs, updates = self._specs(base, used)
@@ -158,9 +160,8 @@ class DeleteKeys:
         return list(PartitionSplitter(spec, self._keys.schema).split(self._keys.rows))
 
 
-def _specs_in_use(base: TableMetadata, read: Read) -> list[PartitionSpec]:
-    """The specs of the table's data files, by id; none where there is no data file."""
-    snapshot = base.current_snapshot()
+def _specs_in_use(base: TableMetadata, snapshot: Snapshot | None, read: Read) -> list[PartitionSpec]:
+    """The specs of the snapshot's data files, by id; none where there is no data file."""
     manifests = read_manifests(snapshot, read) if snapshot is not None else ()
     live = {found.partition_spec_id for found in manifests if found.content is ManifestContent.DATA and found.has_live_files}
     return [base.spec_by_id(spec_id) for spec_id in sorted(live)]

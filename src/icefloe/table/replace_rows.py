@@ -10,6 +10,7 @@ from dataclasses import replace
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import DELETE_MODE
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -50,10 +51,10 @@ class ReplaceRows:
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
         """See `Action.attempt`."""
-        removal = self._removal
+        removal, parent = self._removal, parent_snapshot(base, self._context.branch)
         plan = plan_scan(
             base,
-            base.current_snapshot(),
+            parent,
             removal.row_filter,
             read,
             case_sensitive=removal.case_sensitive,
@@ -81,7 +82,7 @@ class ReplaceRows:
             removed_deletes=self.change.removed_deletes,
             context=self._context,
             numbers=self._numbers,
-            planned_on=base.current_snapshot_id,
+            planned_on=parent.snapshot_id if parent else None,
         )
         return delta.attempt(base, number=number, now_ms=now_ms, read=read)
 

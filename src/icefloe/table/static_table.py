@@ -1,6 +1,6 @@
 """`StaticTable`: a table by a metadata file alone, read-only.
 
-What can be read of it is `TableReader` in `table.py`. Floor: table. Spec: Table Metadata.
+What can be read of it is `table_reader.py`. Floor: table. Spec: Table Metadata.
 """
 
 from collections.abc import Mapping
@@ -8,17 +8,19 @@ from typing import Any
 
 from icefloe.errors import ReadOnlyTableError
 from icefloe.io.choose import load_file_io
+from icefloe.kernel.commit.attempt import Action
+from icefloe.table.changing import Start
+from icefloe.table.changing_metadata import ChangesMetadata
+from icefloe.table.changing_rows import ChangesRows
 from icefloe.table.handle import read_metadata_at
 from icefloe.table.result import WriteResult
 from icefloe.table.statistics import TableStatistics
-from icefloe.table.table import TableReader
+from icefloe.table.table_reader import TableReader
 from icefloe.table.transaction import Transaction
-from icefloe.table.update_layout import UpdateSortOrder, UpdateSpec
-from icefloe.table.update_schema import UpdateSchema
-from icefloe.table.update_statistics import UpdateStatistics
+from icefloe.table.writes import PreparedWrite
 
 
-class StaticTable(TableReader):
+class StaticTable(TableReader, ChangesRows, ChangesMetadata):
     """A table opened by its metadata file, with no catalog: it never changes and cannot be written."""
 
     @classmethod
@@ -36,55 +38,7 @@ class StaticTable(TableReader):
         """Raises `ReadOnlyTableError`: a metadata file never changes."""
         raise self._read_only("refreshed")
 
-    def append(self, *_rows: Any, **_options: Any) -> WriteResult:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("written")
-
-    def delete(self, *_filter: Any, **_options: Any) -> WriteResult:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("written")
-
-    def overwrite(self, *_rows: Any, **_options: Any) -> WriteResult:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("written")
-
-    def delete_keys(self, *_rows: Any, **_options: Any) -> WriteResult:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("written")
-
-    def update_statistics(self) -> UpdateStatistics:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def upgrade_table_version(self, *_version: int) -> None:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def update_schema(self, *_options: Any, **_more: Any) -> UpdateSchema:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def update_spec(self, *_options: Any, **_more: Any) -> UpdateSpec:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def update_sort_order(self, *_options: Any, **_more: Any) -> UpdateSortOrder:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def replace_sort_order(self, *_options: Any, **_more: Any) -> UpdateSortOrder:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
     def transaction(self) -> Transaction:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def set_properties(self, *_properties: Any, **_more: Any) -> None:
-        """Raises `ReadOnlyTableError`."""
-        raise self._read_only("changed")
-
-    def remove_properties(self, *_names: str) -> None:
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("changed")
 
@@ -94,6 +48,15 @@ class StaticTable(TableReader):
 
     def compute_partition_statistics(self, *_options: Any, **_more: Any) -> Any:
         """Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
+
+    def _start(self) -> Start:
+        raise self._read_only("changed")
+
+    def _commit(self, action: Action) -> None:  # noqa: ARG002
+        raise self._read_only("changed")
+
+    def _write(self, write: PreparedWrite) -> WriteResult:  # noqa: ARG002
         raise self._read_only("changed")
 
     def _read_only(self, verb: str) -> ReadOnlyTableError:

@@ -6,8 +6,10 @@ Floor: table. Spec: Writing Data Files; Snapshots.
 from collections.abc import Mapping
 
 from icefloe.datafile.target import WriteTarget
+from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.kernel.commit.attempt import CommitContext
 from icefloe.kernel.metadata.manifests import spec_schema
+from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.schema.schema import Schema
@@ -31,14 +33,36 @@ def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
     )
 
 
-def commit_context(handle: TableHandle, metadata: TableMetadata, snapshot_properties: Mapping[str, str]) -> CommitContext:
-    """A new snapshot's id, and where its files go."""
+def commit_context(
+    handle: TableHandle, metadata: TableMetadata, snapshot_properties: Mapping[str, str], branch: str = MAIN
+) -> CommitContext:
+    """A new snapshot's id, the branch it is for, and where its files go. Raises as `check_branch`."""
+    check_branch(handle, metadata, branch)
     return CommitContext(
         commit_uuid=handle.ids.uuid(),
         snapshot_id=handle.ids.snapshot_id(),
         metadata_location=metadata_folder(metadata),
+        branch=branch,
         snapshot_properties=dict(snapshot_properties),
     )
+
+
+def check_branch(handle: TableHandle, metadata: TableMetadata, branch: str) -> None:
+    """Raises `NoSuchSnapshotError` where there is no such branch (`main` comes with the first snapshot), `InvalidInputError` where the name is a tag's."""
+    ref = metadata.refs.get(branch)
+    if ref is None and branch != MAIN:
+        known = ", ".join(sorted(name for name, found in metadata.refs.items() if found.is_branch)) or "none"
+        raise NoSuchSnapshotError(
+            f"{handle.table_name} has no branch {branch!r}",
+            table=handle.table_name,
+            next_step=f"create it with table.manage_snapshots().create_branch(...); there are: {known}",
+        )
+    if ref is not None and not ref.is_branch:
+        raise InvalidInputError(
+            f"{branch!r} is a tag of {handle.table_name}: it names one snapshot and takes no writes",
+            table=handle.table_name,
+            next_step="write to a branch",
+        )
 
 
 def _schemas_of_dropped_sources(metadata: TableMetadata) -> tuple[Schema, ...]:

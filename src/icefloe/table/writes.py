@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.kernel.commit.append import Append
-from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
-from icefloe.table.commit_loop import CommitReport
 from icefloe.table.delete_keys import DeleteKeys, keys_of
 from icefloe.table.engines import IN_PROCESS, engine_for_rows
 from icefloe.table.handle import TableHandle
@@ -27,20 +26,21 @@ from icefloe.table.write_target import commit_context, write_target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWrite:
-    """A write whose rows lie in files, and which is not committed: `action` commits it, `result` says afterwards what it did."""
+    """A write whose rows lie in files, and which is not committed: `action` commits it, `result` says what its last attempt did, and how many it took."""
 
     action: Action
-    result: Callable[[CommitReport], WriteResult]
+    result: Callable[[Attempt | None, int], WriteResult]
 
 
-def append(handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str]) -> PreparedWrite:
+def append(handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str], branch: str) -> PreparedWrite:
     """Writes the rows; one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
     engine = engine_for_rows(rows)
     check_known_transforms(base.spec())
+    context = commit_context(handle, base, snapshot_properties, branch)
     files = engine.write(rows, write_target(handle, base))
     return PreparedWrite(
-        action=Append(files, commit_context(handle, base, snapshot_properties)),
-        result=lambda report: _result("append", engine.name, report, added=files),
+        action=Append(files, context),
+        result=lambda made, attempts: _result("append", engine.name, made, attempts, added=files),
     )
 
 
@@ -50,38 +50,46 @@ def replace_rows(
     rows: Any | None,
     row_filter: BooleanExpression,
     snapshot_properties: Mapping[str, str],
+    branch: str,
     *,
     case_sensitive: bool,
 ) -> PreparedWrite:
     """Writes `rows` (None for a plain delete); one snapshot that also deletes those for which `row_filter` is true."""
+    context = commit_context(handle, base, snapshot_properties, branch)
     bind(row_filter, base.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
     writer = engine_for_rows(rows) if rows is not None else None
     if writer is not None:
         check_known_transforms(base.spec())
     files = writer.write(rows, write_target(handle, base)) if writer is not None else []
     removal = Removal(handle=handle, row_filter=row_filter, case_sensitive=case_sensitive)
-    action = ReplaceRows(removal, files, commit_context(handle, base, snapshot_properties), adds_rows=rows is not None)
+    action = ReplaceRows(removal, files, context, adds_rows=rows is not None)
 
-    def result(report: CommitReport) -> WriteResult:
+    def result(made: Attempt | None, attempts: int) -> WriteResult:
         engine = writer.name if writer is not None else action.engine_name or METADATA_ONLY
-        return _result("delete" if rows is None else "overwrite", engine, report, added=files, change=action.change)
+        return _result("delete" if rows is None else "overwrite", engine, made, attempts, added=files, change=action.change)
 
     return PreparedWrite(action=action, result=result)
 
 
 def delete_keys(
-    handle: TableHandle, base: TableMetadata, rows: Any, key_columns: Sequence[str] | None, snapshot_properties: Mapping[str, str]
+    handle: TableHandle,
+    base: TableMetadata,
+    rows: Any,
+    key_columns: Sequence[str] | None,
+    snapshot_properties: Mapping[str, str],
+    branch: str,
 ) -> PreparedWrite:
     """One snapshot of equality deletes by the rows' key columns; the table's identifier fields where none are named. Raises as `keys_of`."""
+    context = commit_context(handle, base, snapshot_properties, branch)
     keys = keys_of(rows, base.schema(), key_columns)
-    action = DeleteKeys(handle, keys, commit_context(handle, base, snapshot_properties))
+    action = DeleteKeys(handle, keys, context)
     return PreparedWrite(
         action=action,
-        result=lambda report: WriteResult(
+        result=lambda made, attempts: WriteResult(
             operation="delete",
             engine=IN_PROCESS.name,
-            snapshot_id=report.attempt.snapshot_id if report.attempt else None,
-            attempts=report.attempts,
+            snapshot_id=made.snapshot_id if made else None,
+            attempts=attempts,
             deleted_records=None,
             deleted_keys=keys.rows.num_rows,
             added_delete_files=len(action.added),
@@ -90,14 +98,14 @@ def delete_keys(
 
 
 def _result(
-    operation: str, engine: str, report: CommitReport, *, added: Sequence[DataFile], change: RowChange | None = None
+    operation: str, engine: str, made: Attempt | None, attempts: int, *, added: Sequence[DataFile], change: RowChange | None = None
 ) -> WriteResult:
     change = change or RowChange()
     return WriteResult(
         operation=operation,
         engine=engine,
-        snapshot_id=report.attempt.snapshot_id if report.attempt else None,
-        attempts=report.attempts,
+        snapshot_id=made.snapshot_id if made else None,
+        attempts=attempts,
         added_files=len(added),
         added_records=sum(file.record_count for file in added),
         removed_files=len(change.removed),

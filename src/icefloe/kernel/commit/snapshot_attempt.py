@@ -17,10 +17,11 @@ from icefloe.kernel.manifest_list.write import append_to_manifest_list, write_ma
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.manifests import read_manifests, spec_schema
 from icefloe.kernel.metadata.naming import manifest_list_name
-from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
+from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID, Requirement
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.update import Update
 from icefloe.kernel.metadata.update_snapshots import AddSnapshot, SetSnapshotRef
 from icefloe.kernel.partitioning.partition_spec import partition_path
 
@@ -72,22 +73,25 @@ def snapshot_attempt(
     if next_row_id is not None:
         snapshot = replace(snapshot, first_row_id=base.next_row_id, added_rows=next_row_id - base.next_row_id)
     ref = base.refs.get(context.branch)
-    new_ref = SnapshotRef(
-        snapshot_id=context.snapshot_id,
-        type="branch",
-        min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
-        max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
-        max_ref_age_ms=ref.max_ref_age_ms if ref else None,
-    )
+    updates: tuple[Update, ...] = (AddSnapshot(snapshot),)
+    requirements: tuple[Requirement, ...] = (AssertTableUUID(base.table_uuid),)
+    if not context.stage_only:
+        updates = (*updates, SetSnapshotRef(context.branch, _moved(ref, context.snapshot_id)))
+        requirements = (*requirements, AssertRefSnapshotId(context.branch, ref.snapshot_id if ref else None))
     return Attempt(
         snapshot_id=context.snapshot_id,
         summary=summary,
         manifests=new_manifests,
         manifest_files=tuple(file for file, _ in written),
         manifest_lists=(NewFile(location=location, content=content),),
-        updates=(AddSnapshot(snapshot), SetSnapshotRef(context.branch, new_ref)),
-        requirements=(AssertTableUUID(base.table_uuid), AssertRefSnapshotId(context.branch, ref.snapshot_id if ref else None)),
+        updates=updates,
+        requirements=requirements,
     )
+
+
+def _moved(ref: SnapshotRef | None, snapshot_id: int) -> SnapshotRef:
+    """The branch at another snapshot, with all else as it was."""
+    return SnapshotRef(snapshot_id=snapshot_id) if ref is None else replace(ref, snapshot_id=snapshot_id)
 
 
 def _manifest_list(

@@ -1,0 +1,102 @@
+"""`ChangesRows`: the changes of a table's rows: each is a commit of its own on a `Table`, a part of one on a `Transaction`.
+
+What each does is in `writes.py`. Floor: table. Spec: Snapshots; Row-level Deletes; Optimistic Concurrency.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.table.changing import Changing
+from icefloe.table.result import WriteResult
+from icefloe.table.writes import append, delete_keys, replace_rows
+
+
+class ChangesRows(Changing):
+    """Every write takes `branch`, whose head it adds a snapshot to, and `snapshot_properties`, which go into the snapshot's summary."""
+
+    def append(self, df: Any, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> WriteResult:
+        """Adds rows: a Spark DataFrame (written by Spark) or Arrow or pandas data (written in this process).
+
+        Columns are matched by name; a missing optional column is null.
+
+        Raises:
+            SchemaMismatchError: the rows do not fit; every column that does not is named. Nothing is written.
+            CommitConflictError: other writers won every retry. Nothing of this write is left.
+            CommitUnknownError: the catalog's answer was lost. Nothing is deleted.
+        """
+        start = self._start()
+        return self._write(append(start.handle, start.metadata, df, snapshot_properties or {}, branch))
+
+    def delete(
+        self,
+        delete_filter: str | BooleanExpression = AlwaysTrue(),  # noqa: B008  a frozen value
+        snapshot_properties: Mapping[str, str] | None = None,
+        case_sensitive: bool = True,
+        branch: str = MAIN,
+    ) -> WriteResult:
+        """Deletes the rows for which the filter is true. Files it covers are dropped whole.
+
+        Of other files the table's `write.delete.mode` decides: `copy-on-write` copies them without the rows; `merge-on-read` writes down which rows are gone,
+        in position delete files (format version 2) or deletion vectors (3).
+
+        Raises:
+            InvalidFilterError: an unknown column, or a value that cannot be compared with it.
+            UnsupportedFeatureError: rows are to be marked in a table of format version 1.
+        """
+        return self._replace(None, delete_filter, snapshot_properties, case_sensitive, branch)
+
+    def overwrite(
+        self,
+        df: Any,
+        overwrite_filter: str | BooleanExpression = AlwaysTrue(),  # noqa: B008  a frozen value
+        snapshot_properties: Mapping[str, str] | None = None,
+        case_sensitive: bool = True,
+        branch: str = MAIN,
+    ) -> WriteResult:
+        """Deletes the rows for which the filter is true (all, by default) and adds `df`, in one snapshot. Raises as `append` and `delete` do."""
+        return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive, branch)
+
+    def delete_keys(
+        self,
+        rows: Any,
+        key_columns: Sequence[str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+        branch: str = MAIN,
+    ) -> WriteResult:
+        """Deletes the rows whose key columns equal those of one of `rows`, without reading the table. Null equals null.
+
+        Rows are Arrow or pandas data, or a Spark DataFrame, whose keys come to this process.
+
+        The key columns are the table's identifier fields where none are named. Readers look for the keys in every file that may hold them, so that such deletes
+        are quick to write and slow to read: they are for streams of changes, until files are rewritten. Format versions 2 and 3.
+
+        Raises:
+            InvalidInputError: no key columns, or one that cannot be one: a float, double or nested column, or one inside a list or map.
+            SchemaMismatchError: the rows lack a key column, or their values do not fit.
+            UnsupportedFeatureError: the table is of format version 1.
+        """
+        start = self._start()
+        return self._write(delete_keys(start.handle, start.metadata, rows, key_columns, snapshot_properties or {}, branch))
+
+    def _replace(
+        self,
+        rows: Any,
+        row_filter: str | BooleanExpression,
+        snapshot_properties: Mapping[str, str] | None,
+        case_sensitive: bool,
+        branch: str,
+    ) -> WriteResult:
+        start = self._start()
+        if row_filter is None:  # a variable that was never set must not empty a table
+            raise InvalidInputError(
+                f"no filter was given of the rows of {start.handle.table_name} that are to be deleted",
+                next_step="pass a filter, or TRUE for all rows",
+            )
+        expression = to_expression(row_filter)
+        return self._write(
+            replace_rows(start.handle, start.metadata, rows, expression, snapshot_properties or {}, branch, case_sensitive=case_sensitive)
+        )

@@ -1,0 +1,170 @@
+"""`TableReader`: all that can be read of a table: its metadata, its snapshots and refs, its rows.
+
+`table.py` and `static_table.py` add where it comes from and whether it can change; how rows are read is `scan.py`. Floor: table.
+Spec: Table Metadata; Snapshots; Snapshot References.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.metadata.history import SnapshotLogEntry
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.schema.schema import Schema
+from icefloe.table.handle import LoadedMetadata
+from icefloe.table.levels import TableSnapshot, table_snapshot
+from icefloe.table.partition_statistics import read_partition_statistics
+from icefloe.table.scan import DataScan
+from icefloe.table.statistics import TableStatistics, read_statistics
+
+
+class TableReader:
+    """All that can be read of a table whose metadata is at hand."""
+
+    def __init__(self, loaded: LoadedMetadata, io: FileIO, full_name: str) -> None:
+        self._loaded = loaded
+        self.io = io
+        self.full_name = full_name
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The table metadata as last loaded or committed."""
+        return self._loaded.metadata
+
+    @property
+    def metadata_location(self) -> str:
+        """Where that metadata lies."""
+        return self._loaded.location
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.properties
+
+    @property
+    def format_version(self) -> int:
+        return self.metadata.format_version
+
+    def location(self) -> str:
+        """The table's folder."""
+        return self.metadata.location
+
+    def schema(self) -> Schema:
+        return self.metadata.schema()
+
+    def schemas(self) -> dict[int, Schema]:
+        """Every schema by its id."""
+        return {schema.schema_id: schema for schema in self.metadata.schemas}
+
+    def spec(self) -> PartitionSpec:
+        return self.metadata.spec()
+
+    def specs(self) -> dict[int, PartitionSpec]:
+        """Every partition spec by its id."""
+        return {spec.spec_id: spec for spec in self.metadata.partition_specs}
+
+    def sort_order(self) -> SortOrder:
+        return self.metadata.sort_order()
+
+    def refs(self) -> Mapping[str, SnapshotRef]:
+        """Branches and tags by name."""
+        return self.metadata.refs
+
+    def history(self) -> list[SnapshotLogEntry]:
+        """The snapshot log: when which snapshot became current, oldest first."""
+        return list(self.metadata.snapshot_log)
+
+    def snapshots(self) -> list[TableSnapshot]:
+        """Every snapshot, in the order of the metadata."""
+        return [table_snapshot(snapshot, self.metadata) for snapshot in self.metadata.snapshots]
+
+    def current_snapshot(self) -> TableSnapshot | None:
+        """The snapshot of `main`; None for a table that was never written."""
+        snapshot = self.metadata.current_snapshot()
+        return table_snapshot(snapshot, self.metadata) if snapshot else None
+
+    def snapshot_by_id(self, snapshot_id: int) -> TableSnapshot | None:
+        snapshot = self.metadata.snapshot_by_id(snapshot_id)
+        return table_snapshot(snapshot, self.metadata) if snapshot else None
+
+    def snapshot_by_name(self, name: str) -> TableSnapshot | None:
+        """The snapshot a branch or tag names."""
+        ref = self.metadata.refs.get(name)
+        return self.snapshot_by_id(ref.snapshot_id) if ref else None
+
+    def statistics_files(self) -> list[StatisticsFile]:
+        """The statistics files of snapshots, at most one each. Spec: Table Statistics."""
+        return list(self.metadata.statistics)
+
+    def partition_statistics_files(self) -> list[PartitionStatisticsFile]:
+        """The partition statistics files of snapshots, at most one each. Spec: Partition Statistics."""
+        return list(self.metadata.partition_statistics)
+
+    def scan(
+        self,
+        row_filter: str | BooleanExpression | None = None,
+        selected_fields: Sequence[str] = ("*",),
+        case_sensitive: bool = True,
+        snapshot_id: int | None = None,
+        options: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        branch: str | None = None,
+    ) -> DataScan:
+        """A read of the table, of a snapshot or the head of a branch where one is named; see `DataScan` for what can be done with it.
+
+        Raises:
+            InvalidFilterError: the filter's text cannot be understood.
+            InvalidInputError: both a snapshot and a branch are named.
+            NoSuchSnapshotError: there is no such branch.
+        """
+        if branch is not None and snapshot_id is not None:
+            raise InvalidInputError(
+                f"a scan reads one snapshot, and both snapshot {snapshot_id} and branch {branch!r} are named", next_step="name one of them"
+            )
+        scan = DataScan(
+            table_name=self.full_name,
+            metadata=self.metadata,
+            io=self.io,
+            row_filter=AlwaysTrue() if row_filter is None else to_expression(row_filter),
+            selected_fields=tuple(selected_fields),
+            case_sensitive=case_sensitive,
+            snapshot_id=snapshot_id,
+            limit=limit,
+            options=options or {},
+        )
+        return scan if branch is None else scan.use_ref(branch)
+
+    def statistics(self, snapshot_id: int | None = None) -> TableStatistics | None:
+        """How many distinct values columns have, and whatever else statistics files tell: of a snapshot, or of the newest that has them; None for none.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot is not in the table.
+        """
+        return read_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+
+    def partition_statistics(self, snapshot_id: int | None = None) -> Any:
+        """A `pyarrow.Table` of one row for each partition: of a snapshot, or of the newest that has such statistics; None where there are none.
+
+        Raises:
+            NoSuchSnapshotError, NoSuchFileError, DataFileFormatError
+        Spec: Partition Statistics File, for the columns.
+        """
+        return read_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableReader) and (self.full_name, self.metadata_location) == (other.full_name, other.metadata_location)
+
+    def __hash__(self) -> int:
+        return hash((self.full_name, self.metadata_location))
+
+    def __repr__(self) -> str:
+        columns = "".join(f"\n  {field}" for field in self.schema().fields)
+        snapshot = self.metadata.current_snapshot()
+        shown = f"snapshot {snapshot.snapshot_id}, {snapshot.summary.get('operation', '?')}" if snapshot else "no snapshot yet"
+        return f"{self.full_name}({columns}\n)\npartition by: {self.spec()}\nsort order: {self.sort_order()}\n{shown}"
