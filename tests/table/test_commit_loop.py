@@ -1,6 +1,5 @@
 """The commit loop under scheduled faults: lost races, lost replies, unknown outcomes, and writers that build on a commit thought lost."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,14 +7,11 @@ import pytest
 
 from icefloe import SqlCatalog
 from icefloe.errors import CommitConflictError, CommitUnknownError, NoSuchTableError
-from icefloe.kernel.commit.outcome import Conflicted, Outcome, Unknown
-from icefloe.pointer.identifier import Identifier
-from icefloe.pointer.pointer import TablePointer
-from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
+from icefloe.table.handle import TableHandle, load_metadata
+from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore
 
 SCHEMA = pa.schema([("n", pa.int64())])
-Swap = Callable[..., Outcome]
 
 
 def one(number: int) -> pa.Table:
@@ -30,6 +26,13 @@ def catalog(tmp_path: Path) -> SqlCatalog:
         "db.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2", "commit.retry.num-retries": "3"}
     )
     return made
+
+
+def faulty(table: Table, faults: Faults) -> Table:
+    """The same table, on a store and a storage that fail as they are told to."""
+    store, io = FaultyStore(table.handle.store, faults), FaultyFileIO(table.handle.io, faults)
+    handle = TableHandle(identifier=table.handle.identifier, store=store, io=io)
+    return Table(handle, load_metadata(handle))
 
 
 def numbers(table: Table) -> list[int]:
@@ -78,60 +81,45 @@ def test_an_overwrite_that_lost_its_race_replaces_the_winners_rows(catalog: SqlC
     assert live < files(tmp_path, "*.parquet")
 
 
-def test_losing_every_race_leaves_no_file_and_says_what_to_do(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = catalog.load_table("db.t")
+def test_losing_every_race_leaves_no_file_and_says_what_to_do(catalog: SqlCatalog, tmp_path: Path) -> None:
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
     before = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"}
-    monkeypatch.setattr(SqlPointerStore, "swap", lambda self, identifier, *, expected, new: Conflicted(found=expected))
+    faults.order("swap", Fault.CONFLICT, times=None)
     with pytest.raises(CommitConflictError, match="4 attempts") as lost:
         table.append(one(1))
     assert "commit.retry.num-retries" in str(lost.value)
     assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
 
 
-def test_an_unknown_outcome_deletes_nothing(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = catalog.load_table("db.t")
-    original: Swap = SqlPointerStore.swap
-
-    def committed_but_unheard(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        original(self, identifier, expected=expected, new=new)
-        return Unknown(reason="connection lost")
-
-    monkeypatch.setattr(SqlPointerStore, "swap", committed_but_unheard)
+def test_an_unknown_outcome_deletes_nothing(catalog: SqlCatalog) -> None:
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", Fault.LOST_REPLY)
+    faults.order("load", Fault.UNAVAILABLE, times=None)  # and nobody can look where the pointer is
     with pytest.raises(CommitUnknownError, match="may or may not") as unknown:
         table.append(one(1))
-    monkeypatch.undo()
+    faults.forget()
     assert "history" in str(unknown.value)
+    assert [event for event in faults.log if event.operation == "delete"] == []
     assert numbers(table) == [1]
 
 
-def test_a_commit_thought_lost_is_recognised_in_the_winners_history(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = catalog.load_table("db.t")
-    original: Swap = SqlPointerStore.swap
-
-    def reply_lost_and_overtaken(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        original(self, identifier, expected=expected, new=new)
-        monkeypatch.undo()
-        catalog.load_table("db.t").append(one(2))
-        return Conflicted(found=self.load(identifier).metadata_location)
-
-    monkeypatch.setattr(SqlPointerStore, "swap", reply_lost_and_overtaken)
+def test_a_commit_thought_lost_is_recognised_in_the_winners_history(catalog: SqlCatalog) -> None:
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(one(2)))
     result = table.append(one(1))
     assert numbers(table) == [1, 2], "the append must be there once, not twice"
     assert result.snapshot_id in {snapshot.snapshot_id for snapshot in table.snapshots()}
 
 
-def test_an_interrupt_during_the_swap_deletes_nothing(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = catalog.load_table("db.t")
-    original: Swap = SqlPointerStore.swap
-
-    def interrupted(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        original(self, identifier, expected=expected, new=new)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(SqlPointerStore, "swap", interrupted)
+def test_an_interrupt_during_the_swap_deletes_nothing(catalog: SqlCatalog) -> None:
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", Fault.INTERRUPT_AFTER)
     with pytest.raises(KeyboardInterrupt):
         table.append(one(1))
-    monkeypatch.undo()
     assert numbers(table) == [1]
 
 
@@ -155,28 +143,14 @@ def test_a_table_made_anew_under_the_name_is_another_table(catalog: SqlCatalog) 
     assert table.current_snapshot().snapshot_id == before.snapshot_id
 
 
-def test_ctrl_c_on_a_retry_keeps_a_commit_that_was_thought_lost(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = catalog.load_table("db.t")
-    original: Swap = SqlPointerStore.swap
-    reads = {"left": 1}
-
-    def reply_lost(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        original(self, identifier, expected=expected, new=new)
-        return Conflicted(found="elsewhere")
-
-    def interrupted(self: SqlPointerStore, identifier: Identifier) -> TablePointer:
-        if reads["left"]:
-            reads["left"] -= 1
-            raise KeyboardInterrupt
-        return load(self, identifier)
-
-    load = SqlPointerStore.load
-    monkeypatch.setattr(SqlPointerStore, "swap", reply_lost)
-    monkeypatch.setattr(SqlPointerStore, "load", interrupted)
+def test_ctrl_c_on_a_retry_keeps_a_commit_that_was_thought_lost(catalog: SqlCatalog) -> None:
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(one(2)))
+    faults.order("load", Fault.INTERRUPT)
     with pytest.raises(KeyboardInterrupt):
         table.append(one(1))
-    monkeypatch.undo()
-    assert numbers(table) == [1]
+    assert numbers(table) == [1, 2]
 
 
 def test_old_metadata_files_go_where_the_table_asks_for_it(catalog: SqlCatalog, tmp_path: Path) -> None:
