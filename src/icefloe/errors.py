@@ -5,11 +5,13 @@
     │   ├── NoSuchCatalogError
     │   ├── NoSuchNamespaceError
     │   ├── NoSuchTableError
+    │   ├── NoSuchViewError
     │   ├── NoSuchSnapshotError
     │   └── NoSuchFileError          a path that metadata or the user names is not there
     ├── AlreadyExistsError           choose another name, or load what is there
     │   ├── NamespaceAlreadyExistsError
     │   ├── TableAlreadyExistsError
+    │   ├── ViewAlreadyExistsError
     │   └── FileAlreadyExistsError
     ├── InvalidInputError            correct the argument (also a ValueError)
     │   ├── InvalidIdentifierError
@@ -126,6 +128,10 @@ class NoSuchTableError(NotFoundError):
     code = "no-such-table"
 
 
+class NoSuchViewError(NotFoundError):
+    code = "no-such-view"
+
+
 class NoSuchSnapshotError(NotFoundError):
     code = "no-such-snapshot"
 
@@ -144,6 +150,10 @@ class NamespaceAlreadyExistsError(AlreadyExistsError):
 
 class TableAlreadyExistsError(AlreadyExistsError):
     code = "table-already-exists"
+
+
+class ViewAlreadyExistsError(AlreadyExistsError):
+    code = "view-already-exists"
 
 
 class FileAlreadyExistsError(AlreadyExistsError):

@@ -1,5 +1,6 @@
 """The catalog's public door: names, defaults, and what a failed creation leaves behind."""
 
+import sqlite3
 from pathlib import Path
 
 import pyarrow as pa
@@ -209,3 +210,18 @@ def test_relative_paths_of_properties_are_under_the_table(tmp_path: Path) -> Non
     assert task.file.file_path.startswith(f"{tmp_path}/db/t/rows/here/")
     assert table.metadata_location.startswith(f"{tmp_path}/elsewhere/")
     assert table.current_snapshot().manifest_list.startswith(f"{tmp_path}/elsewhere/")
+
+
+def test_a_database_made_before_views_is_changed_only_by_jdbc_schema_version(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/old.db"
+    connection = sqlite3.connect(tmp_path / "old.db")
+    connection.execute(
+        "create table iceberg_tables (catalog_name varchar(255), table_namespace varchar(255), table_name varchar(255), "
+        "metadata_location varchar(1000), previous_metadata_location varchar(1000), primary key (catalog_name, table_namespace, table_name))"
+    )
+    connection.close()
+    assert not load_catalog("old", uri=uri).store.has_types  # type: ignore[attr-defined]
+    with pytest.raises(InvalidPropertyError, match=r"jdbc\.schema-version is 'V2'"):
+        load_catalog("old", uri=uri, **{"jdbc.schema-version": "V2"})
+    assert load_catalog("old", uri=uri, **{"jdbc.schema-version": "v1"}).store.has_types  # type: ignore[attr-defined]
+    assert load_catalog("old", uri=uri).store.has_types  # type: ignore[attr-defined]

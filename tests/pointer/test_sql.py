@@ -17,6 +17,7 @@ from icefloe.errors import (
     StoragePermissionError,
     StorageUnavailableError,
     TableAlreadyExistsError,
+    ViewAlreadyExistsError,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
 from icefloe.pointer.sql import SqlPointerStore
@@ -143,9 +144,9 @@ def test_a_view_of_another_writer_is_not_a_table(store: SqlPointerStore, databas
     connection.commit()
     connection.close()
     assert store.list_tables(("db",)) == [("db", "old")]
-    with pytest.raises(NoSuchTableError):
+    with pytest.raises(NoSuchTableError, match="that name is a view"):
         store.load(("db", "v"))
-    with pytest.raises(TableAlreadyExistsError):
+    with pytest.raises(ViewAlreadyExistsError, match=r"view 'db\.v' already exists"):
         store.create(("db", "v"), "m0")
     with pytest.raises(NamespaceNotEmptyError):
         store.drop_namespace(("db",))

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import (
+    AlreadyExistsError,
     InvalidInputError,
     InvalidPropertyError,
     InvalidSchemaError,
@@ -160,7 +161,7 @@ class Catalog:
     def _point_at(self, handle: TableHandle, location: str) -> None:
         try:
             self.store.create(handle.identifier, location)
-        except (NoSuchNamespaceError, TableAlreadyExistsError):
+        except (NoSuchNamespaceError, AlreadyExistsError):
             delete_quietly(handle, [location])
             raise
 

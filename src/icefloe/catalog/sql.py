@@ -7,11 +7,13 @@ from collections.abc import Mapping
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidPropertyError
-from icefloe.pointer.sql import SqlPointerStore
+from icefloe.pointer.sql import SCHEMA_VERSION, SqlPointerStore
 
 
 class SqlCatalog(Catalog):
     """`SqlCatalog(name, uri="sqlite:////folder/catalog.db", warehouse="/folder")`. The tables it needs are made at first use.
+
+    A database that others made before there were views stays as it is, and has none, unless `jdbc.schema-version` is `V1`.
 
     Two catalogs in one database are kept apart by `name`: use the same name to share tables.
 
@@ -26,7 +28,18 @@ class SqlCatalog(Catalog):
         uri = properties.get("uri")
         if not uri:
             raise InvalidPropertyError(f"catalog {name!r} has no uri", next_step="give it one, such as sqlite:////folder/catalog.db")
-        super().__init__(name, SqlPointerStore(name, uri, echo=_is_true(properties, "echo")), properties)
+        store = SqlPointerStore(name, uri, echo=_is_true(properties, "echo"), add_types=_wants_views(properties))
+        super().__init__(name, store, properties)
+
+
+def _wants_views(properties: Mapping[str, str]) -> bool:
+    """Whether a database without views is to be made one with them. Raises `InvalidPropertyError`."""
+    asked = str(properties.get(SCHEMA_VERSION, "V0")).upper()
+    if asked not in ("V0", "V1"):
+        raise InvalidPropertyError(
+            f"the catalog property {SCHEMA_VERSION} is {properties[SCHEMA_VERSION]!r}", next_step="set it to V0 or V1"
+        )
+    return asked == "V1"
 
 
 def _is_true(properties: Mapping[str, str], key: str) -> bool:

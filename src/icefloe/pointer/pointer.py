@@ -6,7 +6,7 @@ not known here. Floor: pointer. Spec: Optimistic Concurrency; Metastore Tables.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from icefloe.kernel.commit.outcome import Outcome
 from icefloe.pointer.identifier import Identifier
@@ -14,7 +14,7 @@ from icefloe.pointer.identifier import Identifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePointer:
-    """A table's row in its catalog. `lookup` is how it was found, for people who trace a query."""
+    """A table's or view's row in its catalog. `lookup` is how it was found, for people who trace a query."""
 
     identifier: Identifier
     metadata_location: str
@@ -59,3 +59,33 @@ class PointerStore(Protocol):
 
     def drop(self, identifier: Identifier) -> None:
         """Raises `NoSuchTableError`. Files stay."""
+
+
+class ViewPointers(Protocol):
+    """Names of views to locations, beside the tables of a store: a name is one or the other. May raise `StorageError` like the store."""
+
+    def names(self, namespace: Identifier) -> list[Identifier]:
+        """Sorted. Raises `NoSuchNamespaceError`."""
+
+    def load(self, identifier: Identifier) -> TablePointer:
+        """Raises `NoSuchViewError`."""
+
+    def create(self, identifier: Identifier, metadata_location: str) -> None:
+        """Raises `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
+
+    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        """See `PointerStore.swap`."""
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """Raises `NoSuchViewError`, `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
+
+    def drop(self, identifier: Identifier) -> None:
+        """Raises `NoSuchViewError`. Files stay."""
+
+
+@runtime_checkable
+class KeepsViews(Protocol):
+    """A store that keeps views too; one without this keeps tables alone."""
+
+    def views(self) -> ViewPointers:
+        """Raises `UnsupportedFeatureError` where it could, and is not set up to."""

@@ -1,6 +1,7 @@
 """`SqlPointerStore`: the catalog pointer in a SQL database, through SQLAlchemy Core; SQLite by default.
 
-A commit is one conditional UPDATE on `metadata_location`. The tables are in `sql_tables.py`. Floor: pointer. Spec: Metastore Tables.
+Here are connections, their errors, and namespaces. Names of tables and views, and the swap of a pointer, are `sql_names.py`; the database's tables are
+`sql_tables.py`. Floor: pointer. Spec: Metastore Tables.
 """
 
 import re
@@ -8,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, create_engine, delete, event, insert, inspect, or_, select, update
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import ColumnElement, Connection, Engine, and_, create_engine, delete, event, insert, inspect, select, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
 from icefloe.errors import (
@@ -17,27 +18,32 @@ from icefloe.errors import (
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
-    NoSuchTableError,
+    StorageError,
     StorageFullError,
     StoragePermissionError,
     StorageUnavailableError,
-    TableAlreadyExistsError,
+    UnsupportedFeatureError,
 )
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
+from icefloe.kernel.commit.outcome import Outcome
 from icefloe.pointer.identifier import Identifier, dotted
 from icefloe.pointer.pointer import TablePointer
-from icefloe.pointer.sql_tables import ICEBERG_TABLES, NAMESPACE_EXISTS, NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES
+from icefloe.pointer.sql_names import TABLE_NAMES, VIEW_NAMES, SqlNames
+from icefloe.pointer.sql_tables import ICEBERG_TABLES, NAMESPACE_EXISTS, NAMESPACE_PROPERTIES, TABLES
 
 # Seconds a writer waits for SQLite's lock before it gives up; a commit holds it for milliseconds.
 SQLITE_LOCK_WAIT_S = 30
+# The property that asks for the column that views need. Origin: Java's JDBC catalog.
+SCHEMA_VERSION = "jdbc.schema-version"
 
 
 class SqlPointerStore:
     """Tables and namespaces of catalog `name` in the database at `uri` (an SQLAlchemy URL)."""
 
-    def __init__(self, name: str, uri: str, *, echo: bool = False) -> None:
+    def __init__(self, name: str, uri: str, *, echo: bool = False, add_types: bool = False) -> None:
+        """`add_types` adds the column `iceberg_type` to a database that lacks it, for every catalog in it; never done unasked."""
         self.name = name
         self.uri = uri
+        self._tables = SqlNames(self, TABLE_NAMES)
         try:
             self.engine = _connect(uri, echo=echo)
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
@@ -45,14 +51,31 @@ class SqlPointerStore:
                 f"catalog {name!r}: uri {without_password(uri)!r} names no database: {error}",
                 next_step="write it as sqlite:////folder/catalog.db",
             ) from error
-        with self._connection() as connection:
+        with self.connection() as connection:
             existing = set(inspect(connection).get_table_names())
             TABLES.create_all(connection, tables=[table for table in TABLES.sorted_tables if table.name not in existing])
-            columns = {column["name"] for column in inspect(connection).get_columns(ICEBERG_TABLES.name)}
-        self.has_types = "iceberg_type" in columns
+        self.has_types = self._has_type_column()
+        if add_types and not self.has_types:
+            self._add_type_column()
+
+    def _has_type_column(self) -> bool:
+        with self.connection() as connection:
+            return ICEBERG_TABLES.c.iceberg_type.name in {column["name"] for column in inspect(connection).get_columns(ICEBERG_TABLES.name)}
+
+    def _add_type_column(self) -> None:
+        column = ICEBERG_TABLES.c.iceberg_type
+        try:
+            with self.connection() as connection:
+                kind = column.type.compile(self.engine.dialect)
+                connection.execute(text(f"ALTER TABLE {ICEBERG_TABLES.name} ADD COLUMN {column.name} {kind}"))
+        except StorageError:
+            # Another process may have added it since we looked.
+            if not self._has_type_column():
+                raise
+        self.has_types = True
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
+    def connection(self) -> Iterator[Connection]:
         """One transaction; database errors become ours."""
         try:
             with self.engine.begin() as connection:
@@ -63,26 +86,17 @@ class SqlPointerStore:
             raise self._storage_error(error) from error
 
     def _storage_error(self, error: DBAPIError) -> Exception:
-        text = str(error.orig)
-        message = f"catalog {self.name!r} at {without_password(self.uri)}: {text}"
-        if "readonly" in text or "read-only" in text or "permission" in text.lower():
+        said = str(error.orig)
+        message = f"catalog {self.name!r} at {without_password(self.uri)}: {said}"
+        if "readonly" in said or "read-only" in said or "permission" in said.lower():
             return StoragePermissionError(message, next_step="make the database file and its folder writable")
-        if "disk is full" in text or "No space left" in text:
+        if "disk is full" in said or "No space left" in said:
             return StorageFullError(message, next_step="free space where the database lies, then repeat")
-        if "unable to open database file" in text:
+        if "unable to open database file" in said:
             return StorageUnavailableError(message, next_step="make the folder of the database file, or name another one in `uri`")
-        if "not a database" in text or "malformed" in text:
+        if "not a database" in said or "malformed" in said:
             return StorageUnavailableError(message, next_step="the file is not an SQLite database: name another one in `uri`")
         return StorageUnavailableError(message, next_step="check that the database can be reached, then repeat")
-
-    def _is_table(self, namespace: str, table: str | None = None) -> ColumnElement[bool]:
-        columns = ICEBERG_TABLES.c
-        tests = [columns.catalog_name == self.name, columns.table_namespace == namespace]
-        if table is not None:
-            tests.append(columns.table_name == table)
-        if self.has_types:
-            tests.append(or_(columns.iceberg_type == TABLE_TYPE, columns.iceberg_type.is_(None)))
-        return and_(*tests)
 
     def _namespace_properties_of(self, namespace: str) -> ColumnElement[bool]:
         return and_(NAMESPACE_PROPERTIES.c.catalog_name == self.name, NAMESPACE_PROPERTIES.c.namespace == namespace)
@@ -94,7 +108,7 @@ class SqlPointerStore:
         leaves = {tuple(row[0].split(".")) for query in (tables, owned) for row in connection.execute(query)}
         return {leaf[:depth] for leaf in leaves for depth in range(1, len(leaf) + 1)}
 
-    def _require_namespace(self, connection: Connection, namespace: Identifier) -> None:
+    def require_namespace(self, connection: Connection, namespace: Identifier) -> None:
         if namespace not in self._all_namespaces(connection):
             known = ", ".join(sorted(map(dotted, self._all_namespaces(connection)))) or "none yet"
             raise NoSuchNamespaceError(
@@ -103,15 +117,15 @@ class SqlPointerStore:
             )
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        with self._connection() as connection:
+        with self.connection() as connection:
             if parent:
-                self._require_namespace(connection, parent)
+                self.require_namespace(connection, parent)
             depth = len(parent) + 1
             return sorted(name for name in self._all_namespaces(connection) if len(name) == depth and name[: depth - 1] == parent)
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        with self._connection() as connection:
-            self._require_namespace(connection, namespace)
+        with self.connection() as connection:
+            self.require_namespace(connection, namespace)
             rows = connection.execute(
                 select(NAMESPACE_PROPERTIES.c.property_key, NAMESPACE_PROPERTIES.c.property_value).where(
                     self._namespace_properties_of(dotted(namespace))
@@ -122,7 +136,7 @@ class SqlPointerStore:
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
         exists = NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
         try:
-            with self._connection() as connection:
+            with self.connection() as connection:
                 if namespace in self._all_namespaces(connection):
                     raise exists
                 connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **properties}))
@@ -136,8 +150,8 @@ class SqlPointerStore:
         ]
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        with self._connection() as connection:
-            self._require_namespace(connection, namespace)
+        with self.connection() as connection:
+            self.require_namespace(connection, namespace)
             below = [
                 name for name in self._all_namespaces(connection) if len(name) > len(namespace) and name[: len(namespace)] == namespace
             ]
@@ -154,8 +168,8 @@ class SqlPointerStore:
             connection.execute(delete(NAMESPACE_PROPERTIES).where(self._namespace_properties_of(dotted(namespace))))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
-        with self._connection() as connection:
-            self._require_namespace(connection, namespace)
+        with self.connection() as connection:
+            self.require_namespace(connection, namespace)
             gone = removals | set(updates) | {NAMESPACE_EXISTS}
             connection.execute(
                 delete(NAMESPACE_PROPERTIES).where(
@@ -165,108 +179,35 @@ class SqlPointerStore:
             connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **updates}))
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        with self._connection() as connection:
-            self._require_namespace(connection, namespace)
-            rows = connection.execute(select(ICEBERG_TABLES.c.table_name).where(self._is_table(dotted(namespace))))
-            return sorted((*namespace, row[0]) for row in rows)
+        return self._tables.names(namespace)
 
     def load(self, identifier: Identifier) -> TablePointer:
-        *namespace, table = identifier
-        columns = ICEBERG_TABLES.c
-        query = select(columns.metadata_location, columns.previous_metadata_location).where(self._is_table(".".join(namespace), table))
-        with self._connection() as connection:
-            row = connection.execute(query).one_or_none()
-        if row is None or row[0] is None:
-            raise NoSuchTableError(
-                f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}",
-                next_step=self._tables_hint(tuple(namespace)),
-            )
-        lookup = str(query.compile(self.engine, compile_kwargs={"literal_binds": True}))
-        return TablePointer(identifier=identifier, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup)
-
-    def _tables_hint(self, namespace: Identifier) -> str:
-        try:
-            names = [dotted(name) for name in self.list_tables(namespace)]
-        except NoSuchNamespaceError:
-            spaces = ", ".join(map(dotted, self.list_namespaces())) or "none"
-            return f"the namespace {dotted(namespace)!r} does not exist either; there are: {spaces}"
-        return f"the namespace holds {', '.join(names[:10])}" if names else f"the namespace {dotted(namespace)!r} holds no table; create it"
+        return self._tables.load(identifier)
 
     def create(self, identifier: Identifier, metadata_location: str) -> None:
-        *namespace, table = identifier
-        values = {
-            "catalog_name": self.name,
-            "table_namespace": ".".join(namespace),
-            "table_name": table,
-            "metadata_location": metadata_location,
-            "previous_metadata_location": None,
-        }
-        if self.has_types:
-            values["iceberg_type"] = TABLE_TYPE
-        try:
-            with self._connection() as connection:
-                self._require_namespace(connection, tuple(namespace))
-                connection.execute(insert(ICEBERG_TABLES).values(values))
-        except IntegrityError as error:
-            raise _taken(identifier, self.name) from error
+        self._tables.create(identifier, metadata_location)
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        *namespace, table = identifier
-        statement = (
-            update(ICEBERG_TABLES)
-            .where(self._is_table(".".join(namespace), table), ICEBERG_TABLES.c.metadata_location == expected)
-            .values(metadata_location=new, previous_metadata_location=expected)
-        )
-        try:
-            with self.engine.begin() as connection:
-                changed = connection.execute(statement).rowcount
-        except SQLAlchemyError as error:
-            # The reply is lost, not necessarily the commit: only the pointer itself can tell.
-            return self._look_again(identifier, expected=expected, new=new, reason=str(getattr(error, "orig", error)))
-        return Committed() if changed == 1 else self._look_again(identifier, expected=expected, new=new, reason="the pointer had moved")
-
-    def _look_again(self, identifier: Identifier, *, expected: str, new: str, reason: str) -> Outcome:
-        try:
-            found = self.load(identifier).metadata_location
-        except NoSuchTableError:
-            return Conflicted(found=None)
-        except (StorageUnavailableError, StoragePermissionError, StorageFullError) as error:
-            return Unknown(reason=f"{reason}; and then: {error.message}")
-        if found == new:
-            return Committed()
-        if found == expected and reason != "the pointer had moved":
-            # Unchanged so far; but a statement still in flight could land, so only a database that rolled back for sure may say "conflict".
-            return Conflicted(found=found) if self.engine.dialect.name == "sqlite" else Unknown(reason=reason)
-        return Conflicted(found=found)
+        return self._tables.swap(identifier, expected=expected, new=new)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        *source_namespace, source_table = source
-        *target_namespace, target_table = target
-        try:
-            with self._connection() as connection:
-                self._require_namespace(connection, tuple(target_namespace))
-                changed = connection.execute(
-                    update(ICEBERG_TABLES)
-                    .where(self._is_table(".".join(source_namespace), source_table))
-                    .values(table_namespace=".".join(target_namespace), table_name=target_table)
-                ).rowcount
-        except IntegrityError as error:
-            raise _taken(target, self.name) from error
-        if changed == 0:
-            raise NoSuchTableError(f"table {dotted(source)!r} does not exist in catalog {self.name!r}")
+        self._tables.rename(source, target)
 
     def drop(self, identifier: Identifier) -> None:
-        *namespace, table = identifier
-        with self._connection() as connection:
-            gone = connection.execute(delete(ICEBERG_TABLES).where(self._is_table(".".join(namespace), table))).rowcount
-        if gone == 0:
-            raise NoSuchTableError(
-                f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}", next_step=self._tables_hint(tuple(namespace))
-            )
+        self._tables.drop(identifier)
+
+    def views(self) -> SqlNames:
+        """The names of views. Raises `UnsupportedFeatureError` where the database was made without the column that tells views from tables."""
+        if self.has_types:
+            return SqlNames(self, VIEW_NAMES)
+        raise UnsupportedFeatureError(
+            f"catalog {self.name!r} has no views: its table {ICEBERG_TABLES.name} was made before there were views and lacks the column iceberg_type",
+            next_step=f"let its users know, then open the catalog once with {SCHEMA_VERSION}=V1, which adds the column",
+        )
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """Every row of the two tables, by table name, for people who look inside."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             shown = {}
             for table in (ICEBERG_TABLES, NAMESPACE_PROPERTIES):
                 columns = [c for c in table.columns if self.has_types or c.name != "iceberg_type"]
@@ -277,12 +218,6 @@ class SqlPointerStore:
 def without_password(uri: str) -> str:
     """The URI as it may be shown; also one that is no proper URI, which is when it is shown most."""
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
-
-
-def _taken(identifier: Identifier, catalog: str) -> TableAlreadyExistsError:
-    return TableAlreadyExistsError(
-        f"table or view {dotted(identifier)!r} already exists in catalog {catalog!r}", next_step="load it, drop it, or choose another name"
-    )
 
 
 def _connect(uri: str, *, echo: bool) -> Engine:
