@@ -329,3 +329,33 @@ def test_a_vector_of_an_early_writer_without_frame_is_read_as_the_framed_one(tmp
     where = replace(entry, file_path=str(tmp_path / "bare.puffin"), content_offset=blob.offset, content_size_in_bytes=blob.length)
     for found in (entry, where):
         assert ids(rows_of(replace(task_of(file), delete_files=(found,)))) == [0, 2, 3, 5]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_texts_that_are_stored_as_dictionaries_lose_the_same_rows(data: st.DataObject) -> None:
+    """Many rows of few texts, so that the file keeps them as dictionaries; some files go on with texts of their own, which a dictionary cannot hold."""
+    words = data.draw(st.lists(st.none() | st.text(max_size=6), min_size=1, max_size=6))
+    count = data.draw(st.integers(2000, 4000))
+    spread = data.draw(st.integers(1, 50))
+    own = data.draw(st.booleans())
+    rows = [
+        {"id": n, "s": f"{n}" * 9 if own and n > 500 else words[n // spread % len(words)], "g": None if n % 7 else n} for n in range(count)
+    ]
+    schema = SCHEMA.select("id", "g", "s")
+    gone = data.draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=300, unique=True))
+    with tempfile.TemporaryDirectory() as folder:
+        where = target(folder, schema, **{"write.parquet.dict-size-bytes": "4096", "write.parquet.row-group-size-bytes": "20000"})
+        (file,) = write(where, pa.Table.from_pylist(rows, schema=schema_to_arrow(schema)))
+        task = replace(task_of(file), delete_files=tuple(vectors(Path(folder) / "v.puffin", {file.file_path: sorted(gone)})))
+        expected = [row for row in rows if row["id"] not in set(gone)]
+        assert rows_of(task, schema, schema=schema) == [{name: row[name] for name in schema.names} for row in expected]
+        filtered = read_task(
+            IO,
+            task,
+            schema=schema,
+            projection=schema.select("s"),
+            specs=SPECS,
+            row_filter=bind(parse_filter("g is not null"), schema, case_sensitive=True),
+        )
+        assert [text for batch in filtered for text in batch["s"].to_pylist()] == [row["s"] for row in expected if row["g"] is not None]

@@ -18,6 +18,9 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
 
+# A text that is not in a dictionary is written with its length before it. Origin: Parquet's PLAIN encoding.
+_PLAIN_LENGTH_BYTES = 4
+
 
 class ParquetRows:
     """An open Parquet file."""
@@ -29,6 +32,7 @@ class ParquetRows:
         """Raises `DataFileFormatError` where the footer cannot be read."""
         self._task = task
         self._path = task.file.file_path
+        self._bytes = file
         with reading(self._path):
             # Int96 in nanoseconds overflows outside 1677 to 2262; Iceberg's timestamps are microseconds in any case.
             self._file = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
@@ -44,10 +48,11 @@ class ParquetRows:
         for index in range(self._file.metadata.num_row_groups):
             starts.append(starts[-1] + self._file.metadata.row_group(index).num_rows)
         names = [self._file.schema.column(leaf).path for leaf in sorted(wanted_leaves(self._root, fields))]
+        file = self._with_dictionaries(chosen, names) if self._task.delete_files else self._file
         for run in _runs(chosen):
             first_row = starts[run[0]]
             if names:
-                yield from self._run(run, first_row, names)
+                yield from self._run(file, run, first_row, names)
             elif starts[run[-1] + 1] > first_row:
                 yield StoredBatch(first_row, without_columns(starts[run[-1] + 1] - first_row))
 
@@ -60,8 +65,19 @@ class ParquetRows:
         with reading(self._path):
             return row_groups_that_may_match(footer, chosen, row_filter, self._root)
 
-    def _run(self, row_groups: list[int], first_row: int, names: list[str]) -> Iterator[StoredBatch]:
-        batches = self._file.iter_batches(batch_size=BATCH_ROWS, row_groups=row_groups, columns=names)
+    def _with_dictionaries(self, row_groups: list[int], names: list[str]) -> Any:
+        """The file opened so that texts which are stored as dictionaries come as such: rows can be left out before their texts are copied."""
+        columns = {self._file.schema.column(leaf).path: leaf for leaf in range(len(self._file.schema))}
+        texts = [name for name in names if self._file.schema.column(columns[name]).logical_type.type == "STRING" and "." not in name]
+        groups = [self._file.metadata.row_group(index) for index in row_groups]
+        chosen = [name for name in texts if all(_is_all_dictionary(group.column(columns[name])) for group in groups)]
+        if not chosen:
+            return self._file
+        with reading(self._path):
+            return pq.ParquetFile(self._bytes, metadata=self._file.metadata, coerce_int96_timestamp_unit="us", read_dictionary=chosen)
+
+    def _run(self, file: Any, row_groups: list[int], first_row: int, names: list[str]) -> Iterator[StoredBatch]:
+        batches = file.iter_batches(batch_size=BATCH_ROWS, row_groups=row_groups, columns=names)
         schema = None
         while True:
             with reading(self._path):
@@ -75,6 +91,11 @@ class ParquetRows:
             if count:
                 yield StoredBatch(first_row, batch)
             first_row += count
+
+
+def _is_all_dictionary(chunk: Any) -> bool:
+    """Whether a chunk of texts is all dictionary: one that was begun so and went on with plain texts has at least four bytes, a length, for each."""
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < _PLAIN_LENGTH_BYTES * chunk.num_values)
 
 
 def _runs(indexes: Sequence[int]) -> Iterator[list[int]]:
