@@ -64,6 +64,8 @@ class PointerStore(Protocol):
 class ViewPointers(Protocol):
     """Names of views to locations, beside the tables of a store: a name is one or the other. May raise `StorageError` like the store."""
 
+    name: str  # of the catalog
+
     def names(self, namespace: Identifier) -> list[Identifier]:
         """Sorted. Raises `NoSuchNamespaceError`."""
 

@@ -66,6 +66,7 @@ class SqlNames:
     """The names of one kind. Raises as `PointerStore` says, with the kind's own errors."""
 
     def __init__(self, database: Database, kind: NameKind) -> None:
+        self.name = database.name
         self._database = database
         self._kind = kind
 

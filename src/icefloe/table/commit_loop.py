@@ -1,6 +1,6 @@
 """The commit loop: asks an action for an attempt, writes its files, swaps the pointer; on a lost race refreshes and asks again.
 
-What an attempt holds is the kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.pointer`. Floor: table.
+What an attempt holds is the kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.pointer`; when to try again is `swap_loop.py`. Floor: table.
 Spec: Optimistic Concurrency; Overview.
 
 Three rules keep it safe. Files of an attempt are deleted only when its swap is known not to have happened. An unknown outcome deletes nothing. And before
@@ -10,17 +10,15 @@ an attempt is called lost, the winner's table is searched for it: a reply can be
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_after_delay, wait_random_exponential
-from tenacity.stop import stop_any
-
-from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError, NoSuchTableError, StorageError
+from icefloe.errors import IcefloeError, NoSuchTableError, NotFoundError, StorageError
 from icefloe.kernel.commit.attempt import Action, Attempt
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, reload_metadata
+from icefloe.table.swap_loop import swap_until_settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +31,14 @@ class CommitReport:
 
 
 class _Commit:
-    """One commit in progress: the files it wrote so far, for cleaning up."""
+    """One commit in progress: the files it wrote so far, for cleaning up. See `Attempts`."""
+
+    noun = "table"
+    gone: type[NotFoundError] = NoSuchTableError
 
     def __init__(self, handle: TableHandle, action: Action, base: LoadedMetadata) -> None:
         self.handle = handle
+        self.name = handle.table_name
         self.action = action
         self.base = base  # what the attempt at hand builds on; after success what it made
         self.before = base  # what that attempt built on
@@ -85,13 +87,13 @@ class _Commit:
         return is_in_history or bool(logged.intersection(self.metadata_locations))
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
-        """Whether the winner of the last race built on our commit, whose reply was lost."""
+        """See `Attempts`."""
         if outcome.found is not None:
             self.base = load_metadata(self.handle)
         return self._is_already_committed()
 
     def abandon(self) -> None:
-        """Deletes what this commit wrote, after an error or Ctrl-C; nothing where one of its swaps may have happened."""
+        """See `Attempts`."""
         if self.swap_begun:
             return
         if self.metadata_locations:
@@ -128,37 +130,7 @@ def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitR
         CommitUnknownError: it is not known whether the commit happened; all its files are kept.
     """
     work = _Commit(handle, action, base)
-    settings = base.metadata.properties
-    retrying = Retrying(
-        stop=stop_any(
-            stop_after_attempt(properties.COMMIT_NUM_RETRIES.read(settings) + 1),
-            stop_after_delay(properties.COMMIT_TOTAL_TIMEOUT_MS.read(settings) / 1000),
-        ),
-        wait=wait_random_exponential(
-            multiplier=properties.COMMIT_MIN_WAIT_MS.read(settings) / 1000,
-            max=properties.COMMIT_MAX_WAIT_MS.read(settings) / 1000,
-        ),
-        retry=retry_if_result(lambda outcome: isinstance(outcome, Conflicted)),
-        retry_error_callback=_last_outcome,
-    )
-    try:
-        outcome: Outcome = retrying(work.try_once)
-    except CommitConflictError as error:
-        work.abandon()
-        raise CommitConflictError(error.message, table=handle.table_name, next_step=error.next_step) from error
-    except BaseException:
-        work.abandon()
-        raise
-    if isinstance(outcome, Unknown):
-        raise CommitUnknownError(
-            f"the commit to {handle.table_name} may or may not have happened: {outcome.reason}",
-            table=handle.table_name,
-            path=work.metadata_locations[-1],
-            next_step="load the table and look whether this snapshot is in its history before writing again; no file was deleted",
-        )
-    if isinstance(outcome, Conflicted) and not work.is_committed_after_all(outcome):
-        work.abandon()
-        _raise_conflict(handle, outcome, work.number)
+    swap_until_settled(work, base.metadata.properties)
     work.delete_leftovers()
     return CommitReport(loaded=work.base, attempt=work.made, attempts=work.number)
 
@@ -175,19 +147,3 @@ def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
 def _apply(base: LoadedMetadata, attempt: Attempt, now_ms: int) -> TableMetadata:
     metadata = apply_updates(base.metadata, attempt.updates, now_ms)
     return with_metadata_log(metadata, base.location, base.metadata.last_updated_ms)
-
-
-def _last_outcome(state: RetryCallState) -> Outcome:
-    assert state.outcome is not None  # noqa: S101  tenacity calls this only after an attempt
-    result: Outcome = state.outcome.result()
-    return result
-
-
-def _raise_conflict(handle: TableHandle, outcome: Conflicted, attempts: int) -> None:
-    if outcome.found is None:
-        raise NoSuchTableError(f"table {handle.table_name} was dropped while this commit was under way", table=handle.table_name)
-    raise CommitConflictError(
-        f"other writers won all {attempts} attempts to commit to {handle.table_name}",
-        table=handle.table_name,
-        next_step="repeat the operation, or raise the table property commit.retry.num-retries",
-    )
