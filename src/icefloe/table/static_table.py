@@ -11,6 +11,7 @@ from icefloe.io.choose import load_file_io
 from icefloe.kernel.commit.attempt import Action
 from icefloe.table.changing import Start
 from icefloe.table.changing_metadata import ChangesMetadata
+from icefloe.table.changing_refs import ChangesRefs
 from icefloe.table.changing_rows import ChangesRows
 from icefloe.table.handle import read_metadata_at
 from icefloe.table.result import WriteResult
@@ -20,7 +21,7 @@ from icefloe.table.transaction import Transaction
 from icefloe.table.writes import PreparedWrite
 
 
-class StaticTable(TableReader, ChangesRows, ChangesMetadata):
+class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs):
     """A table opened by its metadata file, with no catalog: it never changes and cannot be written."""
 
     @classmethod

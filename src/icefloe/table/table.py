@@ -11,6 +11,7 @@ from icefloe.kernel.commit.attempt import Action
 from icefloe.pointer.identifier import Identifier
 from icefloe.table.changing import Start
 from icefloe.table.changing_metadata import ChangesMetadata
+from icefloe.table.changing_refs import ChangesRefs
 from icefloe.table.changing_rows import ChangesRows
 from icefloe.table.commit_loop import commit
 from icefloe.table.handle import LoadedMetadata, TableHandle, reload_metadata
@@ -22,7 +23,7 @@ from icefloe.table.transaction import Transaction
 from icefloe.table.writes import PreparedWrite
 
 
-class Table(TableReader, ChangesRows, ChangesMetadata):
+class Table(TableReader, ChangesRows, ChangesMetadata, ChangesRefs):
     """A table in a catalog. After a write the object holds the newest metadata it committed; `refresh()` sees other writers' commits."""
 
     def __init__(self, handle: TableHandle, loaded: LoadedMetadata) -> None:

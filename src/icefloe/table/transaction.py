@@ -13,6 +13,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
 from icefloe.table.changing import Start
 from icefloe.table.changing_metadata import ChangesMetadata
+from icefloe.table.changing_refs import ChangesRefs
 from icefloe.table.changing_rows import ChangesRows
 from icefloe.table.commit_loop import delete_quietly
 from icefloe.table.handle import TableHandle
@@ -21,7 +22,7 @@ from icefloe.table.result import WriteResult
 from icefloe.table.writes import PreparedWrite
 
 
-class Transaction(ChangesRows, ChangesMetadata):
+class Transaction(ChangesRows, ChangesMetadata, ChangesRefs):
     """Changes that are committed together at the end of a `with` block, unless the block ends in an error. Each sees those before it.
 
     Each write of rows is a snapshot of its own; its result counts no attempts yet. Beside other writers the whole is as any single change: made again on the

@@ -37,12 +37,26 @@ def commit_context(
     handle: TableHandle, metadata: TableMetadata, snapshot_properties: Mapping[str, str], branch: str = MAIN
 ) -> CommitContext:
     """A new snapshot's id, the branch it is for, and where its files go. Raises as `check_branch`."""
-    check_branch(handle, metadata, branch)
+    return snapshot_context(handle, metadata, snapshot_properties, branch)
+
+
+def snapshot_context(
+    handle: TableHandle,
+    metadata: TableMetadata,
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+    *,
+    makes_branch: bool = False,
+) -> CommitContext:
+    """As `commit_context`, for a snapshot of exactly this branch; `makes_branch` lets it be made. Raises as `check_branch`."""
+    if not makes_branch:
+        check_branch(handle, metadata, branch)
     return CommitContext(
         commit_uuid=handle.ids.uuid(),
         snapshot_id=handle.ids.snapshot_id(),
         metadata_location=metadata_folder(metadata),
         branch=branch,
+        makes_branch=makes_branch,
         snapshot_properties=dict(snapshot_properties),
     )
 

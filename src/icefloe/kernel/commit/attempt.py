@@ -49,6 +49,7 @@ class CommitContext:
     snapshot_id: int
     metadata_location: str  # folder for manifests and manifest lists
     branch: str = "main"
+    makes_branch: bool = False  # from the head of main, where the branch is not there
     stage_only: bool = False  # the snapshot is added, and no branch moves to it
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
+from icefloe.errors import CommitConflictError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
+from icefloe.kernel.commit.wap import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.manifest.read import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.manifest_list.read import has_row_ids
@@ -19,7 +21,7 @@ from icefloe.kernel.metadata.manifests import read_manifests, spec_schema
 from icefloe.kernel.metadata.naming import manifest_list_name
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID, Requirement
 from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import Update
 from icefloe.kernel.metadata.update_snapshots import AddSnapshot, SetSnapshotRef
@@ -27,8 +29,8 @@ from icefloe.kernel.partitioning.partition_spec import partition_path
 
 
 def parent_snapshot(base: TableMetadata, branch: str) -> Snapshot | None:
-    """The snapshot a commit to `branch` builds on; None for the first one."""
-    ref = base.refs.get(branch)
+    """The snapshot a commit to `branch` builds on: its head, or main's for a branch that is to be made; None for the first one."""
+    ref = base.refs.get(branch) or base.refs.get(MAIN)
     return base.snapshot_by_id(ref.snapshot_id) if ref else None
 
 
@@ -57,6 +59,7 @@ def snapshot_attempt(
 
     `kept` None keeps every manifest of the parent, whose list is then carried over without decoding it. `number` counts attempts from 0.
     """
+    _check_branch(base, context)
     parent = parent_snapshot(base, context.branch)
     new_manifests = (*already_written, *(manifest for _, manifest in written))
     content, next_row_id = _manifest_list(base, context, parent, new_manifests, kept, read)
@@ -87,6 +90,19 @@ def snapshot_attempt(
         updates=updates,
         requirements=requirements,
     )
+
+
+def _check_branch(base: TableMetadata, context: CommitContext) -> None:
+    """Another writer may have removed the branch since the commit was begun, or given its name to a tag; or taken the wap id."""
+    ref = base.refs.get(context.branch)
+    if (ref is None and context.branch != MAIN and not context.makes_branch) or (ref is not None and not ref.is_branch):
+        raise CommitConflictError(
+            f"the branch {context.branch!r} was to be there, and is {'gone' if ref is None else 'a tag'}: another writer removed it",
+            next_step="refresh the table; write to another branch, or make this one again",
+        )
+    wap_id = context.snapshot_properties.get(WAP_ID)
+    if context.stage_only and wap_id is not None:
+        check_wap_id_is_new(base, wap_id)
 
 
 def _moved(ref: SnapshotRef | None, snapshot_id: int) -> SnapshotRef:
