@@ -54,7 +54,7 @@ def test_a_commit_that_only_deletes_has_row_ids_too() -> None:
 def test_branches_give_ids_that_never_meet() -> None:
     table = MadeUpTable(3)
     table.commit(Append([rows("a", 3)], table.context()))
-    table.commit(Append([rows("b", 4)], table.context(branch="side")))
+    table.commit(Append([rows("b", 4)], table.context(branch="side", makes_branch=True)))
     table.commit(Append([rows("c", 5)], table.context()))
     assert first_row_ids(table) == {"a": 0, "c": 7}
     assert table.metadata.next_row_id == 12
