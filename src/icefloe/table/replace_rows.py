@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.conflicts import planned_on
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
@@ -82,7 +83,7 @@ class ReplaceRows:
             removed_deletes=self.change.removed_deletes,
             context=self._context,
             numbers=self._numbers,
-            planned_on=parent.snapshot_id if parent else None,
+            rules=planned_on(parent.snapshot_id if parent else None),
         )
         return delta.attempt(base, number=number, now_ms=now_ms, read=read)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.kernel.commit.made_up_table import MadeUpTable, equality_deletes, name_of, position_deletes, rows, vector
 
 from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.rewrite_files import RewriteFiles
 from icefloe.kernel.commit.row_delta import RowDelta
@@ -132,7 +133,9 @@ class Run:
         age = max(self.model.live[file.file_path][1] for file in removed) if keeps_age else None
         total = sum(file.record_count for file in removed)
         added = [rows(self.model.name("d"), total, removed[0].partition[0] if removed[0].partition else None)]
-        action = RewriteFiles(added=added, removed=removed, planned_on=planned_on.snapshot_id, sequence_number=age, **self.table.numbered())
+        action = RewriteFiles(
+            added=added, removed=removed, rules=ConflictRules(since=planned_on.snapshot_id), sequence_number=age, **self.table.numbered()
+        )
         assert self.table.commit(action).operation == "replace"
         self.model.remove(removed)
         self.model.add(added, self.number(), age if self.version > 1 else None)

@@ -5,6 +5,7 @@ from tests.kernel.commit.made_up_table import MadeUpTable, equality_deletes, row
 
 from icefloe.errors import CommitInvalidatedError, InvalidInputError
 from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.conflicts import planned_on
 from icefloe.kernel.commit.rewrite_files import RewriteFiles
 from icefloe.kernel.commit.row_delta import RowDelta
 
@@ -21,7 +22,7 @@ def table() -> MadeUpTable:
 
 
 def rewrite(table: MadeUpTable, sequence_number: int | None = None, **others: object) -> RewriteFiles:
-    given = {"added": [BOTH], "removed": [ONE, TWO], "planned_on": 102} | others
+    given = {"added": [BOTH], "removed": [ONE, TWO], "rules": planned_on(102)} | others
     return RewriteFiles(sequence_number=sequence_number, **given, **table.numbered())  # type: ignore[arg-type]
 
 
@@ -39,7 +40,7 @@ def test_rows_keep_their_age_where_asked_for(table: MadeUpTable, asked: int | No
 
 def test_equality_deletes_that_others_add_meanwhile_go_on_applying_to_rows_of_their_age(table: MadeUpTable) -> None:
     table.commit(RowDelta(added_deletes=[equality_deletes("e")], **table.numbered()))
-    with pytest.raises(CommitInvalidatedError, match="e was added while"):
+    with pytest.raises(CommitInvalidatedError, match="it added e after"):
         table.commit(rewrite(table))
     table.commit(rewrite(table, 2))
     live = table.live()
@@ -48,7 +49,7 @@ def test_equality_deletes_that_others_add_meanwhile_go_on_applying_to_rows_of_th
 
 def test_a_vector_that_others_add_meanwhile_makes_a_rewrite_wrong_whatever_its_age(table: MadeUpTable) -> None:
     table.commit(RowDelta(added_deletes=[vector("v", ONE)], **table.numbered()))
-    with pytest.raises(CommitInvalidatedError, match="v was added while"):
+    with pytest.raises(CommitInvalidatedError, match="it added v after"):
         table.commit(rewrite(table, 2))
 
 
@@ -73,5 +74,5 @@ def test_a_removed_file_that_is_gone_makes_the_rewrite_wrong(table: MadeUpTable)
 def test_v1_has_no_ages() -> None:
     table = MadeUpTable(1)
     table.commit(Append([ONE, TWO], table.context()))
-    table.commit(RewriteFiles(added=[BOTH], removed=[ONE, TWO], planned_on=101, sequence_number=0, **table.numbered()))
+    table.commit(RewriteFiles(added=[BOTH], removed=[ONE, TWO], rules=planned_on(101), sequence_number=0, **table.numbered()))
     assert [entry.sequence_number for entry in table.live().values()] == [0]

@@ -9,6 +9,7 @@ from tests.kernel.commit.made_up_table import MadeUpTable, equality_deletes, pos
 
 from icefloe.errors import CommitInvalidatedError, InvalidInputError
 from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.conflicts import planned_on
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.manifest.data_file import DataFile
@@ -139,7 +140,7 @@ def test_deletes_in_another_partition_than_their_file_would_not_apply_and_are_re
     # One manifest holds `a` and `b`, so that the file is found, in the other partition.
     with pytest.raises(InvalidInputError, match="in_b are of another partition"):
         table.commit(delta(table, added_deletes=[vector("v", replace(also_in_b, partition=("a",)))]))
-    with pytest.raises(CommitInvalidatedError, match="not in the partition of the deletes"):
+    with pytest.raises(CommitInvalidatedError, match="not in the partition that was named"):
         table.commit(delta(table, added_deletes=[vector("v", replace(ONE, partition=("z",), spec_id=1))]))
 
 
@@ -242,7 +243,7 @@ def test_an_append_that_was_prepared_for_v2_is_written_again_for_v3() -> None:
 # ---- deletes that others added since the commit was planned ----
 
 
-def planned_on(table: MadeUpTable) -> int:
+def head(table: MadeUpTable) -> int:
     snapshot = table.metadata.current_snapshot()
     assert snapshot is not None
     return snapshot.snapshot_id
@@ -253,15 +254,15 @@ OF_IN_A = [vector("v", IN_A), equality_deletes("e", IN_A), equality_deletes("e")
 
 @pytest.mark.parametrize("newer", OF_IN_A)
 def test_a_file_with_newer_deletes_is_not_replaced(table: MadeUpTable, newer: DataFile) -> None:
-    plan = planned_on(table)
+    plan = head(table)
     table.commit(delta(table, added_deletes=[newer]))
     for action in (
-        delta(table, removed=[IN_A], added=[rows("copy", name="a")], planned_on=plan),
-        Overwrite(removed=["in_a"], added=[], planned_on=plan, **table.numbered()),
+        delta(table, removed=[IN_A], added=[rows("copy", name="a")], rules=planned_on(plan)),
+        Overwrite(removed=["in_a"], added=[], rules=planned_on(plan), **table.numbered()),
     ):
-        with pytest.raises(CommitInvalidatedError, match=f"{newer.file_path} was added while .* may delete rows of in_a"):
+        with pytest.raises(CommitInvalidatedError, match=f"it added {newer.file_path} after it was planned"):
             table.commit(action)
-    table.commit(delta(table, removed=[IN_A], planned_on=planned_on(table)))
+    table.commit(delta(table, removed=[IN_A], rules=planned_on(head(table))))
 
 
 ELSEWHERE = [vector("v", ONE), equality_deletes("e", rows("x", name="b"))]
@@ -269,9 +270,9 @@ ELSEWHERE = [vector("v", ONE), equality_deletes("e", rows("x", name="b"))]
 
 @pytest.mark.parametrize("newer", ELSEWHERE)
 def test_newer_deletes_of_other_files_and_partitions_do_no_harm(table: MadeUpTable, newer: DataFile) -> None:
-    plan = planned_on(table)
+    plan = head(table)
     table.commit(delta(table, added_deletes=[newer]))
-    table.commit(delta(table, removed=[IN_A], planned_on=plan))
+    table.commit(delta(table, removed=[IN_A], rules=planned_on(plan)))
     assert "in_a" not in table.live()
 
 
@@ -281,12 +282,12 @@ def test_newer_deletes_of_other_files_and_partitions_do_no_harm(table: MadeUpTab
 def test_position_deletes_of_a_partition_are_told_apart_by_the_paths_they_span(lower: bytes, upper: bytes, is_refused: bool) -> None:
     table = MadeUpTable(2)
     table.commit(Append([IN_A], table.context()))
-    plan = planned_on(table)
+    plan = head(table)
     bounds = {"lower_bounds": {2147483546: lower}, "upper_bounds": {2147483546: upper}} if lower else {}
     table.commit(delta(table, added_deletes=[replace(position_deletes("p", IN_A), **bounds)]))
-    action = delta(table, removed=[IN_A], planned_on=plan)
+    action = delta(table, removed=[IN_A], rules=planned_on(plan))
     if is_refused:
-        with pytest.raises(CommitInvalidatedError, match="p was added while"):
+        with pytest.raises(CommitInvalidatedError, match="it added p after"):
             table.commit(action)
     else:
         table.commit(action)
@@ -295,13 +296,13 @@ def test_position_deletes_of_a_partition_are_told_apart_by_the_paths_they_span(l
 def test_a_vector_does_not_hide_newer_position_deletes() -> None:
     table = MadeUpTable(2)
     table.commit(Append([ONE], table.context()))
-    plan = planned_on(table)
+    plan = head(table)
     table.commit(delta(table, added_deletes=[position_deletes("p", ONE)]))
     table.upgrade(3)
-    with pytest.raises(CommitInvalidatedError, match="p was added while"):
-        table.commit(delta(table, added_deletes=[vector("v", ONE)], planned_on=plan))
+    with pytest.raises(CommitInvalidatedError, match="it added p after"):
+        table.commit(delta(table, added_deletes=[vector("v", ONE)], rules=planned_on(plan)))
 
 
 def test_a_plan_whose_snapshot_is_gone_cannot_be_checked(table: MadeUpTable) -> None:
     with pytest.raises(CommitInvalidatedError, match="snapshot 5, which this commit was planned on"):
-        table.commit(delta(table, removed=[ONE], planned_on=5))
+        table.commit(delta(table, removed=[ONE], rules=planned_on(5)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import is_deletion_vector
 
@@ -28,8 +29,8 @@ class FileChanges:
     """What a snapshot adds and removes.
 
     `removed` are the paths of data files; `removed_partitions` where they lie, None where that is not known. `sequence_number` is the data sequence number of
-    `added` where their rows are older than the commit. `planned_on` is the snapshot that the caller read before it made the change, None where it read none:
-    deletes that others added since are looked for among those that touch the same files.
+    `added` where their rows are older than the commit. Beside the named files those are removed that are chosen on each base: files of which every row matches
+    `row_filter`, and files of `dropped_partitions`.
     """
 
     added: tuple[DataFile, ...] = ()
@@ -38,11 +39,18 @@ class FileChanges:
     removed_partitions: frozenset[Partition] | None = frozenset()
     removed_deletes: Mapping[DeleteKey, DataFile] = field(default_factory=dict)
     sequence_number: int | None = None
-    planned_on: int | None = None
+    row_filter: BooleanExpression | None = None
+    case_sensitive: bool = True
+    dropped_partitions: frozenset[Partition] = frozenset()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.added or self.added_deletes or self.removed or self.removed_deletes)
+        return not (self.added or self.added_deletes or self.removed or self.removed_deletes or self.selects)
+
+    @property
+    def selects(self) -> bool:
+        """Whether files are removed by a rule instead of by name."""
+        return self.row_filter is not None or bool(self.dropped_partitions)
 
     @property
     def targets(self) -> dict[str, Partition]:
@@ -67,7 +75,6 @@ def file_changes(
     removed: Iterable[DataFile] = (),
     removed_deletes: Iterable[DataFile] = (),
     sequence_number: int | None = None,
-    planned_on: int | None = None,
 ) -> FileChanges:
     """The changes of these files.
 
@@ -82,7 +89,6 @@ def file_changes(
         removed_partitions=frozenset((file.spec_id, file.partition) for file in gone),
         removed_deletes={delete_key(file): file for file in removed_deletes},
         sequence_number=sequence_number,
-        planned_on=planned_on,
     )
     for file in (*changes.added, *gone):
         if file.content != FileContent.DATA:

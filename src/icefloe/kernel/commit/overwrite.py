@@ -5,34 +5,55 @@ Floor: kernel.commit. Spec: Snapshots (operations append, delete, overwrite); Co
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.file_changes import FileChanges
+from icefloe.kernel.commit.conflicts import ConflictRules
+from icefloe.kernel.commit.file_changes import file_changes
 from icefloe.kernel.commit.files_commit import FilesCommit, Found
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
 class Overwrite:
-    """Removes the live files at `removed` paths, with the deletes that are about them alone, and adds `added`.
+    """Removes the live files of `removed` (paths, or files), with the deletes that are about them alone, and adds `added`.
 
-    `numbers` goes on counting over the attempts of one commit. `planned_on` is the snapshot that was read to choose and copy the files: where deletes were
-    added to the removed files since, the commit is refused; None looks for none.
+    Files of which every row matches `row_filter` are removed too, chosen on each base by their manifest entries alone; one that matches in part is refused.
+    `numbers` goes on counting over the attempts of one commit. `rules` say what others must not have done since the files were chosen; None: anything that
+    leaves the removed files live.
     """
 
     def __init__(
         self,
         *,
-        removed: Sequence[str],
+        removed: Sequence[str | DataFile],
         added: Sequence[DataFile],
         context: CommitContext,
         numbers: ManifestNumbers,
-        planned_on: int | None = None,
+        removed_deletes: Sequence[DataFile] = (),
+        row_filter: BooleanExpression | None = None,
+        case_sensitive: bool = True,
+        rules: ConflictRules | None = None,
     ) -> None:
-        self._added = tuple(added)
-        changes = FileChanges(added=self._added, removed=frozenset(removed), removed_partitions=None, planned_on=planned_on)
-        self._work = FilesCommit(changes, context, numbers)
+        """Raises `InvalidInputError` as `file_changes` does."""
+        named = [file for file in removed if isinstance(file, DataFile)]
+        changes = file_changes(added=added, removed=named, removed_deletes=removed_deletes)
+        paths = {file for file in removed if isinstance(file, str)}
+        self._added = changes.added
+        self._work = FilesCommit(
+            replace(
+                changes,
+                removed=changes.removed | paths,
+                removed_partitions=None if paths else changes.removed_partitions,
+                row_filter=row_filter,
+                case_sensitive=case_sensitive,
+            ),
+            context,
+            numbers,
+            rules,
+        )
 
     def new_data_files(self) -> Sequence[str]:
         return [file.file_path for file in self._added]
@@ -41,7 +62,8 @@ class Overwrite:
         """See `Action.attempt`.
 
         Raises:
-            CommitInvalidatedError: a file to remove is not live in this base, or has newer deletes.
+            CommitInvalidatedError: a file to remove is not live in this base, or another snapshot broke a rule.
+            InvalidInputError: of a file some rows, but not all, match the filter.
         """
         return self._work.attempt(base, operation=self._operation, number=number, now_ms=now_ms, read=read)
 

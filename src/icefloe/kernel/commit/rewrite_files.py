@@ -4,9 +4,11 @@ Floor: kernel.commit. Spec: Snapshots (operation replace); Sequence Numbers; Row
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from icefloe.errors import CommitInvalidatedError, InvalidInputError
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.file_changes import file_changes
 from icefloe.kernel.commit.files_commit import FilesCommit, Found
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
@@ -15,11 +17,12 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
 class RewriteFiles:
-    """Puts `added` in the place of `removed`, which hold the same rows, less those that deletes in `planned_on` had taken away.
+    """Puts `added` in the place of `removed`, which hold the same rows, less those that deletes in the snapshot that was read had taken away.
 
-    `planned_on` is the snapshot that was read. `sequence_number` keeps the rows' age, so that equality deletes which others add meanwhile still apply to them;
-    it is at least that of every removed file and at most that of the snapshot read. None makes the rows as young as this commit, which is refused where
-    such deletes were added. `removed_deletes` are delete files that no data file needs any longer; `added_deletes` take the place of some of them.
+    `rules` name that snapshot (`since`); newer deletes of the removed files are always looked for. `sequence_number` keeps the rows' age, so that equality
+    deletes which others add meanwhile still apply to them; it is at least that of every removed file and at most that of the snapshot read. None makes the
+    rows as young as this commit, which is refused where such deletes were added. `removed_deletes` are delete files that no data file needs any longer;
+    `added_deletes` take the place of some of them.
     """
 
     def __init__(
@@ -27,7 +30,7 @@ class RewriteFiles:
         *,
         added: Sequence[DataFile],
         removed: Sequence[DataFile],
-        planned_on: int,
+        rules: ConflictRules,
         context: CommitContext,
         numbers: ManifestNumbers,
         sequence_number: int | None = None,
@@ -41,13 +44,12 @@ class RewriteFiles:
             removed=removed,
             removed_deletes=removed_deletes,
             sequence_number=sequence_number,
-            planned_on=planned_on,
         )
         before, after = (sum(file.record_count for file in files) for files in (removed, added))
         if after > before:
             raise InvalidInputError(f"a rewrite keeps the rows as they are, and this one puts {after} in the place of {before}")
-        self._planned_on = planned_on
-        self._work = FilesCommit(self._changes, context, numbers)
+        self._since = rules.since
+        self._work = FilesCommit(self._changes, context, numbers, replace(rules, no_newer_deletes=True))
 
     def new_data_files(self) -> Sequence[str]:
         return list(dict.fromkeys(file.file_path for file in (*self._changes.added, *self._changes.added_deletes)))
@@ -56,7 +58,7 @@ class RewriteFiles:
         """See `Action.attempt`; None where nothing changes.
 
         Raises:
-            CommitInvalidatedError: a removed file is no longer live, or has newer deletes.
+            CommitInvalidatedError: a removed file is no longer live, or has newer deletes, or another snapshot broke a rule.
             InvalidInputError: `sequence_number` would make deletes apply that did not, or not apply that did.
         """
         return self._work.attempt(base, operation=lambda _: "replace", number=number, now_ms=now_ms, read=read, check=self._check_age)
@@ -65,16 +67,10 @@ class RewriteFiles:
         number = self._changes.sequence_number
         if number is None or base.format_version == 1:
             return
-        planned_on = base.snapshot_by_id(self._planned_on)
-        if planned_on is None:
-            raise CommitInvalidatedError(
-                f"snapshot {self._planned_on}, which this commit was planned on, is no longer in the table",
-                snapshot_id=self._planned_on,
-                next_step="refresh and repeat",
-            )
-        if number > planned_on.sequence_number:
+        read = None if self._since is None else base.snapshot_by_id(self._since)
+        if read is not None and number > read.sequence_number:
             raise InvalidInputError(
-                f"rows of snapshot {planned_on.snapshot_id} are at most as young as its sequence number {planned_on.sequence_number}, not {number}"
+                f"rows of snapshot {read.snapshot_id} are at most as young as its sequence number {read.sequence_number}, not {number}"
             )
         for entry in found.gone:
             if entry.data_file.content == FileContent.DATA and entry.sequence_number is not None and entry.sequence_number > number:

@@ -6,6 +6,7 @@ Floor: kernel.commit. Spec: Row-level Deletes; Deletion Vectors; Snapshots (oper
 from collections.abc import Sequence
 
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.file_changes import file_changes
 from icefloe.kernel.commit.files_commit import FilesCommit, Found
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
@@ -18,8 +19,7 @@ class RowDelta:
 
     A data file has one deletion vector at most, so that one which replaces another, or position deletes, holds their positions too and has them in
     `removed_deletes`. The data files that deletes name (`referenced_data_file`) must be in the table or among `added`, in the partition of the deletes.
-    `planned_on` is the snapshot that was read to choose rows and files; deletes that others added since, of which this commit cannot know, make it wrong where
-    they touch a removed file or one with a new deletion vector. None looks for none.
+    `rules` say what others must not have done since rows and files were chosen; None: anything that leaves the files that this is about live.
     """
 
     def __init__(
@@ -31,13 +31,11 @@ class RowDelta:
         removed_deletes: Sequence[DataFile] = (),
         context: CommitContext,
         numbers: ManifestNumbers,
-        planned_on: int | None = None,
+        rules: ConflictRules | None = None,
     ) -> None:
         """Raises `InvalidInputError` as `file_changes` does."""
-        self._changes = file_changes(
-            added=added, added_deletes=added_deletes, removed=removed, removed_deletes=removed_deletes, planned_on=planned_on
-        )
-        self._work = FilesCommit(self._changes, context, numbers)
+        self._changes = file_changes(added=added, added_deletes=added_deletes, removed=removed, removed_deletes=removed_deletes)
+        self._work = FilesCommit(self._changes, context, numbers, rules)
 
     def new_data_files(self) -> Sequence[str]:
         paths = [file.file_path for file in (*self._changes.added, *self._changes.added_deletes)]
@@ -47,8 +45,8 @@ class RowDelta:
         """See `Action.attempt`; None where nothing changes.
 
         Raises:
-            CommitInvalidatedError: a file to remove or to delete rows of is no longer live, another writer gave a data file a deletion vector or deletes, or
-                the table was upgraded to a version that does not allow these delete files. The caller reads again and makes a new action.
+            CommitInvalidatedError: a file to remove or to delete rows of is no longer live, another writer gave a data file a deletion vector, a snapshot broke
+                a rule, or the table was upgraded to a version that does not allow these delete files. The caller reads again and makes a new action.
             InvalidInputError: the table's format version does not allow a file.
         """
         return self._work.attempt(base, operation=self._operation, number=number, now_ms=now_ms, read=read)

@@ -101,7 +101,7 @@ def read_deletes(question: Question, manifests: Sequence[ManifestFile], read: Re
     for spec_id, found in tables.items():
         entries = pa.concat_tables(found, promote_options="default").combine_chunks()
         total += entries.num_rows
-        masks = {} if question.every_delete or question.is_unfiltered else _needed(question, entries)
+        masks = {} if question.every_delete or question.is_unfiltered else equality_tests(question, entries)
         keep = np.ones(entries.num_rows, dtype=bool)
         for rows, test in masks.values():
             keep[rows] = test.may_match
@@ -133,7 +133,7 @@ def delete_decisions(question: Question, deletes: LiveDeletes, counts: NDArray[n
     return found
 
 
-def _needed(question: Question, entries: Any) -> dict[tuple[int, ...], tuple[NDArray[np.int64], FileTest]]:
+def equality_tests(question: Question, entries: Any) -> dict[tuple[int, ...], tuple[NDArray[np.int64], FileTest]]:
     """Equality deletes by the columns they compare: their rows, and the test of the filter on those columns alone.
 
     A row that the filter keeps is equal to a deleted one in those columns, and only in those.
