@@ -3,9 +3,11 @@
 Reading is `scan.py`, writing `write.py`, copy-on-write `rewrite.py`, finding rows for merge-on-read `positions.py`. Floor: spark.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyspark
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
@@ -27,6 +29,19 @@ class SparkEngine:
     """Rows as Spark DataFrames; the work is done by Spark's tasks."""
 
     name = "spark"
+
+    def environment(self) -> Mapping[str, str]:
+        """Of the running session; of PySpark alone where none runs, and then without the application's id."""
+        running = active_session()
+        if running is None:
+            return {"engine-name": "spark", "engine-version": pyspark.__version__}
+        return {"engine-name": "spark", "engine-version": running.version, "app-id": running.sparkContext.applicationId}
+
+    def setting(self, name: str) -> str | None:
+        """A setting of the active session; None where it is not set, or no session runs."""
+        running = active_session()
+        found = None if running is None else running.conf.get(name, None)
+        return None if found is None else str(found)
 
     def accepts(self, rows: object) -> bool:
         """Whether it is a Spark DataFrame, of Spark Connect too (which `write` then refuses by name)."""

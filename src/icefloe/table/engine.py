@@ -6,6 +6,7 @@ Engines are found by the type of the rows handed in or by name, through the pack
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,8 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
+
+VERSION = version("icefloe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,12 @@ class Engine(Protocol):
     """Moves rows; decides nothing about the table."""
 
     name: str
+
+    def environment(self) -> Mapping[str, str]:
+        """Who writes, as snapshot summaries tell it: `engine-name`, `engine-version`, and `app-id` where there is one. Spec: Appendix F, Other Fields."""
+
+    def setting(self, name: str) -> str | None:
+        """A setting of the engine's running session, such as `spark.wap.id`; None where it is not set, or nothing runs."""
 
     def accepts(self, rows: object) -> bool:
         """Whether `rows` is of a type this engine writes."""

@@ -3,6 +3,7 @@
 Floor: table.
 """
 
+import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import entry_points
@@ -51,6 +52,14 @@ def engine_for_rows(rows: object) -> Engine:
         f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be written",
         next_step="pass a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame",
     )
+
+
+def running_engine() -> Engine:
+    """Spark where it runs in this process, this process otherwise. Nothing is loaded or started for the answer."""
+    if "pyspark" not in sys.modules:
+        return IN_PROCESS
+    spark = engine_named("spark")
+    return spark if spark.is_active() else IN_PROCESS
 
 
 def engine_for_files(tasks: Sequence[FileScanTask]) -> Engine:

@@ -5,7 +5,7 @@ Floor: table. Spec: Column Projection; Writing data files.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -30,7 +30,7 @@ from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.cast import cast_to_schema
-from icefloe.table.engine import PositionsRequest, RewriteRequest, ScanRequest
+from icefloe.table.engine import VERSION, PositionsRequest, RewriteRequest, ScanRequest
 
 # Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
@@ -40,6 +40,13 @@ class InProcessEngine:
     """Rows as Arrow tables, in this process."""
 
     name = "in-process"
+
+    def environment(self) -> Mapping[str, str]:
+        return {"engine-name": "icefloe", "engine-version": VERSION}
+
+    def setting(self, name: str) -> str | None:  # noqa: ARG002
+        """None: there is no session."""
+        return None
 
     def accepts(self, rows: object) -> bool:
         return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_pandas(rows)

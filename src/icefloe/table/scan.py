@@ -12,10 +12,11 @@ from icefloe.errors import InvalidInputError, NoSuchSnapshotError, UnsupportedFe
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
-from icefloe.kernel.metadata.history import snapshot_as_of
+from icefloe.kernel.metadata.history import ancestors, snapshot_as_of
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
@@ -50,6 +51,7 @@ class DataScan:
     options: Mapping[str, str] = field(default_factory=dict)
     # Every branch is written by the one schema that the table has, and so is read by it: as Java does.
     by_table_schema: bool = False
+    branch: str | None = None  # whose history a time is looked up in; None for main
 
     def filter(self, row_filter: str | BooleanExpression) -> "DataScan":
         """Rows must match this as well."""
@@ -67,10 +69,12 @@ class DataScan:
             raise NoSuchSnapshotError(
                 f"{self.table_name} has no branch or tag {name!r}", table=self.table_name, next_step=f"there are: {known}"
             )
-        return replace(self, snapshot_id=ref.snapshot_id, by_table_schema=ref.is_branch)
+        return replace(self, snapshot_id=ref.snapshot_id, by_table_schema=ref.is_branch, branch=name if ref.is_branch else None)
 
     def as_of(self, timestamp_ms: int) -> "DataScan":
-        """The snapshot that was current at a time, by the snapshot log. Raises `NoSuchSnapshotError`."""
+        """The snapshot that was current at a time: of `main` by the snapshot log, of another branch by its head's parents. Raises `NoSuchSnapshotError`."""
+        if self.branch not in (None, MAIN):
+            return self._as_of_on_branch(self.branch, timestamp_ms)
         snapshot = snapshot_as_of(self.metadata, timestamp_ms)
         if snapshot is None:
             log = self.metadata.snapshot_log
@@ -82,6 +86,19 @@ class DataScan:
                 else "its metadata has no snapshot log; choose a snapshot by its id",
             )
         return replace(self, snapshot_id=snapshot.snapshot_id, by_table_schema=False)
+
+    def _as_of_on_branch(self, branch: str, timestamp_ms: int) -> "DataScan":
+        line = list(ancestors(self.metadata, self.metadata.refs[branch].snapshot_id))
+        found = next((snapshot for snapshot in line if snapshot.timestamp_ms <= timestamp_ms), None)
+        if found is None:
+            is_whole = not line or line[-1].parent_snapshot_id is None
+            raise NoSuchSnapshotError(
+                f"the branch {branch!r} of {self.table_name} had no snapshot at {timestamp_ms} ms",
+                table=self.table_name,
+                next_step=f"its history begins at {line[-1].timestamp_ms if line else 'no'} ms"
+                + ("" if is_whole else f"; what was before it, snapshot {line[-1].parent_snapshot_id}, was expired"),
+            )
+        return replace(self, snapshot_id=found.snapshot_id, by_table_schema=False)
 
     def snapshot(self) -> Snapshot | None:
         """The snapshot to be read; None for a table without one. Raises `NoSuchSnapshotError`."""

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.commit.refs import snapshot_named
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.metadata.history import SnapshotLogEntry
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.history import SnapshotLogEntry, ancestors
+from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
@@ -23,6 +24,7 @@ from icefloe.table.levels import TableSnapshot, table_snapshot
 from icefloe.table.partition_statistics import read_partition_statistics
 from icefloe.table.scan import DataScan
 from icefloe.table.statistics import TableStatistics, read_statistics
+from icefloe.table.wap import branch_to_read
 
 
 class TableReader:
@@ -76,9 +78,31 @@ class TableReader:
         """Branches and tags by name."""
         return self.metadata.refs
 
-    def history(self) -> list[SnapshotLogEntry]:
-        """The snapshot log: when which snapshot became current, oldest first."""
-        return list(self.metadata.snapshot_log)
+    def history(self, branch: str = MAIN) -> list[SnapshotLogEntry]:
+        """When which snapshot became current, oldest first: of `main` the snapshot log, rollbacks and all; of another branch its snapshots by their parents.
+
+        Raises:
+            NoSuchSnapshotError: there is no such branch.
+        """
+        if branch == MAIN:
+            return list(self.metadata.snapshot_log)
+        line = [SnapshotLogEntry(snapshot.timestamp_ms, snapshot.snapshot_id) for snapshot in self.ancestors(branch)]
+        return line[::-1]
+
+    def ancestors(self, snapshot_id: int | str | None = None) -> list[TableSnapshot]:
+        """The snapshot (an id, a branch or a tag; the current one by default), its parent, its parent's parent and so on: the newest first.
+
+        It ends with a table's first snapshot, whose `parent_snapshot_id` is None, or with the last before one that was expired, whose id is the
+        `parent_snapshot_id` of the last of the list. Empty for a table without a current snapshot.
+
+        Raises:
+            NoSuchSnapshotError: there is no such snapshot, branch or tag.
+        """
+        if snapshot_id is None:
+            start = self.metadata.current_snapshot_id
+        else:
+            start = snapshot_named(self.metadata, snapshot_id).snapshot_id
+        return [table_snapshot(snapshot, self.metadata) for snapshot in ancestors(self.metadata, start)]
 
     def snapshots(self) -> list[TableSnapshot]:
         """Every snapshot, in the order of the metadata."""
@@ -138,6 +162,8 @@ class TableReader:
             limit=limit,
             options=options or {},
         )
+        if branch is None and snapshot_id is None:
+            branch = branch_to_read(self.metadata)
         return scan if branch is None else scan.use_ref(branch)
 
     def statistics(self, snapshot_id: int | None = None) -> TableStatistics | None:

@@ -4,16 +4,21 @@ Floor: table. Spec: Writing Data Files; Snapshots.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from icefloe.datafile.target import WriteTarget
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.kernel.commit.attempt import CommitContext
+from icefloe.kernel.commit.wap import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.metadata.manifests import spec_schema
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.schema.schema import Schema
+from icefloe.table.engine import VERSION, Engine
+from icefloe.table.engines import running_engine
 from icefloe.table.handle import TableHandle, data_folder, metadata_folder
+from icefloe.table.wap import staging_of_write
 
 
 def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
@@ -34,10 +39,24 @@ def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
 
 
 def commit_context(
-    handle: TableHandle, metadata: TableMetadata, snapshot_properties: Mapping[str, str], branch: str = MAIN
+    handle: TableHandle,
+    metadata: TableMetadata,
+    snapshot_properties: Mapping[str, str],
+    branch: str = MAIN,
+    engine: Engine | None = None,
 ) -> CommitContext:
-    """A new snapshot's id, the branch it is for, and where its files go. Raises as `check_branch`."""
-    return snapshot_context(handle, metadata, snapshot_properties, branch)
+    """A new snapshot's id, the branch it is for or whether it is staged, who writes it, and where its files go.
+
+    `engine` writes the rows; where none does, the one that runs speaks for the snapshot. Raises as `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
+    """
+    staging = staging_of_write(metadata, snapshot_properties, branch, handle.table_name)
+    if staging.wap_id is not None:
+        check_wap_id_is_new(metadata, staging.wap_id)
+        snapshot_properties = {**snapshot_properties, WAP_ID: staging.wap_id}
+    context = snapshot_context(
+        handle, metadata, snapshot_properties, staging.branch or branch, makes_branch=staging.branch is not None, engine=engine
+    )
+    return replace(context, stage_only=staging.wap_id is not None)
 
 
 def snapshot_context(
@@ -47,9 +66,10 @@ def snapshot_context(
     branch: str,
     *,
     makes_branch: bool = False,
+    engine: Engine | None = None,
 ) -> CommitContext:
-    """As `commit_context`, for a snapshot of exactly this branch; `makes_branch` lets it be made. Raises as `check_branch`."""
-    if not makes_branch:
+    """As `commit_context`, for a snapshot of exactly this branch, never staged; `makes_branch` lets it be made. Raises as `check_branch`."""
+    if not makes_branch or branch in metadata.refs:
         check_branch(handle, metadata, branch)
     return CommitContext(
         commit_uuid=handle.ids.uuid(),
@@ -57,7 +77,8 @@ def snapshot_context(
         metadata_location=metadata_folder(metadata),
         branch=branch,
         makes_branch=makes_branch,
-        snapshot_properties=dict(snapshot_properties),
+        # As in Java, what is known of who writes is not for the caller to say.
+        snapshot_properties={**snapshot_properties, **(engine or running_engine()).environment(), "iceberg-version": f"Icefloe {VERSION}"},
     )
 
 

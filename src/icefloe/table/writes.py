@@ -36,7 +36,7 @@ def append(handle: TableHandle, base: TableMetadata, rows: Any, snapshot_propert
     """Writes the rows; one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
     engine = engine_for_rows(rows)
     check_known_transforms(base.spec())
-    context = commit_context(handle, base, snapshot_properties, branch)
+    context = commit_context(handle, base, snapshot_properties, branch, engine)
     files = engine.write(rows, write_target(handle, base))
     return PreparedWrite(
         action=Append(files, context),
@@ -55,9 +55,9 @@ def replace_rows(
     case_sensitive: bool,
 ) -> PreparedWrite:
     """Writes `rows` (None for a plain delete); one snapshot that also deletes those for which `row_filter` is true."""
-    context = commit_context(handle, base, snapshot_properties, branch)
-    bind(row_filter, base.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
     writer = engine_for_rows(rows) if rows is not None else None
+    context = commit_context(handle, base, snapshot_properties, branch, writer)
+    bind(row_filter, base.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
     if writer is not None:
         check_known_transforms(base.spec())
     files = writer.write(rows, write_target(handle, base)) if writer is not None else []
@@ -80,7 +80,7 @@ def delete_keys(
     branch: str,
 ) -> PreparedWrite:
     """One snapshot of equality deletes by the rows' key columns; the table's identifier fields where none are named. Raises as `keys_of`."""
-    context = commit_context(handle, base, snapshot_properties, branch)
+    context = commit_context(handle, base, snapshot_properties, branch, IN_PROCESS)
     keys = keys_of(rows, base.schema(), key_columns)
     action = DeleteKeys(handle, keys, context)
     return PreparedWrite(

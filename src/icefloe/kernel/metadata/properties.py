@@ -160,6 +160,9 @@ DELETE_ISOLATION_LEVEL = _choice("write.delete.isolation-level", "serializable",
 UPDATE_ISOLATION_LEVEL = _choice("write.update.isolation-level", "serializable", "serializable", "snapshot")
 MERGE_ISOLATION_LEVEL = _choice("write.merge.isolation-level", "serializable", "serializable", "snapshot")
 
+# Staged commits.
+WAP_ENABLED = _flag("write.wap.enabled", default=False)
+
 # Retention of snapshots and references. The first is five days.
 MAX_SNAPSHOT_AGE_MS = _number("history.expire.max-snapshot-age-ms", 432_000_000, 0, "milliseconds")
 MIN_SNAPSHOTS_TO_KEEP = _number("history.expire.min-snapshots-to-keep", 1, 1, "snapshots")
