@@ -12,7 +12,8 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.changing import Changing
 from icefloe.table.result import WriteResult
-from icefloe.table.writes import append, delete_keys, replace_rows
+from icefloe.table.update_snapshot import UpdateSnapshot
+from icefloe.table.writes import append, delete_keys, overwrite_partitions, replace_rows
 
 
 class ChangesRows(Changing):
@@ -81,6 +82,23 @@ class ChangesRows(Changing):
         """
         start = self._start()
         return self._write(delete_keys(start.handle, start.metadata, rows, key_columns, snapshot_properties or {}, branch))
+
+    def dynamic_partition_overwrite(self, df: Any, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> WriteResult:
+        """Writes `df` in the place of everything in the partitions that its rows lie in; other partitions stay. The name is PyIceberg's.
+
+        Partitions are those of the table's current spec: files of older specs stay. After a lost race everything of these partitions goes, also what the winner
+        added. Where `df` has no rows nothing changes.
+
+        Raises:
+            InvalidInputError: the table is not partitioned, so that everything would go: say so with `overwrite`.
+            SchemaMismatchError, CommitConflictError, CommitUnknownError: as `append`.
+        """
+        start = self._start()
+        return self._write(overwrite_partitions(start.handle, start.metadata, df, snapshot_properties or {}, branch))
+
+    def update_snapshot(self, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> UpdateSnapshot:
+        """Snapshots made of files that exist already: `with table.update_snapshot().fast_append() as update: update.append_data_file(file)`."""
+        return UpdateSnapshot(self._start(), self._commit, snapshot_properties, branch)
 
     def _replace(
         self,

@@ -20,7 +20,7 @@ class WriteResult:
     added_records: int = 0
     removed_files: int = 0
     rewritten_files: int = 0  # of the removed files, those whose other rows were copied
-    deleted_records: int | None = 0  # rows that were there before and are not now; None where none was looked at
+    deleted_records: int | None = 0  # rows that were there before and are not now; None where that is not known
     deleted_keys: int = 0  # of a delete by keys: how many were given
     added_delete_files: int = 0  # of positions or keys; each deletion vector counts
     removed_delete_files: int = 0
@@ -29,15 +29,13 @@ class WriteResult:
         if self.snapshot_id is None:
             return f"{self.operation}: nothing to do"
         parts = [f"added {_counted(self.added_records, 'row')} in {_counted(self.added_files, 'file')}"] if self.added_files else []
-        if self.deleted_records is None:
+        if self.deleted_records is None and self.deleted_keys:
             parts.append(f"deleted {_counted(self.deleted_keys, 'key')} by {_counted(self.added_delete_files, 'delete file')}")
         elif self.removed_files or self.added_delete_files:
             whole = self.removed_files - self.rewritten_files
             marked = f", {_counted(self.added_delete_files, 'delete file')} added" if self.added_delete_files else ""
-            parts.append(
-                f"deleted {_counted(self.deleted_records, 'row')}, {_counted(whole, 'file')} dropped whole, "
-                f"{self.rewritten_files:,} rewritten{marked}"
-            )
+            rows = "rows" if self.deleted_records is None else _counted(self.deleted_records, "row")
+            parts.append(f"deleted {rows}, {_counted(whole, 'file')} dropped whole, {self.rewritten_files:,} rewritten{marked}")
         return f"{self.operation} by {self.engine}: {'; '.join(parts) or 'no rows'} (snapshot {self.snapshot_id})"
 
 

@@ -4,12 +4,16 @@ Engines move the rows, the actions say what to commit (`kernel/commit/append.py`
 takes the actions alone. Floor: table. Spec: Snapshots; Optimistic Concurrency.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.append import Append
-from icefloe.kernel.commit.attempt import Action, Attempt
+from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
+from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.commit.replace_partitions import ReplacePartitions
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -69,6 +73,58 @@ def replace_rows(
         return _result("delete" if rows is None else "overwrite", engine, made, attempts, added=files, change=action.change)
 
     return PreparedWrite(action=action, result=result)
+
+
+def overwrite_partitions(
+    handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str], branch: str
+) -> PreparedWrite:
+    """Writes the rows; one snapshot in which they take the place of everything in their partitions.
+
+    Raises `InvalidInputError` where the table's spec is unpartitioned, `UnsupportedFeatureError` where it has an unknown transform.
+    """
+    engine = engine_for_rows(rows)
+    if base.spec().is_unpartitioned:
+        raise InvalidInputError(
+            f"{handle.table_name} is not partitioned, so that a dynamic partition overwrite would take every row away",
+            table=handle.table_name,
+            next_step="if that is meant, use table.overwrite(df)",
+        )
+    check_known_transforms(base.spec())
+    context = commit_context(handle, base, snapshot_properties, branch)
+    files = engine.write(rows, write_target(handle, base))
+    action = ReplacedPartitions(files, context)
+    return PreparedWrite(action=action, result=lambda made, attempts: _replaced(engine.name, made, attempts, files))
+
+
+class ReplacedPartitions:
+    """The action of a dynamic partition overwrite: nothing where there are no rows."""
+
+    def __init__(self, files: Sequence[DataFile], context: CommitContext) -> None:
+        self._action = ReplacePartitions(added=files, context=context, numbers=ManifestNumbers(context)) if files else None
+
+    def new_data_files(self) -> Sequence[str]:
+        return self._action.new_data_files() if self._action else ()
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
+        """See `Action.attempt`."""
+        return self._action.attempt(base, number=number, now_ms=now_ms, read=read) if self._action else None
+
+
+def _replaced(engine: str, made: Attempt | None, attempts: int, files: Sequence[DataFile]) -> WriteResult:
+    counts: dict[str, int] = defaultdict(int, {key: int(text) for key, text in (made.summary if made else {}).items() if text.isdigit()})
+    # Deletion vectors tell how many of the rows were gone before; other deletes may name a row twice, or none.
+    unknown = counts["removed-position-delete-files"] or counts["removed-equality-delete-files"]
+    return WriteResult(
+        operation="overwrite",
+        engine=engine,
+        snapshot_id=made.snapshot_id if made else None,
+        attempts=attempts,
+        added_files=len(files),
+        added_records=sum(file.record_count for file in files),
+        removed_files=counts["deleted-data-files"],
+        deleted_records=None if unknown else counts["deleted-records"] - counts["removed-position-deletes"],
+        removed_delete_files=counts["removed-delete-files"],
+    )
 
 
 def delete_keys(

@@ -66,12 +66,26 @@ class ConflictRules:
     required_files: frozenset[str] = frozenset()
     skip_deletes: bool = False
 
+    def looks_at_history(self, changes: FileChanges) -> bool:
+        """Whether anything that others did since can break a rule."""
+        asked = self.no_added_data or self.no_added_deletes or self.no_removed_data or bool(self.required_files)
+        return asked or (self.no_newer_deletes and bool(changes.removed)) or bool(changes.vector_targets)
+
     @property
     def matching(self) -> str:
         """Which rows the rules are about, in words."""
         if self.partitions is None:
             return "any rows" if isinstance(self.row_filter, AlwaysTrue) else f"rows that match {self.row_filter}"
         return f"rows of {len(self.partitions)} replaced partition{'s' if len(self.partitions) > 1 else ''}"
+
+
+# What actions take: several where checks are made with several filters, none where nothing is checked.
+Rules = ConflictRules | Sequence[ConflictRules] | None
+
+
+def each_rule(rules: Rules) -> tuple[ConflictRules, ...]:
+    """The rules one by one."""
+    return (rules,) if isinstance(rules, ConflictRules) else tuple(rules or ())
 
 
 def planned_on(snapshot_id: int | None) -> ConflictRules:

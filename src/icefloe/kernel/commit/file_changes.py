@@ -30,7 +30,7 @@ class FileChanges:
 
     `removed` are the paths of data files; `removed_partitions` where they lie, None where that is not known. `sequence_number` is the data sequence number of
     `added` where their rows are older than the commit. Beside the named files those are removed that are chosen on each base: files of which every row matches
-    `row_filter`, and files of `dropped_partitions`.
+    `row_filter`, and files of `dropped_partitions`. With `added_match_filter` every row of `added` must match the filter too.
     """
 
     added: tuple[DataFile, ...] = ()
@@ -42,6 +42,7 @@ class FileChanges:
     row_filter: BooleanExpression | None = None
     case_sensitive: bool = True
     dropped_partitions: frozenset[Partition] = frozenset()
+    added_match_filter: bool = False
 
     @property
     def is_empty(self) -> bool:

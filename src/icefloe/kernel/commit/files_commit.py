@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
 from icefloe.kernel.arrow_values import scalar_of
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.conflicts import ConflictRules, check_conflicts
+from icefloe.kernel.commit.conflicts import Rules, check_conflicts, each_rule
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges, delete_key
 from icefloe.kernel.commit.live_entries import is_among, live_entries, may_hold, partitions_of, same_values
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, added_manifests, without_files
 from icefloe.kernel.commit.newer_snapshots import newer_snapshots, no_longer_live
-from icefloe.kernel.commit.selected_files import SelectedFiles
+from icefloe.kernel.commit.selected_files import SelectedFiles, check_added_match
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition, snapshot_attempt
 from icefloe.kernel.commit.summary import build_summary
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
@@ -51,11 +51,11 @@ class Found:
 class FilesCommit:
     """One commit of file changes over all its attempts. Manifests it wrote are used again, where the base still asks for the same."""
 
-    def __init__(self, changes: FileChanges, context: CommitContext, numbers: ManifestNumbers, rules: ConflictRules | None = None) -> None:
+    def __init__(self, changes: FileChanges, context: CommitContext, numbers: ManifestNumbers, rules: Rules = None) -> None:
         self._changes = changes
         self._context = context
         self._numbers = numbers
-        self._rules = rules
+        self._rules = each_rule(rules)
         self._first: TableMetadata | None = None  # the base of the first attempt
         self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
         self._rewritten: dict[tuple[int, int, ManifestFile], tuple[ManifestFile, list[ManifestEntry]]] = {}
@@ -86,10 +86,7 @@ class FilesCommit:
         looks_at_old_files = bool(changes.removed or changes.removed_deletes or changes.targets or changes.selects)
         if looks_at_old_files:
             self._look_through(base, read_manifests(parent, read) if parent else (), found, read)
-        if self._rules is not None:
-            newer = newer_snapshots(base, self._context.branch, self._rules.since, self._first, read)
-            gone = [file for file in found.removed_files if file.content == FileContent.DATA and file.file_path in changes.removed]
-            check_conflicts(self._rules, base, newer, changes, gone)
+        self._check_rules(base, self._first, found, read)
         if looks_at_old_files:
             self._check_found(base, found, read)
         if not found.gone and not changes.added and not changes.added_deletes:
@@ -108,6 +105,14 @@ class FilesCommit:
             read=read,
         )
 
+    def _check_rules(self, base: TableMetadata, first: TableMetadata, found: Found, read: Read) -> None:
+        changes = self._changes
+        gone = [file for file in found.removed_files if file.content == FileContent.DATA and file.file_path in changes.removed]
+        for rules in self._rules:
+            if rules.since is not None or rules.looks_at_history(changes):
+                newer = newer_snapshots(base, self._context.branch, rules.since, first, read)
+                check_conflicts(rules, base, newer, changes, gone)
+
     def _write_added(self, base: TableMetadata, found: Found) -> None:
         if self._added is not None and self._added[0] == base.format_version:
             found.already_written += self._added[1]
@@ -124,6 +129,8 @@ class FilesCommit:
                 path=error.path,
                 next_step="a retry will fail again: plan the change on the upgraded table",
             ) from error
+        if self._changes.added_match_filter:
+            check_added_match(base, self._changes, written)
         self._added = (base.format_version, tuple(manifest for _, manifest in written))
         found.written += written
 

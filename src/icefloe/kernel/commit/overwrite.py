@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.conflicts import ConflictRules
+from icefloe.kernel.commit.conflicts import Rules
 from icefloe.kernel.commit.file_changes import file_changes
 from icefloe.kernel.commit.files_commit import FilesCommit, Found
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
@@ -21,6 +21,7 @@ class Overwrite:
     """Removes the live files of `removed` (paths, or files), with the deletes that are about them alone, and adds `added`.
 
     Files of which every row matches `row_filter` are removed too, chosen on each base by their manifest entries alone; one that matches in part is refused.
+    With `added_match_filter` an added file of which that is not known is refused as well.
     `numbers` goes on counting over the attempts of one commit. `rules` say what others must not have done since the files were chosen; None: anything that
     leaves the removed files live.
     """
@@ -35,7 +36,8 @@ class Overwrite:
         removed_deletes: Sequence[DataFile] = (),
         row_filter: BooleanExpression | None = None,
         case_sensitive: bool = True,
-        rules: ConflictRules | None = None,
+        added_match_filter: bool = False,
+        rules: Rules = None,
     ) -> None:
         """Raises `InvalidInputError` as `file_changes` does."""
         named = [file for file in removed if isinstance(file, DataFile)]
@@ -49,6 +51,7 @@ class Overwrite:
                 removed_partitions=None if paths else changes.removed_partitions,
                 row_filter=row_filter,
                 case_sensitive=case_sensitive,
+                added_match_filter=added_match_filter,
             ),
             context,
             numbers,

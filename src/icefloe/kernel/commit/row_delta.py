@@ -6,7 +6,7 @@ Floor: kernel.commit. Spec: Row-level Deletes; Deletion Vectors; Snapshots (oper
 from collections.abc import Sequence
 
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.conflicts import ConflictRules
+from icefloe.kernel.commit.conflicts import Rules
 from icefloe.kernel.commit.file_changes import file_changes
 from icefloe.kernel.commit.files_commit import FilesCommit, Found
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
@@ -31,7 +31,7 @@ class RowDelta:
         removed_deletes: Sequence[DataFile] = (),
         context: CommitContext,
         numbers: ManifestNumbers,
-        rules: ConflictRules | None = None,
+        rules: Rules = None,
     ) -> None:
         """Raises `InvalidInputError` as `file_changes` does."""
         self._changes = file_changes(added=added, added_deletes=added_deletes, removed=removed, removed_deletes=removed_deletes)

@@ -14,9 +14,12 @@ from icefloe.kernel.commit.added_deletes import partition_key
 from icefloe.kernel.commit.attempt import Read
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges
 from icefloe.kernel.commit.live_entries import live_entries, may_hold, partitions_of
+from icefloe.kernel.commit.new_manifest import NewManifest
 from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.predicate import AlwaysFalse
 from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.manifest.columns import ManifestColumns
+from icefloe.kernel.manifest.read import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -110,3 +113,30 @@ class SelectedFiles:
         raise InvalidInputError(
             message, path=path, snapshot_id=snapshot_id, next_step="delete the rows with table.delete(...), which writes such files anew"
         )
+
+
+def check_added_match(base: TableMetadata, changes: FileChanges, written: Sequence[NewManifest]) -> None:
+    """Raises `InvalidInputError` where a data file of the manifests, by its partition and statistics, may hold a row that does not match the row filter."""
+    asked = Question(
+        metadata=base,
+        schema=base.schema(),
+        bound=bind(changes.row_filter or AlwaysFalse(), base.schema(), changes.case_sensitive),
+        explain=False,
+        include_statistics=False,
+        find_covered=True,
+        every_delete=True,
+    )
+    for file, manifest in written:
+        if manifest.content is not ManifestContent.DATA:
+            continue
+        spec = asked.specs[manifest.partition_spec_id]
+        statistics = wanted_statistics(asked.bound, spec, asked.schema, strict=True)
+        columns = read_columns(file.content, manifest, asked.partition_types[manifest.partition_spec_id], statistics=statistics)
+        outside = ~FileTest(columns, asked.bound, spec, asked.schema).must_match
+        if outside.any():
+            path = columns.entries["file_path"][int(np.argmax(outside))].as_py()
+            raise InvalidInputError(
+                f"{path} is added, and may hold rows that do not match the overwrite filter {changes.row_filter}",
+                path=path,
+                next_step="add files of which every row matches, by partition or by the bounds in their metrics",
+            )
