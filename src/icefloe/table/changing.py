@@ -4,13 +4,17 @@ The changes themselves are `changing_rows.py` and `changing_metadata.py`. Floor:
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.commit.attempt import Action, Read
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.handle import TableHandle
 from icefloe.table.result import WriteResult
 from icefloe.table.writes import PreparedWrite
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +23,13 @@ class Start:
 
     handle: TableHandle
     metadata: TableMetadata
+    # Reads what a transaction has made too, which is not written yet.
+    staged_read: Read | None = None
+
+    @property
+    def read(self) -> Read:
+        """Reads any file that the metadata leads to."""
+        return self.staged_read or self.handle.io.read
 
 
 class Changing(ABC):
@@ -31,6 +42,10 @@ class Changing(ABC):
     @abstractmethod
     def _commit(self, action: Action) -> None:
         """Commits the action, or keeps it."""
+
+    @abstractmethod
+    def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R | None:
+        """Commits the action and gives what `afterwards` does once it stands; or keeps both for a commit, and gives None."""
 
     @abstractmethod
     def _write(self, write: PreparedWrite) -> WriteResult:

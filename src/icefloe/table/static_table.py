@@ -3,16 +3,17 @@
 What can be read of it is `table_reader.py`. Floor: table. Spec: Table Metadata.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from icefloe.errors import ReadOnlyTableError
 from icefloe.io.choose import load_file_io
 from icefloe.kernel.commit.attempt import Action
-from icefloe.table.changing import Start
+from icefloe.table.changing import R, Start
 from icefloe.table.changing_metadata import ChangesMetadata
 from icefloe.table.changing_refs import ChangesRefs
 from icefloe.table.changing_rows import ChangesRows
+from icefloe.table.expire_snapshots import ExpiresSnapshots
 from icefloe.table.handle import read_metadata_at
 from icefloe.table.result import WriteResult
 from icefloe.table.statistics import TableStatistics
@@ -21,7 +22,7 @@ from icefloe.table.transaction import Transaction
 from icefloe.table.writes import PreparedWrite
 
 
-class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs):
+class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
     """A table opened by its metadata file, with no catalog: it never changes and cannot be written."""
 
     @classmethod
@@ -55,6 +56,9 @@ class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs):
         raise self._read_only("changed")
 
     def _commit(self, action: Action) -> None:  # noqa: ARG002
+        raise self._read_only("changed")
+
+    def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R | None:  # noqa: ARG002
         raise self._read_only("changed")
 
     def _write(self, write: PreparedWrite) -> WriteResult:  # noqa: ARG002

@@ -4,16 +4,17 @@ It joins the pointer, the files and the kernel's rules. What can be read of it i
 `changing_metadata.py`; how a change is committed, `commit_loop.py`. Floor: table. Spec: Table Metadata; Snapshots.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from icefloe.kernel.commit.attempt import Action
 from icefloe.pointer.identifier import Identifier
-from icefloe.table.changing import Start
+from icefloe.table.changing import R, Start
 from icefloe.table.changing_metadata import ChangesMetadata
 from icefloe.table.changing_refs import ChangesRefs
 from icefloe.table.changing_rows import ChangesRows
 from icefloe.table.commit_loop import commit
+from icefloe.table.expire_snapshots import ExpiresSnapshots
 from icefloe.table.handle import LoadedMetadata, TableHandle, reload_metadata
 from icefloe.table.partition_statistics import compute_partition_statistics
 from icefloe.table.result import WriteResult
@@ -23,7 +24,7 @@ from icefloe.table.transaction import Transaction
 from icefloe.table.writes import PreparedWrite
 
 
-class Table(TableReader, ChangesRows, ChangesMetadata, ChangesRefs):
+class Table(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
     """A table in a catalog. After a write the object holds the newest metadata it committed; `refresh()` sees other writers' commits."""
 
     def __init__(self, handle: TableHandle, loaded: LoadedMetadata) -> None:
@@ -84,6 +85,10 @@ class Table(TableReader, ChangesRows, ChangesMetadata, ChangesRefs):
 
     def _commit(self, action: Action) -> None:
         self._loaded = commit(self._handle, action, self._loaded).loaded
+
+    def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R:
+        self._commit(action)
+        return afterwards()
 
     def _write(self, write: PreparedWrite) -> WriteResult:
         report = commit(self._handle, write.action, self._loaded)

@@ -3,26 +3,29 @@
 How changes are put on one another is `kernel/commit/together.py`; what each write does is `writes.py`. Floor: table. Spec: Optimistic Concurrency.
 """
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.together import StagedFiles, Together
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
-from icefloe.table.changing import Start
+from icefloe.table.changing import R, Start
 from icefloe.table.changing_metadata import ChangesMetadata
 from icefloe.table.changing_refs import ChangesRefs
 from icefloe.table.changing_rows import ChangesRows
 from icefloe.table.commit_loop import delete_quietly
+from icefloe.table.expire_report import ExpireReport
+from icefloe.table.expire_snapshots import ExpiresSnapshots
 from icefloe.table.handle import TableHandle
 from icefloe.table.pending_change import Commit
 from icefloe.table.result import WriteResult
 from icefloe.table.writes import PreparedWrite
 
 
-class Transaction(ChangesRows, ChangesMetadata, ChangesRefs):
+class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
     """Changes that are committed together at the end of a `with` block, unless the block ends in an error. Each sees those before it.
 
     Each write of rows is a snapshot of its own; its result counts no attempts yet. Beside other writers the whole is as any single change: made again on the
@@ -36,12 +39,19 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs):
         self._handle = handle
         self._actions: list[Action] = []
         self._staged = StagedFiles()
+        self._afterwards: list[Callable[[], Any]] = []
+        self._expired: list[ExpireReport] = []
         self._is_open = True
 
     @property
     def table_metadata(self) -> TableMetadata:
         """The table's metadata as the changes so far make it. Nothing of them is in the catalog yet."""
         return self._working
+
+    @property
+    def expire_reports(self) -> tuple[ExpireReport, ...]:
+        """Of each `expire_snapshots`, once the transaction is committed: what it took out and which files it deleted."""
+        return tuple(self._expired)
 
     def commit_transaction(self) -> None:
         """Commits every change as one version of the table; nothing where nothing changes. The transaction is over then.
@@ -53,6 +63,12 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs):
         self._is_open = False
         if self._actions:
             self._commit_all(Together(self._actions, self._staged))
+            self.run_afterwards()
+
+    def run_afterwards(self) -> None:
+        """What is to be done once the commit stands: the deletion of files that nothing needs any more. For whoever commits the actions himself."""
+        waiting, self._afterwards = self._afterwards, []
+        self._expired += [result for result in (one() for one in waiting) if isinstance(result, ExpireReport)]
 
     def __enter__(self) -> Self:
         return self
@@ -66,10 +82,16 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs):
 
     def _start(self) -> Start:
         self._check_open()
-        return Start(handle=self._handle, metadata=self._working)
+        return Start(handle=self._handle, metadata=self._working, staged_read=self._staged.reading(self._handle.io.read))
 
     def _commit(self, action: Action) -> None:
         self._stage(action, keeps_idle=False)
+
+    def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R | None:
+        # Also where there is nothing to do yet: there may be after a lost race.
+        self._stage(action, keeps_idle=True)
+        self._afterwards.append(afterwards)
+        return None
 
     def _write(self, write: PreparedWrite) -> WriteResult:
         # A write that has nothing to do may have after a lost race.

@@ -167,6 +167,8 @@ WAP_ENABLED = _flag("write.wap.enabled", default=False)
 MAX_SNAPSHOT_AGE_MS = _number("history.expire.max-snapshot-age-ms", 432_000_000, 0, "milliseconds")
 MIN_SNAPSHOTS_TO_KEEP = _number("history.expire.min-snapshots-to-keep", 1, 1, "snapshots")
 MAX_REF_AGE_MS = _number("history.expire.max-ref-age-ms", 2**63 - 1, 1, "milliseconds")
+# False says that files of the table may be those of other tables too.
+GC_ENABLED = _flag("gc.enabled", default=True)
 
 # Given when a table is made; never kept among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
 FORMAT_VERSION = _number("format-version", 2, 1, "version")

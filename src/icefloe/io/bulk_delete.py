@@ -1,0 +1,74 @@
+"""Deleting many files: in one request for many where the store has that, side by side elsewhere; what fails is told, and stops nothing.
+
+Floor: io. Spec: File System Operations (deletes).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+
+from icefloe.errors import IcefloeError, StorageError
+from icefloe.io.choose import SchemeFileIO
+from icefloe.io.object_store import ObjectStoreFileIO
+from icefloe.kernel.ports import FileIO
+
+# Keys in one request of S3's DeleteObjects; other stores are asked for as many at a time.
+BATCH = 1_000
+# Deletes under way at once.
+THREADS = 16
+
+Failure = tuple[str, IcefloeError]
+
+
+def delete_files(io: FileIO, locations: Sequence[str]) -> list[Failure]:
+    """Deletes the files; gives those that could not be deleted, each with its error. One that is not there is no error. Ctrl-C leaves the rest where it is."""
+    work = list(_batches(io, locations))
+    pool = ThreadPoolExecutor(max(1, min(THREADS, len(work))), thread_name_prefix="icefloe-delete")
+    try:
+        return [failure for failures in pool.map(lambda one: one(), work) for failure in failures]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _batches(io: FileIO, locations: Sequence[str]) -> Iterator[Callable[[], list[Failure]]]:
+    stores: dict[str, tuple[ObjectStoreFileIO, list[str]]] = {}
+    for location in locations:
+        store = _object_store(io, location)
+        if store is None:
+            yield partial(_one_by_one, io, [location])
+        else:
+            stores.setdefault(store.protocol, (store, []))[1].append(location)
+    for store, stored in stores.values():
+        left = iter(stored)
+        while batch := list(islice(left, BATCH)):
+            yield partial(_together, store, batch)
+
+
+def _object_store(io: FileIO, location: str) -> ObjectStoreFileIO | None:
+    try:
+        found = io.at(location) if isinstance(io, SchemeFileIO) else io
+    except IcefloeError:
+        return None  # deleting it alone says what is wrong
+    return found if isinstance(found, ObjectStoreFileIO) else None
+
+
+def _together(store: ObjectStoreFileIO, locations: Sequence[str]) -> list[Failure]:
+    """One request where the store has it. Where it fails, which of them are to blame is found out one by one."""
+    try:
+        store.delete_many(locations)
+    except IcefloeError:
+        return _one_by_one(store, locations)
+    return []
+
+
+def _one_by_one(io: FileIO, locations: Sequence[str]) -> list[Failure]:
+    failed: list[Failure] = []
+    for location in locations:
+        try:
+            io.delete(location)
+        except IcefloeError as error:
+            failed.append((location, error))
+        except OSError as error:
+            failed.append((location, StorageError(str(error), path=location)))
+    return failed

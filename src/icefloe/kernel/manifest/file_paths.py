@@ -1,0 +1,92 @@
+"""Which files manifests name, as columns of paths and sizes and nothing else: for who deletes files, and must know of every one that is still needed.
+
+What a scan wants of the entries is `read.py`. Floor: kernel.manifest. Spec: Manifests; Manifest Entry Fields.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
+from icefloe.kernel.avro.columns import read_arrays
+from icefloe.kernel.avro.container import open_container
+from icefloe.kernel.avro.wanted import Struct, Value, WantedField
+from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.partition_values import typed_array
+
+# One row for each entry. `content` is that of the file (0 data, 1 position deletes, 2 equality deletes); the size is that of the whole file, in bytes.
+PATH_FIELDS = pa.schema(
+    [
+        pa.field("status", pa.int32(), nullable=False),
+        pa.field("content", pa.int32()),
+        pa.field("file_path", pa.string(), nullable=False),
+        pa.field("file_format", pa.string()),
+        pa.field("file_size_in_bytes", pa.int64()),
+    ]
+)
+
+_WANTED = Struct(
+    (
+        WantedField(0, ("status",), Value("status", repeats=True), required=True),
+        WantedField(
+            2,
+            ("data_file",),
+            Struct(
+                (
+                    WantedField(134, ("content",), Value("content", repeats=True)),
+                    WantedField(100, ("file_path",), Value("file_path"), required=True),
+                    WantedField(101, ("file_format",), Value("file_format", repeats=True)),
+                    WantedField(104, ("file_size_in_bytes",), Value("file_size_in_bytes")),
+                )
+            ),
+            required=True,
+        ),
+    )
+)
+
+
+def read_file_paths(content: bytes, path: str, *, length: int | None = None, counts: tuple[int | None, int | None, int | None]) -> Any:
+    """The files of one manifest as a `pyarrow.Table` of `PATH_FIELDS`, one row an entry of whatever status, in file order.
+
+    `length` is the manifest's size in bytes and `counts` are how many entries are added, existing and deleted, as its manifest list says: a manifest that was
+    cut short must not be taken for one that names fewer files. None is not known.
+
+    Raises:
+        AvroFormatError: the file is damaged or shorter than it was written; the error names it.
+        ManifestFormatError: a path is null, a status is none that the format knows, or there are more or fewer entries than the manifest list says.
+    """
+    if length is not None and len(content) < length:
+        what = f"the file is cut short: it has {len(content)} bytes, its manifest list says {length}"
+        raise AvroFormatError(f"{path} is not whole", path=path, problems=(Problem(where=f"byte {len(content)}", what=what),))
+    batches = [_typed(columns, path) for columns in read_arrays([open_container(content, path)], _WANTED)]
+    files = pa.concat_tables(batches) if batches else PATH_FIELDS.empty_table()
+    for what in _wrong(files, counts):
+        raise _refuse(path, what)
+    return files
+
+
+def _wrong(files: Any, counts: tuple[int | None, int | None, int | None]) -> Iterator[str]:
+    for name in ("status", "file_path"):
+        if files[name].null_count:
+            yield f"{name} is null in {files[name].null_count} entries"
+    found = {row["values"]: row["counts"] for row in pc.value_counts(files["status"]).to_pylist()}
+    unknown = sorted(set(found) - {int(status) for status in ManifestEntryStatus})
+    if unknown:
+        yield f"a status is {unknown[0]}; it is 0 (existing), 1 (added) or 2 (deleted)"
+    order = (ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED)
+    for status, claimed in zip(order, counts, strict=True):
+        if claimed is not None and claimed != found.get(int(status), 0):
+            yield f"{found.get(int(status), 0)} entries are {status.name}, the manifest list says {claimed}"
+
+
+def _typed(columns: dict[str, Any], path: str) -> Any:
+    try:
+        return pa.Table.from_arrays([typed_array(columns[field.name], field.type) for field in PATH_FIELDS], schema=PATH_FIELDS)
+    except pa.ArrowException as error:
+        raise _refuse(path, str(error)) from error
+
+
+def _refuse(path: str, what: str) -> ManifestFormatError:
+    return ManifestFormatError(f"the manifest {path} breaks a rule of the format", path=path, problems=(Problem(where="", what=what),))

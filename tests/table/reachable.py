@@ -1,0 +1,43 @@
+"""The files of a table by walking everything that its metadata names, with fastavro and Python sets: the judge of what may be deleted."""
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+
+DELETED = 2
+
+
+def records(path: str) -> list[Any]:
+    return list(fastavro.reader(io.BytesIO(Path(path.removeprefix("file:")).read_bytes())))
+
+
+def files_of(metadata: TableMetadata, snapshot_ids: Iterable[int]) -> set[str]:
+    """Every file that reading these snapshots needs, and their statistics."""
+    wanted, found = set(snapshot_ids), set()
+    for snapshot in metadata.snapshots:
+        if snapshot.snapshot_id in wanted:
+            manifests = snapshot.manifest_paths or ()
+            if snapshot.manifest_list is not None:
+                found.add(snapshot.manifest_list)
+                manifests = tuple(row["manifest_path"] for row in records(snapshot.manifest_list))
+            for manifest in manifests:
+                found.add(manifest)
+                found |= {row["data_file"]["file_path"] for row in records(manifest) if row["status"] != DELETED}
+    for file in (*metadata.statistics, *metadata.partition_statistics):
+        if file.snapshot_id in wanted:
+            found.add(file.statistics_path)
+    return found
+
+
+def everything(metadata: TableMetadata) -> set[str]:
+    return files_of(metadata, metadata.snapshots.ids())
+
+
+def on_disk(folder: str | Path) -> set[str]:
+    """Every file in a folder but metadata files, which the metadata log has."""
+    return {str(path) for path in Path(folder).rglob("*") if path.is_file() and ".metadata.json" not in path.name}

@@ -1,0 +1,422 @@
+"""Expiring snapshots: what is said, what is refused, and that files go exactly where nothing needs them; with faults in every step."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.table.reachable import everything, files_of, on_disk
+
+from icefloe import SqlCatalog
+from icefloe.errors import (
+    CommitUnknownError,
+    FormatError,
+    InvalidInputError,
+    NoSuchFileError,
+    NoSuchSnapshotError,
+    ReadOnlyTableError,
+    StorageError,
+)
+from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.metadata_change import MetadataChange
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.update_snapshots import SetSnapshotRef
+from icefloe.table import StaticTable, Table
+from icefloe.table.expire_report import ExpireState
+from icefloe.table.file_kinds import FileKind
+from icefloe.table.handle import TableHandle, load_metadata
+from icefloe.table.write_target import commit_context
+from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
+
+FAR = 10**14  # every snapshot is older
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
+
+
+@pytest.fixture
+def table(catalog: SqlCatalog) -> Table:
+    return catalog.create_table("db.t", pa.schema([("a", pa.int64())]), properties={"commit.manifest-merge.enabled": "false"})
+
+
+def append(table: Table, *numbers: int, **options: Any) -> int:
+    snapshot_id = table.append(pa.table({"a": list(numbers)}), **options).snapshot_id
+    assert snapshot_id is not None
+    return snapshot_id
+
+
+def values(table: Table, **options: Any) -> list[int]:
+    return sorted(table.scan(**options).to_arrow()["a"].to_pylist())
+
+
+def set_ref(table: Table, name: str, snapshot_id: int, **options: Any) -> None:
+    table._commit(MetadataChange(lambda base: (SetSnapshotRef(name, SnapshotRef(snapshot_id=snapshot_id, **options)),), ()))
+
+
+def check_files(table: Table, *others: str) -> None:
+    """The folder holds exactly what the snapshots need, and the others given."""
+    assert on_disk(table.location()) == everything(table.metadata) | set(others)
+
+
+def test_all_but_the_last_go_with_what_only_they_need(table: Table) -> None:
+    append(table, 1)
+    append(table, 2, 3)
+    table.delete("a < 3")
+    last = append(table, 4)
+    gone = [one.snapshot_id for one in table.snapshots()[:-1]]
+    planned = table.expire_snapshots(FAR, dry_run=True)
+    check_files(table)
+    report = table.expire_snapshots(FAR)
+
+    assert [one.snapshot_id for one in table.snapshots()] == [last]
+    assert report.snapshot_ids == tuple(gone)
+    assert (planned.state, report.state, planned.snapshot_ids) == (ExpireState.DRY_RUN, ExpireState.DONE, report.snapshot_ids)
+    assert planned.files.equals(report.files)
+    assert values(table) == [3, 4]
+    check_files(table)
+    assert report.totals[FileKind.DATA].files == 2
+    assert report.totals[FileKind.MANIFEST_LISTS].files == 3
+    assert "removed 3 snapshots" in str(report)
+    assert "2 data files deleted" in str(report)
+
+
+def test_sizes_are_those_of_the_files(table: Table) -> None:
+    append(table, 1)
+    table.overwrite(pa.table({"a": [2]}))
+    table.compute_statistics(snapshot_id=table.snapshots()[0].snapshot_id)
+    planned = table.expire_snapshots(FAR, dry_run=True)
+    assert {path: Path(path).stat().st_size for path in planned.files["path"].to_pylist()} == dict(
+        zip(planned.files["path"].to_pylist(), planned.files["size_in_bytes"].to_pylist(), strict=True)
+    )
+    assert FileKind.STATISTICS in planned.totals
+    table.expire_snapshots(FAR)
+    assert not table.statistics_files()
+    check_files(table)
+
+
+def test_nothing_old_enough_is_no_commit(table: Table) -> None:
+    append(table, 1)
+    append(table, 2)
+    before = table.metadata_location
+    report = table.expire_snapshots()
+    assert (report.snapshot_ids, report.deleted_files, table.metadata_location) == ((), 0, before)
+    assert table.expire_snapshots(datetime.now(UTC) - timedelta(days=7)).snapshot_ids == ()
+
+
+def test_named_snapshots_go_alone(table: Table) -> None:
+    first, second, third = (append(table, number) for number in (1, 2, 3))
+    table.set_properties({"history.expire.max-snapshot-age-ms": "0"})
+    time.sleep(0.002)
+    assert table.expire_snapshots(snapshot_ids=[second]).snapshot_ids == (second,)
+    assert values(table, snapshot_id=first) == [1]
+    with pytest.raises(InvalidInputError, match="branch main names it"):
+        table.expire_snapshots(snapshot_ids=[third])
+    with pytest.raises(NoSuchSnapshotError, match=str(second)):
+        table.expire_snapshots(snapshot_ids=[second])
+    check_files(table)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"retain_last": 0}, {"retain_last": True}, {"older_than": "yesterday"}, {"older_than": datetime(2024, 1, 1)}]
+)
+def test_what_cannot_be_meant_is_refused(table: Table, wrong: dict[str, Any]) -> None:
+    append(table, 1)
+    with pytest.raises(InvalidInputError):
+        table.expire_snapshots(**wrong)
+
+
+def test_retain_last_and_references_hold_what_they_say(table: Table) -> None:
+    ids = [append(table, number) for number in range(6)]
+    set_ref(table, "tagged", ids[0], type="tag")
+    set_ref(table, "short", ids[1], type="tag", max_ref_age_ms=1)
+    set_ref(table, "side", ids[3], min_snapshots_to_keep=2)
+    time.sleep(0.01)
+    report = table.expire_snapshots(FAR, retain_last=1)
+    assert report.refs == ("short",)
+    assert report.snapshot_ids == (ids[1], ids[4])
+    assert [values(table, snapshot_id=kept) for kept in (ids[0], ids[2], ids[3], ids[5])] == [[0], [0, 1, 2], [0, 1, 2, 3], [*range(6)]]
+    assert "short" in str(report)
+    check_files(table)
+
+
+def test_tables_whose_files_are_not_their_own_lose_none(table: Table) -> None:
+    append(table, 1)
+    append(table, 2)
+    table.set_properties({"gc.enabled": "false"})
+    for dry_run in (True, False):
+        with pytest.raises(InvalidInputError, match=r"gc\.enabled"):
+            table.expire_snapshots(FAR, dry_run=dry_run)
+    files = on_disk(table.location())
+    report = table.expire_snapshots(FAR, delete_files=False)
+    assert (len(report.snapshot_ids), report.deleted_files, len(table.snapshots())) == (1, 0, 1)
+    assert on_disk(table.location()) == files
+    assert "delete_files" in str(report)
+
+
+def test_a_static_table_refuses(table: Table) -> None:
+    append(table, 1)
+    with pytest.raises(ReadOnlyTableError):
+        StaticTable.from_metadata(table.metadata_location).expire_snapshots()
+
+
+# ---- in a transaction ----
+
+
+def test_in_a_transaction_files_go_after_the_commit(table: Table) -> None:
+    append(table, 1)
+    append(table, 2)
+    with table.transaction() as tx:
+        tx.append(pa.table({"a": [3]}))
+        tx.delete("a = 2")
+        staged = tx.expire_snapshots(FAR)
+        assert (staged.state, len(staged.snapshot_ids), tx.expire_reports) == (ExpireState.STAGED, 3, ())
+        files = on_disk(table.location())
+    assert "will remove 3 snapshots" in str(staged)
+    (report,) = tx.expire_reports
+    assert (report.state, report.snapshot_ids, len(table.snapshots())) == (ExpireState.DONE, staged.snapshot_ids, 1)
+    assert files - on_disk(table.location())
+    assert values(table) == [1, 3]
+    check_files(table)
+
+
+def test_a_transaction_that_fails_deletes_nothing(table: Table) -> None:
+    append(table, 1)
+    append(table, 2)
+    files = on_disk(table.location())
+    with pytest.raises(InvalidInputError), table.transaction() as tx:  # noqa: PT012
+        tx.expire_snapshots(FAR)
+        tx.expire_snapshots(retain_last=0)
+    assert on_disk(table.location()) == files
+
+
+# ---- damage ----
+
+
+def test_nothing_changes_where_a_kept_manifest_cannot_be_read(table: Table) -> None:
+    append(table, 1)
+    table.overwrite(pa.table({"a": [2]}))
+    append(table, 3)
+    kept = table.current_snapshot().manifests(table.io)[0].manifest_path  # type: ignore[union-attr]
+    content = Path(kept).read_bytes()
+    before, location = on_disk(table.location()), table.metadata_location
+    for damage, error in ((content[:-1], FormatError), (None, NoSuchFileError)):
+        Path(kept).unlink()
+        if damage is not None:
+            Path(kept).write_bytes(damage)
+        with pytest.raises(error, match="no file was deleted") as refused:
+            table.expire_snapshots(FAR)
+        assert kept in str(refused.value)
+        assert table.refresh().metadata_location == location
+    Path(kept).write_bytes(content)
+    assert on_disk(table.location()) == before
+    table.expire_snapshots(FAR)
+    check_files(table)
+
+
+def test_what_expired_snapshots_lost_already_is_told_and_the_rest_goes(table: Table) -> None:
+    append(table, 1)
+    first = table.current_snapshot().manifests(table.io)[0].manifest_path  # type: ignore[union-attr]
+    data = [path for path in on_disk(table.location()) if path.endswith(".parquet")]
+    table.overwrite(pa.table({"a": [2]}))
+    table.overwrite(pa.table({"a": [3]}))
+    lists = [one.manifest_list for one in table.snapshots()]
+    Path(first).write_bytes(b"Obj\x01 no manifest")
+    Path(str(lists[1])).unlink()
+    report = table.expire_snapshots(FAR)
+    assert {problem.where for problem in report.unreadable} == {first, lists[1]}
+    assert "it is not there" in str(report)
+    # The damaged manifest is the only trace of what it names, but for the manifest that took its file out of the table, which was in the lost list.
+    left = on_disk(table.location()) - everything(table.metadata)
+    assert left >= {first, *data}
+    assert lists[0] not in left
+
+
+# ---- crashes, races, lost replies ----
+
+
+def faulty(table: Table) -> tuple[Table, Faults]:
+    faults = Faults()
+    handle = TableHandle(identifier=table.name(), store=FaultyStore(table.handle.store, faults), io=FaultyFileIO(table.io, faults))
+    return Table(handle, load_metadata(table.handle)), faults
+
+
+def history(table: Table) -> None:
+    append(table, 1)
+    table.overwrite(pa.table({"a": [2]}))
+    table.overwrite(pa.table({"a": [3]}))
+
+
+def test_a_failing_delete_is_told_and_is_not_fatal(table: Table) -> None:
+    history(table)
+    broken, faults = faulty(table)
+    faults.order("delete", Fault.DENIED, matching=".parquet")
+    report = broken.expire_snapshots(FAR)
+    (problem,) = report.undeleted
+    assert problem.where.endswith(".parquet")
+    assert report.totals[FileKind.DATA].files == 1
+    assert "could not be deleted" in str(report)
+    check_files(table.refresh(), problem.where)
+
+
+@pytest.mark.parametrize("fault", [Fault.CRASH, Fault.CRASH_AFTER, Fault.INTERRUPT])
+def test_a_process_that_dies_while_deleting_leaves_files_and_no_hole(table: Table, fault: Fault) -> None:
+    history(table)
+    broken, faults = faulty(table)
+    faults.order("delete", fault, matching="snap-")
+    with pytest.raises((SimulatedCrash, KeyboardInterrupt)):
+        broken.expire_snapshots(FAR)
+    assert on_disk(table.location()) >= everything(table.refresh().metadata)
+    assert (len(table.snapshots()), values(table)) == (1, [3])
+
+
+def test_files_left_by_a_crash_go_with_the_snapshot_that_took_them_out(table: Table) -> None:
+    history(table)
+    broken, faults = faulty(table)
+    faults.order("delete", Fault.CRASH, matching=".parquet")
+    with pytest.raises(SimulatedCrash):
+        broken.expire_snapshots(FAR)
+    left = {path for path in on_disk(table.location()) - everything(table.refresh().metadata) if path.endswith(".parquet")}
+    assert left
+    table.overwrite(pa.table({"a": [4]}))
+    report = table.expire_snapshots(FAR)
+    assert left & set(report.files["path"].to_pylist())
+
+
+@pytest.mark.parametrize("fault", [Fault.UNKNOWN, Fault.LATE])
+def test_an_unknown_outcome_deletes_nothing(table: Table, fault: Fault) -> None:
+    history(table)
+    table.set_properties({"commit.status-check.num-retries": "0", "commit.status-check.min-wait-ms": "1"})
+    before = on_disk(table.location())
+    broken, faults = faulty(table)
+    faults.order("swap", fault)
+    with pytest.raises(CommitUnknownError):
+        broken.expire_snapshots(FAR)
+    assert on_disk(table.location()) >= before
+
+
+def meanwhile(table: Table, do: Callable[[Table], object]) -> Callable[[], None]:
+    def step() -> None:
+        do(Table(table.handle, load_metadata(table.handle)))
+
+    return step
+
+
+def test_a_branch_that_moves_meanwhile_makes_it_choose_again(table: Table) -> None:
+    history(table)
+    head = table.metadata.current_snapshot_id
+    broken, faults = faulty(table)
+    faults.order("swap", meanwhile=meanwhile(table, lambda other: append(other, 4)))
+    report = broken.expire_snapshots(FAR)
+    assert head in report.snapshot_ids
+    assert len(report.snapshot_ids) == 3
+    assert values(table.refresh()) == [3, 4]
+    check_files(table)
+
+
+def test_a_tag_made_meanwhile_holds_its_snapshot(table: Table) -> None:
+    history(table)
+    first = table.snapshots()[0].snapshot_id
+    broken, faults = faulty(table)
+    faults.order("swap", meanwhile=meanwhile(table, lambda other: set_ref(other, "kept", first, type="tag")))
+    report = broken.expire_snapshots(FAR)
+    assert first not in report.snapshot_ids
+    assert values(table.refresh(), snapshot_id=first) == [1]
+    check_files(table)
+    broken, faults = faulty(table)
+    append(table, 5)
+    second = table.snapshots()[-2].snapshot_id
+    broken, faults = faulty(table)
+    faults.order("swap", meanwhile=meanwhile(table, lambda other: set_ref(other, "held", second, type="tag")))
+    with pytest.raises(InvalidInputError, match="tag held"):
+        broken.expire_snapshots(snapshot_ids=[second])
+    check_files(table.refresh())
+
+
+def test_a_commit_between_the_expiry_and_its_deletes_is_kept(table: Table) -> None:
+    history(table)
+    expired = table.snapshots()[0]
+    entry = expired.manifests(table.io)[0].fetch_manifest_entry(table.io)[0]
+    broken, faults = faulty(table)
+
+    def bring_back(other: Table) -> None:
+        other._commit(Append([entry.data_file], commit_context(other.handle, other.metadata, {})))
+
+    # The first read of the pointer is that before the deletes: a file of an expired snapshot comes back just before.
+    faults.order("load", meanwhile=meanwhile(table, bring_back))
+    broken.expire_snapshots(FAR)
+    assert values(table.refresh()) == [1, 3]
+    check_files(table)
+
+
+def test_two_expiries_at_once(table: Table) -> None:
+    history(table)
+    append(table, 4)
+    broken, faults = faulty(table)
+    faults.order("swap", meanwhile=meanwhile(table, lambda other: other.expire_snapshots(FAR, retain_last=2)))
+    report = broken.expire_snapshots(FAR)
+    assert len(report.snapshot_ids) == 1
+    assert values(table.refresh()) == [3, 4]
+    check_files(table)
+
+
+def test_a_commit_in_flight_keeps_every_file_it_wrote(table: Table) -> None:
+    history(table)
+    broken, faults = faulty(table)
+    in_flight: list[set[str]] = []
+
+    def expire(other: Table) -> None:
+        before = on_disk(table.location())
+        in_flight.append(before - everything(other.metadata))
+        other.expire_snapshots(FAR)
+        assert in_flight[0] <= on_disk(table.location())
+
+    # Data file, manifest, manifest list and metadata file are written; the pointer is about to be swapped.
+    faults.order("swap", meanwhile=meanwhile(table, expire))
+    append(broken, 7)
+    assert len(in_flight[0]) == 3
+    assert values(table.refresh()) == [3, 7]
+    assert on_disk(table.location()) >= everything(table.metadata)
+
+
+def test_a_lost_reply_of_a_commit_that_stands_still_deletes(table: Table) -> None:
+    history(table)
+    broken, faults = faulty(table)
+    faults.order("swap", Fault.OVERTAKEN, meanwhile=meanwhile(table, lambda other: append(other, 9)))
+    report = broken.expire_snapshots(FAR)
+    assert len(report.snapshot_ids) == 2
+    assert values(table.refresh()) == [3, 9]
+    check_files(table)
+
+
+def test_files_shared_by_two_ways_to_write_a_path_stay(table: Table, tmp_path: Path) -> None:
+    """A table whose newer metadata writes `file:///x` where older has `/x`."""
+    history(table)
+    append(table, 5)
+    needed = files_of(table.metadata, [table.metadata.current_snapshot_id or 0])
+    list_path = str(table.metadata.current_snapshot().manifest_list)  # type: ignore[union-attr]
+    renamed = Path(table.metadata_location).read_text().replace(list_path, f"file://{list_path}", 1)
+    location = str(Path(table.metadata_location).with_name("00099-x.metadata.json"))
+    Path(location).write_text(renamed)
+    catalog = SqlCatalog("other", uri=f"sqlite:///{tmp_path}/other.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    other = catalog.register_table("db.t", location)
+    other.expire_snapshots(FAR)
+    assert needed <= on_disk(table.location())
+
+
+def test_storage_that_is_away_before_the_commit_changes_nothing(table: Table) -> None:
+    history(table)
+    append(table, 4)
+    location = table.metadata_location
+    broken, faults = faulty(table)
+    faults.order("read", Fault.UNAVAILABLE, matching=str(table.metadata.current_snapshot().manifest_list))  # type: ignore[union-attr]
+    with pytest.raises(StorageError, match="no file was deleted"):
+        broken.expire_snapshots(FAR)
+    assert table.refresh().metadata_location == location
