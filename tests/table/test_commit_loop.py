@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.errors import CommitConflictError, CommitUnknownError, NoSuchTableError
+from icefloe.errors import CommitConflictError, CommitUnknownError, NoSuchTableError, StoragePermissionError
+from icefloe.kernel.commit.outcome import Refused
+from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
 from icefloe.table.handle import TableHandle, load_metadata
 from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore
@@ -23,7 +25,14 @@ def catalog(tmp_path: Path) -> SqlCatalog:
     made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     made.create_namespace("db")
     made.create_table(
-        "db.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2", "commit.retry.num-retries": "3"}
+        "db.t",
+        SCHEMA,
+        properties={
+            "commit.retry.min-wait-ms": "1",
+            "commit.retry.max-wait-ms": "2",
+            "commit.retry.num-retries": "3",
+            "commit.status-check.min-wait-ms": "1",
+        },
     )
     return made
 
@@ -103,6 +112,79 @@ def test_an_unknown_outcome_deletes_nothing(catalog: SqlCatalog) -> None:
     assert "history" in str(unknown.value)
     assert [event for event in faults.log if event.operation == "delete"] == []
     assert numbers(table) == [1]
+
+
+def test_a_lost_reply_is_asked_for_again(catalog: SqlCatalog) -> None:
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", Fault.LOST_REPLY)
+    faults.order("load", Fault.UNAVAILABLE, times=2)  # the database comes back while the loop still looks
+    result = table.append(one(1))
+    assert (result.attempts, numbers(table)) == (1, [1])
+
+
+def test_a_swap_that_did_not_happen_and_no_longer_can_is_made_again(catalog: SqlCatalog, tmp_path: Path) -> None:
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", Fault.UNKNOWN)
+    result = table.append(one(1))
+    assert (result.attempts, numbers(table)) == (2, [1])
+    assert len(files(tmp_path, "snap-*.avro")) == 1
+
+
+def test_a_swap_that_lands_late_is_waited_for_and_made_once(catalog: SqlCatalog) -> None:
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", Fault.LATE, loads=2)
+    result = table.append(one(1))
+    assert (result.attempts, numbers(table)) == (1, [1])
+
+
+def test_an_unknown_outcome_says_what_to_look_for_and_with_which_command(catalog: SqlCatalog) -> None:
+    table = catalog.load_table("db.t")
+    table.set_properties({"commit.status-check.num-retries": "0"})
+    faults = Faults()
+    table = faulty(table, faults)
+    faults.order("swap", Fault.LATE, loads=5)
+    with pytest.raises(CommitUnknownError) as unknown:
+        table.append(one(1))
+    assert f"`icefloe show snapshots db.t --catalog lake`: where snapshot {unknown.value.snapshot_id} is" in str(unknown.value)
+    assert unknown.value.path in str(unknown.value)
+    table.handle.store.land_late()  # type: ignore[attr-defined]
+    assert numbers(table) == [1], "the late swap found all its files"
+    assert table.current_snapshot().snapshot_id == unknown.value.snapshot_id
+
+
+def test_an_unheard_swap_is_found_in_the_log_of_those_who_built_on_it(catalog: SqlCatalog) -> None:
+    """A change of metadata has no snapshot: only the metadata log can tell."""
+
+    def others(count: int) -> None:
+        other = catalog.load_table("db.t")
+        for number in range(count):
+            other.set_properties({f"p{number}": str(count)})
+
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: others(3))
+    table.set_properties({"ours": "1"})
+    assert table.properties["ours"] == "1"
+    assert table.properties["p2"] == "3"
+    catalog.load_table("db.t").set_properties({"write.metadata.previous-versions-max": "2"})
+    table.refresh()
+    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: others(4))
+    with pytest.raises(CommitUnknownError, match="its log no longer tells"):
+        table.set_properties({"ours": "2"})
+    assert catalog.load_table("db.t").properties["ours"] == "2", "it had happened"
+
+
+def test_a_refused_swap_leaves_no_file_and_is_not_tried_again(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = catalog.load_table("db.t")
+    before = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"}
+    denied = StoragePermissionError("permission denied for table iceberg_tables")
+    monkeypatch.setattr(SqlPointerStore, "swap", lambda self, identifier, *, expected, new: Refused(error=denied))
+    with pytest.raises(StoragePermissionError):
+        table.append(one(1))
+    assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
 
 
 def test_a_commit_thought_lost_is_recognised_in_the_winners_history(catalog: SqlCatalog) -> None:

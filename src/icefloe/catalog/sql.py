@@ -28,7 +28,13 @@ class SqlCatalog(Catalog):
         uri = properties.get("uri")
         if not uri:
             raise InvalidPropertyError(f"catalog {name!r} has no uri", next_step="give it one, such as sqlite:////folder/catalog.db")
-        store = SqlPointerStore(name, uri, echo=_is_true(properties, "echo"), add_types=_wants_views(properties))
+        store = SqlPointerStore(
+            name,
+            uri,
+            echo=_is_true(properties, "echo"),
+            add_types=_wants_views(properties),
+            creates_tables=_is_true(properties, "init_catalog_tables", default=True),
+        )
         super().__init__(name, store, properties)
 
 
@@ -42,5 +48,7 @@ def _wants_views(properties: Mapping[str, str]) -> bool:
     return asked == "V1"
 
 
-def _is_true(properties: Mapping[str, str], key: str) -> bool:
-    return str(properties.get(key, "false")).lower() == "true"
+def _is_true(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
+    """A flag, under PyIceberg's name of it or with hyphens."""
+    text = properties.get(key, properties.get(key.replace("_", "-"), default))
+    return str(text).lower() == "true"

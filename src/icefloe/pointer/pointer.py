@@ -4,11 +4,12 @@ The whole atomicity of Iceberg rests on `swap`: it changes a pointer from one lo
 not known here. Floor: pointer. Spec: Optimistic Concurrency; Metastore Tables.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from icefloe.kernel.commit.outcome import Outcome
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.pointer.identifier import Identifier
 
 
@@ -20,6 +21,15 @@ class TablePointer:
     metadata_location: str
     previous_metadata_location: str | None
     lookup: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointerChange:
+    """One table's part of a commit: its name is to point to `new` where it points to `expected` now; None where there must be no such table yet."""
+
+    identifier: Identifier
+    expected: str | None
+    new: str
 
 
 class PointerStore(Protocol):
@@ -48,11 +58,32 @@ class PointerStore(Protocol):
     def load(self, identifier: Identifier) -> TablePointer:
         """Raises `NoSuchTableError`."""
 
-    def create(self, identifier: Identifier, metadata_location: str) -> None:
-        """Raises `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TablePointer]:
+        """The pointers of several tables as they were at one moment, in the order asked for. Raises `NoSuchTableError`."""
+
+    def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
+        """Looks whether the name can point to this metadata, before it is written to `location`. Raises `InvalidInputError`."""
+
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """Makes a name for a metadata file; where the file lies now, which is another place where the store publishes it under a name of its own.
+
+        Raises:
+            NoSuchNamespaceError, TableAlreadyExistsError: there is no new name.
+            CommitUnknownError: the store's answer was lost.
+        """
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
         """Points the name from `expected` to `new` in one step. Never raises for a lost race or a lost reply: see `Outcome`."""
+
+    def swap_together(self, changes: Sequence[PointerChange]) -> Outcome:
+        """`swap` for several tables, all or none. Raises `UnsupportedFeatureError` where the store cannot."""
+
+    def settle(self, changes: Sequence[PointerChange]) -> Outcome:
+        """Looks how a swap ended whose outcome was unknown.
+
+        `Committed` where a name points to its `new`; `Conflicted` where that swap cannot land any more, or the names were moved on by another writer, who may
+        have built on it; `Unknown` as long as it cannot be told.
+        """
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
@@ -72,7 +103,7 @@ class ViewPointers(Protocol):
     def load(self, identifier: Identifier) -> TablePointer:
         """Raises `NoSuchViewError`."""
 
-    def create(self, identifier: Identifier, metadata_location: str) -> None:
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
         """Raises `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:

@@ -1,32 +1,35 @@
 """`SqlNames`: the names of one kind in the SQL catalog's table `iceberg_tables`, tables or views, and the one metadata location behind each.
 
-A name is a table or a view and never both: the table's primary key sees to it. Connections and namespaces are `sql.py`. Floor: pointer.
+A name is a table or a view and never both: the table's primary key sees to it. Connections are `sql_database.py`, namespaces `sql_namespaces.py`; how a swap
+goes and what is made of a lost reply is `sql_swap.py`. Floor: pointer.
 Spec: Metastore Tables; View spec, Metadata Location.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
 
 from icefloe.errors import (
     AlreadyExistsError,
+    CommitUnknownError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NoSuchViewError,
     NotFoundError,
-    StorageError,
+    StorageUnavailableError,
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused
 from icefloe.pointer.identifier import Identifier, dotted
-from icefloe.pointer.pointer import TablePointer
+from icefloe.pointer.pointer import PointerChange, TablePointer
+from icefloe.pointer.sql_swap import settle, swap_together
 from icefloe.pointer.sql_tables import ICEBERG_TABLES, TABLE_TYPE, VIEW_TYPE
 
-_MOVED = "the pointer had moved"
 # Names that a hint lists at most.
 _SHOWN_NAMES = 10
 
@@ -49,8 +52,12 @@ class Database(Protocol):
     """What names need of the store they are kept in."""
 
     name: str
+    uri: str
     engine: Engine
-    has_types: bool  # whether there is a column `iceberg_type`; where there is none, every name is a table
+
+    @property
+    def has_types(self) -> bool:
+        """Whether there is a column `iceberg_type`; where there is none, every name is a table."""
 
     def connection(self) -> AbstractContextManager[Connection]:
         """One transaction; database errors become ours."""
@@ -60,6 +67,9 @@ class Database(Protocol):
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """Those one level below `parent`."""
+
+    def check_length(self, table: str, column: str, value: str, what: str) -> None:
+        """Raises `InvalidInputError` for a text that is longer than its column."""
 
 
 class SqlNames:
@@ -79,48 +89,94 @@ class SqlNames:
 
     def load(self, identifier: Identifier) -> TablePointer:
         """Raises `NoSuchTableError` or `NoSuchViewError`, which says so where the name is one of the other kind."""
-        columns = ICEBERG_TABLES.c
-        query = select(columns.metadata_location, columns.previous_metadata_location).where(self._is(identifier))
-        with self._database.connection() as connection:
-            row = connection.execute(query).one_or_none()
-        if row is None or row[0] is None:
-            raise self._missing(identifier)
-        lookup = str(query.compile(self._database.engine, compile_kwargs={"literal_binds": True}))
-        return TablePointer(identifier=identifier, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup)
+        return self.load_all([identifier])[0]
 
-    def create(self, identifier: Identifier, metadata_location: str) -> None:
-        """Raises `NoSuchNamespaceError`, and `TableAlreadyExistsError` or `ViewAlreadyExistsError` by what has the name."""
-        *namespace, name = identifier
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TablePointer]:
+        """Several pointers by one statement, so that all of them are of one moment. Raises as `load`."""
+        columns = ICEBERG_TABLES.c
+        query = select(columns.metadata_location, columns.previous_metadata_location, columns.table_namespace, columns.table_name).where(
+            or_(*map(self._is, identifiers))
+        )
+        with self._database.connection() as connection:
+            found = {(row[2], row[3]): row for row in connection.execute(query)}
+        lookup = str(query.compile(self._database.engine, compile_kwargs={"literal_binds": True}))
+        pointers = []
+        for name in identifiers:
+            row = found.get((dotted(name[:-1]), name[-1]))
+            if row is None or row[0] is None:
+                raise self._missing(name)
+            pointers.append(TablePointer(identifier=name, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup))
+        return pointers
+
+    def check(self, identifier: Identifier, location: str) -> None:
+        """Raises `InvalidInputError` for a location that is longer than its column."""
+        what = f"the metadata location of {self._kind.noun} {dotted(identifier)!r}"
+        self._database.check_length(ICEBERG_TABLES.name, ICEBERG_TABLES.c.metadata_location.name, location, what)
+
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """The location. Raises `NoSuchNamespaceError`, and `TableAlreadyExistsError` or `ViewAlreadyExistsError` by what has the name."""
+        self.check(identifier, metadata_location)
+        outcome = self.swap_together([PointerChange(identifier=identifier, expected=None, new=metadata_location)])
+        if isinstance(outcome, Committed):
+            return metadata_location
+        if isinstance(outcome, Refused):
+            raise outcome.error
+        what = f"{self._kind.noun} {dotted(identifier)!r}"
+        if isinstance(outcome, Conflicted):
+            raise StorageUnavailableError(
+                f"{what} was not made in catalog {self._database.name!r}: {outcome.reason}", next_step="repeat: a retry makes sense"
+            )
+        raise CommitUnknownError(
+            f"{what} may or may not have been made in catalog {self._database.name!r}: {outcome.reason}",
+            path=metadata_location,
+            next_step="look whether it is there and points to this file before making it again; no file was deleted",
+        )
+
+    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        """See `PointerStore.swap`."""
+        return self.swap_together([PointerChange(identifier=identifier, expected=expected, new=new)])
+
+    def swap_together(self, changes: Sequence[PointerChange]) -> Outcome:
+        """See `PointerStore.swap_together`."""
+        return swap_together(self, self._database.engine, changes)
+
+    def settle(self, changes: Sequence[PointerChange]) -> Outcome:
+        """See `PointerStore.settle`."""
+        return settle(self, self._database.engine, changes, "the names still point where they did")
+
+    def move(self, connection: Connection, change: PointerChange) -> bool:
+        """One conditional UPDATE, or INSERT of a new name; whether the name pointed where it was expected to. Raises `NoSuchNamespaceError`."""
+        if change.expected is None:
+            self._insert(connection, change)
+            return True
+        statement = (
+            update(ICEBERG_TABLES)
+            .where(self._is(change.identifier), ICEBERG_TABLES.c.metadata_location == change.expected)
+            .values(metadata_location=change.new, previous_metadata_location=change.expected)
+        )
+        return connection.execute(statement).rowcount == 1
+
+    def location_of(self, identifier: Identifier) -> Select[Any]:
+        """The query for where a name points."""
+        return select(ICEBERG_TABLES.c.metadata_location).where(self._is(identifier))
+
+    @property
+    def database_name(self) -> tuple[str, str]:
+        """The catalog's name and URI, for messages."""
+        return self._database.name, self._database.uri
+
+    def _insert(self, connection: Connection, change: PointerChange) -> None:
+        self._database.require_namespace(connection, change.identifier[:-1])
         values = {
             "catalog_name": self._database.name,
-            "table_namespace": ".".join(namespace),
-            "table_name": name,
-            "metadata_location": metadata_location,
+            "table_namespace": dotted(change.identifier[:-1]),
+            "table_name": change.identifier[-1],
+            "metadata_location": change.new,
             "previous_metadata_location": None,
         }
         if self._database.has_types:
             values["iceberg_type"] = self._kind.stored
-        try:
-            with self._database.connection() as connection:
-                self._database.require_namespace(connection, tuple(namespace))
-                connection.execute(insert(ICEBERG_TABLES).values(values))
-        except IntegrityError as error:
-            raise self._taken(identifier) from error
-
-    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        """See `PointerStore.swap`."""
-        statement = (
-            update(ICEBERG_TABLES)
-            .where(self._is(identifier), ICEBERG_TABLES.c.metadata_location == expected)
-            .values(metadata_location=new, previous_metadata_location=expected)
-        )
-        try:
-            with self._database.engine.begin() as connection:
-                changed = connection.execute(statement).rowcount
-        except SQLAlchemyError as error:
-            # The reply is lost, not necessarily the commit: only the pointer itself can tell.
-            return self._look_again(identifier, expected=expected, new=new, reason=str(getattr(error, "orig", error)))
-        return Committed() if changed == 1 else self._look_again(identifier, expected=expected, new=new, reason=_MOVED)
+        connection.execute(insert(ICEBERG_TABLES).values(values))
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Raises `NoSuchNamespaceError`, and the errors of `load` and `create`."""
@@ -131,7 +187,7 @@ class SqlNames:
                 statement = update(ICEBERG_TABLES).where(self._is(source))
                 changed = connection.execute(statement.values(table_namespace=".".join(namespace), table_name=name)).rowcount
         except IntegrityError as error:
-            raise self._taken(target) from error
+            raise self.taken(target) from error
         if changed == 0:
             raise self._missing(source)
 
@@ -153,20 +209,6 @@ class SqlNames:
 
     def _is(self, identifier: Identifier) -> ColumnElement[bool]:
         return and_(self._in(identifier[:-1]), ICEBERG_TABLES.c.table_name == identifier[-1])
-
-    def _look_again(self, identifier: Identifier, *, expected: str, new: str, reason: str) -> Outcome:
-        try:
-            found = self.load(identifier).metadata_location
-        except self._kind.missing:
-            return Conflicted(found=None)
-        except StorageError as error:
-            return Unknown(reason=f"{reason}; and then: {error.message}")
-        if found == new:
-            return Committed()
-        if found == expected and reason != _MOVED:
-            # Unchanged so far; but a statement still in flight could land, so only a database that rolled back for sure may say "conflict".
-            return Conflicted(found=found) if self._database.engine.dialect.name == "sqlite" else Unknown(reason=reason)
-        return Conflicted(found=found)
 
     def _missing(self, identifier: Identifier) -> NotFoundError:
         other = self._other_kind(identifier)
@@ -193,7 +235,8 @@ class SqlNames:
             found = connection.execute(select(ICEBERG_TABLES.c.metadata_location).where(other._is(identifier))).first()
         return None if found is None else other._kind
 
-    def _taken(self, identifier: Identifier) -> AlreadyExistsError:
+    def taken(self, identifier: Identifier) -> AlreadyExistsError:
+        """What is raised where the name of a new table or view is one already."""
         kind = self._other_kind(identifier) or self._kind
         return kind.taken(
             f"{kind.noun} {dotted(identifier)!r} already exists in catalog {self._database.name!r}",

@@ -1,29 +1,29 @@
-"""The commit loop: asks an action for an attempt, writes its files, swaps the pointer; on a lost race refreshes and asks again.
+"""The commit loop: asks actions for attempts, writes their files, swaps the pointers; on a lost race refreshes and asks again.
 
-What an attempt holds is the kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.pointer`; when to try again is `swap_loop.py`. Floor: table.
+One table or several: all of them move or none. What one table's attempt is, and whether it stands after all, is `commit_part.py`; what an attempt holds is the
+kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.pointer`; when to try again is `swap_loop.py`. Floor: table.
 Spec: Optimistic Concurrency; Overview.
 
 Three rules keep it safe. Files of an attempt are deleted only when its swap is known not to have happened. An unknown outcome deletes nothing. And before
 an attempt is called lost, the winner's table is searched for it: a reply can be lost while the commit stands, and another commit can follow.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from icefloe.errors import IcefloeError, NoSuchTableError, NotFoundError, StorageError
 from icefloe.kernel.commit.attempt import Action, Attempt
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
-from icefloe.kernel.metadata import properties
-from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, reload_metadata
-from icefloe.table.swap_loop import swap_until_settled
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
+from icefloe.pointer.pointer import PointerChange
+from icefloe.table.commit_part import CommitPart, TableChange
+from icefloe.table.handle import LoadedMetadata, TableHandle
+from icefloe.table.swap_loop import look_until_settled, swap_until_settled
+from icefloe.table.unknown_commit import unknown_commit_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReport:
-    """A finished commit: the metadata now current for the writer, the last attempt, and how many attempts it took."""
+    """A finished commit of one table: the metadata now current for the writer, the last attempt, and how many attempts it took."""
 
     loaded: LoadedMetadata
     attempt: Attempt | None  # None where the action had nothing to commit
@@ -31,108 +31,116 @@ class CommitReport:
 
 
 class _Commit:
-    """One commit in progress: the files it wrote so far, for cleaning up. See `Attempts`."""
+    """One commit in progress. See `Attempts`. How long to wait and how often to look is what the first table's properties say."""
 
     noun = "table"
     gone: type[NotFoundError] = NoSuchTableError
 
-    def __init__(self, handle: TableHandle, action: Action, base: LoadedMetadata) -> None:
-        self.handle = handle
-        self.name = handle.table_name
-        self.action = action
-        self.base = base  # what the attempt at hand builds on; after success what it made
-        self.before = base  # what that attempt built on
-        self.made: Attempt | None = None
+    def __init__(self, changes: Sequence[TableChange]) -> None:
+        self.name = ", ".join(change.handle.table_name for change in changes)
+        self.parts = [CommitPart(change) for change in changes]
+        self.store = changes[0].handle.store
+        self.settings = changes[0].base.metadata.properties
         self.number = 0
         self.swap_begun = False
-        self.metadata_locations: list[str] = []
-        self.written: list[str] = []  # manifests and manifest lists
+
+    @property
+    def metadata_locations(self) -> list[str]:
+        """See `Attempts`."""
+        return [part.metadata_location for part in self.parts]
 
     def try_once(self) -> Outcome:
+        """See `Attempts`."""
         if self.number:
-            self.base = reload_metadata(self.handle, self.base.metadata)
-            if self._is_already_committed():
+            for part in self.parts:
+                part.reload()
+            if self._stands():
                 return Committed()
-        handle, base = self.handle, self.base
-        now_ms = handle.clock.now_ms()
-        self.made = self.action.attempt(base.metadata, number=self.number, now_ms=now_ms, read=handle.io.read)
-        self.number += 1
-        if self.made is None:
+        number, self.number = self.number, self.number + 1
+        changes = [change for change in [part.prepare(number) for part in self.parts] if change is not None]
+        if not changes:
             return Committed()
-        for requirement in self.made.requirements:
-            requirement.check(base.metadata)
-        for file in (*self.made.manifest_files, *self.made.manifest_lists):
-            self.written.append(file.location)
-            handle.io.write(file.location, file.content)
-        metadata = _apply(base, self.made, max(now_ms, base.metadata.last_updated_ms))
-        location = new_metadata_location(handle.ids, metadata, previous_location=base.location)
-        self.metadata_locations.append(location)
-        handle.io.write(location, metadata_content(metadata))
         self.swap_begun = True
-        outcome = handle.store.swap(handle.identifier, expected=base.location, new=location)
-        if isinstance(outcome, Committed):
-            self.before = base
-            self.base = LoadedMetadata(location=location, metadata=metadata)
-        elif isinstance(outcome, Conflicted):
+        outcome = self._swap(changes)
+        if isinstance(outcome, Unknown):
+            outcome = look_until_settled(lambda: self.store.settle(changes), outcome, self.settings)
+        if isinstance(outcome, Conflicted) and outcome.is_unheard:
+            outcome = self._looked_for(outcome)
+        elif isinstance(outcome, Committed):
+            for part in self.parts:
+                part.accept(outcome.location)
+        if isinstance(outcome, Conflicted | Refused):
             self.swap_begun = False
         return outcome
 
-    def _is_already_committed(self) -> bool:
-        """Whether an earlier attempt, thought lost, stands in the table that another writer built on."""
-        if self.made is None or not self.metadata_locations:
-            return False
-        found = self.base.metadata
-        logged = {entry.metadata_file for entry in found.metadata_log}
-        is_in_history = self.made.snapshot_id is not None and found.snapshots.position(self.made.snapshot_id) is not None
-        return is_in_history or bool(logged.intersection(self.metadata_locations))
+    def _swap(self, changes: Sequence[PointerChange]) -> Outcome:
+        first = changes[0]
+        if len(changes) == 1 and first.expected is not None:
+            return self.store.swap(first.identifier, expected=first.expected, new=first.new)
+        return self.store.swap_together(changes)
+
+    def _looked_for(self, outcome: Conflicted) -> Outcome:
+        """What an unheard swap came to, by what the winners' tables say of it."""
+        try:
+            for part in self.parts:
+                part.reload()
+        except IcefloeError as error:
+            return Unknown(reason=f"the answer was lost, and then: {error.message}")
+        answers = [part.stands() for part in self.parts]
+        if True in answers:
+            return Committed()
+        if False in answers:
+            return outcome
+        return Unknown(reason="the answer was lost, and other writers have changed the table so often since that its log no longer tells")
+
+    def _stands(self) -> bool:
+        """Whether an earlier attempt, thought lost, stands in what another writer built on it. All parts stand or none does."""
+        return any(part.stands() for part in self.parts)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
         """See `Attempts`."""
         if outcome.found is not None:
-            self.base = load_metadata(self.handle)
-        return self._is_already_committed()
+            for part in self.parts:
+                part.load()
+        return self._stands()
 
     def abandon(self) -> None:
         """See `Attempts`."""
         if self.swap_begun:
             return
-        if self.metadata_locations:
+        if any(part.has_tried() and not part.is_new for part in self.parts):
             # An earlier swap was answered with a conflict, which a lost reply can hide: only the table itself can tell.
             try:
-                self.base = load_metadata(self.handle)
+                for part in self.parts:
+                    part.load()
             except IcefloeError:
                 return
-            if self._is_already_committed():
+            if self._stands():
                 return
-        delete_quietly(self.handle, [*self._written(), *self.action.new_data_files()])
-
-    def delete_leftovers(self) -> None:
-        """After success: the files of attempts that lost their race, and old metadata files where the table asks for that."""
-        current = self.base.metadata
-        named = {self.base.location, *(entry.metadata_file for entry in current.metadata_log)}
-        if self.made:
-            named |= {manifest.manifest_path for manifest in self.made.manifests}
-            named |= {file.location for file in self.made.manifest_lists}
-        delete_quietly(self.handle, [location for location in self._written() if location not in named])
-        if properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
-            delete_quietly(self.handle, dropped_metadata_files(self.before.metadata, current))
-
-    def _written(self) -> list[str]:
-        return [*self.metadata_locations, *self.written]
+        for part in self.parts:
+            delete_quietly(part.handle, [*part.written(), *part.new_data_files()])
 
 
 def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitReport:
-    """Commits the action, retrying lost races by the table's `commit.retry.*` properties.
+    """Commits the action, retrying lost races by the table's `commit.retry.*` properties. Raises as `commit_together`."""
+    return commit_together([TableChange(handle=handle, base=base, action=action)])[0]
+
+
+def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
+    """Commits the changes of several tables of one catalog, all or none; a lost race on any of them asks every action again. One report for each, in order.
 
     Raises:
         CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; nothing of it is left.
         CommitInvalidatedError: another commit made this one wrong.
         CommitUnknownError: it is not known whether the commit happened; all its files are kept.
+        NoSuchTableError: a table was dropped. TableAlreadyExistsError: a new one has been made by another.
+        StorageError: the catalog refused the commit, such as for want of rights; nothing of it is left.
     """
-    work = _Commit(handle, action, base)
-    swap_until_settled(work, base.metadata.properties)
-    work.delete_leftovers()
-    return CommitReport(loaded=work.base, attempt=work.made, attempts=work.number)
+    work = _Commit(changes)
+    swap_until_settled(work, work.settings, lambda outcome: unknown_commit_error(work.parts, outcome))
+    for part in work.parts:
+        delete_quietly(part.handle, part.leftovers())
+    return [CommitReport(loaded=part.base, attempt=part.made, attempts=work.number) for part in work.parts]
 
 
 def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
@@ -142,8 +150,3 @@ def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
             handle.io.delete(location)
         except StorageError:
             continue
-
-
-def _apply(base: LoadedMetadata, attempt: Attempt, now_ms: int) -> TableMetadata:
-    metadata = apply_updates(base.metadata, attempt.updates, now_ms)
-    return with_metadata_log(metadata, base.location, base.metadata.last_updated_ms)

@@ -4,14 +4,22 @@ What an attempt writes and swaps is its caller's: a table's `commit_loop.py`, a 
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_after_delay, wait_random_exponential
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_result,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+    wait_random_exponential,
+)
 from tenacity.stop import stop_any
 
-from icefloe.errors import CommitConflictError, CommitUnknownError, NotFoundError
-from icefloe.kernel.commit.outcome import Conflicted, Outcome, Unknown
+from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError, NotFoundError, StorageError
+from icefloe.kernel.commit.outcome import Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata import properties
 
 
@@ -22,7 +30,10 @@ class Attempts(Protocol):
     name: str  # catalog.namespace.name
     gone: type[NotFoundError]  # raised where the name was dropped meanwhile
     number: int  # attempts made so far
-    metadata_locations: list[str]  # the metadata file of each attempt
+
+    @property
+    def metadata_locations(self) -> list[str]:
+        """The metadata file of each attempt, the last one's last."""
 
     def try_once(self) -> Outcome:
         """Builds on what the pointer names now, writes the attempt's files, and swaps."""
@@ -34,32 +45,71 @@ class Attempts(Protocol):
         """Deletes what this commit wrote, after an error or Ctrl-C; nothing where one of its swaps may have happened."""
 
 
-def swap_until_settled(work: Attempts, settings: Mapping[str, str]) -> None:
+def swap_until_settled(work: Attempts, settings: Mapping[str, str], unknown: Callable[[Unknown], IcefloeError] | None = None) -> None:
     """Returns when the commit stands. `settings` are the properties of the table or view, of which `commit.retry.*` are read.
+    `unknown` makes the error of a commit that may or may not have happened.
 
     Raises:
         CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; nothing of it is left.
         CommitUnknownError: it is not known whether the commit happened; all its files are kept.
+        StorageError: the catalog refused the swap, such as for want of rights; nothing of it is left.
         NotFoundError: what is committed to was dropped. Any error of an attempt, after which nothing of it is left.
     """
     try:
         outcome: Outcome = _retrying(settings)(work.try_once)
     except CommitConflictError as error:
         work.abandon()
-        raise CommitConflictError(error.message, table=work.name, next_step=error.next_step) from error
+        raise CommitConflictError(
+            error.message, table=work.name, snapshot_id=error.snapshot_id, problems=error.problems, next_step=error.next_step
+        ) from error
     except BaseException:
         work.abandon()
         raise
+    if isinstance(outcome, Refused):
+        work.abandon()
+        raise outcome.error
     if isinstance(outcome, Unknown):
-        raise CommitUnknownError(
-            f"the commit to {work.name} may or may not have happened: {outcome.reason}",
-            table=work.name,
-            path=work.metadata_locations[-1],
-            next_step=f"load the {work.noun} and look whether this change is in its history before writing again; no file was deleted",
+        raise (
+            unknown(outcome)
+            if unknown is not None
+            else CommitUnknownError(
+                f"the commit to {work.name} may or may not have happened: {outcome.reason}",
+                table=work.name,
+                path=work.metadata_locations[-1],
+                next_step=f"load the {work.noun} and look whether this change is in its history before writing again; no file was deleted",
+            )
         )
     if isinstance(outcome, Conflicted) and not work.is_committed_after_all(outcome):
         work.abandon()
         _raise_conflict(work, outcome)
+
+
+def look_until_settled(look: Callable[[], Outcome], unknown: Unknown, settings: Mapping[str, str]) -> Outcome:
+    """How a swap ended whose outcome is unknown, by looking again as `commit.status-check.*` say; `Unknown` where that is still not known then.
+
+    Waits double from the least to the most until the looks or the time run out. A look that fails is one that does not know.
+    """
+
+    def look_once() -> Outcome:
+        try:
+            found = look()
+        except StorageError as error:
+            found = Unknown(reason=error.message)
+        return Unknown(reason=f"{unknown.reason}; and then: {found.reason}") if isinstance(found, Unknown) else found
+
+    settled: Outcome = Retrying(
+        stop=stop_any(
+            stop_after_attempt(properties.STATUS_CHECK_NUM_RETRIES.read(settings) + 1),
+            stop_after_delay(properties.STATUS_CHECK_TOTAL_TIMEOUT_MS.read(settings) / 1000),
+        ),
+        wait=wait_exponential(
+            multiplier=properties.STATUS_CHECK_MIN_WAIT_MS.read(settings) / 1000,
+            max=properties.STATUS_CHECK_MAX_WAIT_MS.read(settings) / 1000,
+        ),
+        retry=retry_if_result(lambda found: isinstance(found, Unknown)),
+        retry_error_callback=_last_outcome,
+    )(look_once)
+    return settled
 
 
 def _retrying(settings: Mapping[str, str]) -> Retrying:
@@ -86,9 +136,17 @@ def _last_outcome(state: RetryCallState) -> Outcome:
 
 def _raise_conflict(work: Attempts, outcome: Conflicted) -> None:
     if outcome.found is None:
-        raise work.gone(f"{work.noun} {work.name} was dropped while this commit was under way", table=work.name)
+        which = f"{work.noun} {outcome.table}" if outcome.table and "," in work.name else f"{work.noun} {work.name}"
+        raise work.gone(
+            f"{which} was dropped while this commit was under way", table=work.name, next_step="a retry makes no sense: nothing was written"
+        )
+    message = f"other writers won all {work.number} attempts to commit to {work.name}"
+    if outcome.reason is not None:
+        message = f"the catalog took none of {work.number} attempts to commit to {work.name}: {outcome.reason}"
+    elif outcome.table is not None and "," in work.name:
+        message += f", the last on {outcome.table}"
     raise CommitConflictError(
-        f"other writers won all {work.number} attempts to commit to {work.name}",
+        message,
         table=work.name,
-        next_step=f"repeat the operation, or raise the {work.noun} property commit.retry.num-retries",
+        next_step=f"repeat the operation: a retry makes sense; or raise the {work.noun} property commit.retry.num-retries",
     )

@@ -14,7 +14,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
@@ -23,10 +23,11 @@ import pyarrow as pa
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.pointer.identifier import Identifier
-from icefloe.pointer.pointer import PointerStore, TablePointer
+from icefloe.pointer.pointer import PointerChange, PointerStore, TablePointer
 
 # How long an operation with `Fault.SLOW` takes, in seconds, unless the `Faults` is given another number.
 SLOW_S = 0.05
@@ -217,32 +218,71 @@ class FaultyStore:
     def load(self, identifier: Identifier) -> TablePointer:
         """The pointer; after it a late swap may land."""
         found: TablePointer = self.faults.carry_out("load", _shown(identifier), lambda: self.store.load(identifier))
+        self._after_a_look()
+        return found
+
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TablePointer]:
+        """See `PointerStore`; of the orders for `load`."""
+        found: list[TablePointer] = self.faults.carry_out(
+            "load", ", ".join(map(_shown, identifiers)), lambda: self.store.load_all(identifiers)
+        )
+        self._after_a_look()
+        return found
+
+    def settle(self, changes: Sequence[PointerChange]) -> Outcome:
+        """See `PointerStore`; of the orders for `load`. As long as a late swap has not landed, nobody can tell how it ended."""
+
+        def look() -> Outcome:
+            return Unknown(reason=f"simulated: {Fault.LATE}") if self._late else self.store.settle(changes)
+
+        target = ", ".join(_shown(change.identifier) for change in changes)
+        outcome: Outcome = self.faults.carry_out("load", target, look)
+        self._after_a_look()
+        return outcome
+
+    def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
+        """See `PointerStore`."""
+        self.store.check(identifier, location, metadata)
+
+    def _after_a_look(self) -> None:
         waiting, self._late = self._late, []
         for left, land in waiting:
             if left > 1:
                 self._late.append((left - 1, land))
             else:
                 land()
-        return found
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
         """See `PointerStore.swap`, and `Fault` for what may become of it."""
 
+        return self._swap([PointerChange(identifier=identifier, expected=expected, new=new)])
+
+    def swap_together(self, changes: Sequence[PointerChange]) -> Outcome:
+        """See `PointerStore.swap_together`; of the orders for `swap`."""
+        return self._swap(changes)
+
+    def _swap(self, changes: Sequence[PointerChange]) -> Outcome:
         def swap() -> Outcome:
-            outcome = self.store.swap(identifier, expected=expected, new=new)
+            first = changes[0]
+            if len(changes) == 1 and first.expected is not None:
+                outcome = self.store.swap(first.identifier, expected=first.expected, new=first.new)
+            else:
+                outcome = self.store.swap_together(changes)
             if isinstance(outcome, Committed) and self._on_swap is not None:
-                self._on_swap(identifier, new)
+                for change in changes:
+                    self._on_swap(change.identifier, change.new)
             return outcome
 
-        target = f"{_shown(identifier)} {new}"
+        target = ", ".join(f"{_shown(change.identifier)} {change.new}" for change in changes)
         order = self.faults.take("swap", target)
         if order is None or order.fault not in OF_SWAPS:
             outcome: Outcome = self.faults.carry_out_with(order.fault if order else None, "swap", target, swap)
             return outcome
-        return self._unheard(identifier, order, target, new, swap)
+        return self._unheard(changes, order, target, swap)
 
-    def _unheard(self, identifier: Identifier, order: _Order, target: str, new: str, swap: Callable[[], Outcome]) -> Outcome:
+    def _unheard(self, changes: Sequence[PointerChange], order: _Order, target: str, swap: Callable[[], Outcome]) -> Outcome:
         """The swap with a fault that hides how it ended."""
+        identifier, new = changes[0].identifier, changes[0].new
         done = order.fault in {Fault.LOST_REPLY, Fault.OVERTAKEN}
         outcome = swap() if done else None
         self.faults.note("swap", target, order.fault, done=isinstance(outcome, Committed))
@@ -252,7 +292,7 @@ class FaultyStore:
             if order.meanwhile is not None:
                 order.meanwhile()
             found = self.store.load(identifier).metadata_location
-            return Committed() if found == new else Conflicted(found=found)
+            return Committed() if found == new else Conflicted(found=found, is_unheard=True)
         if order.fault is Fault.LATE:
             self._late.append((order.loads, swap))
         return Unknown(reason=f"simulated: {order.fault}")
@@ -294,9 +334,10 @@ class FaultyStore:
         found: list[Identifier] = self.faults.carry_out("list_tables", _shown(namespace), lambda: self.store.list_tables(namespace))
         return found
 
-    def create(self, identifier: Identifier, metadata_location: str) -> None:
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `PointerStore`."""
-        self.faults.carry_out("create", _shown(identifier), lambda: self.store.create(identifier, metadata_location))
+        location: str = self.faults.carry_out("create", _shown(identifier), lambda: self.store.create(identifier, metadata_location))
+        return location
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """See `PointerStore`."""

@@ -3,19 +3,41 @@
 Expected results are returned, not raised; they become exceptions only at the public edge. Floor: kernel.commit. Spec: Optimistic Concurrency.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from icefloe.errors import IcefloeError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The pointer names the new metadata: the commit is there for everyone."""
+    """The pointer names the new metadata: the commit is there for everyone.
+
+    `location` is where the metadata lies now, where the store published it under a name of its own.
+    """
+
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflicted:
-    """The pointer was not what the commit was based on and is not ours: refresh, check, try again; the attempt's own files may go."""
+    """The pointer did not move, and this swap cannot land any more: refresh, check, try again; the attempt's own files may go.
 
-    found: str | None  # the location the pointer holds now; None where the table is gone
+    `found` is the location the pointer holds now; None where the table is gone. `table` is the dotted name of the table that was in the way, where several
+    were swapped. `reason` is set where no other writer won: the store gave up, such as in a deadlock or with its connection lost before the commit.
+    `is_unheard`: the store's answer was lost and the pointer has moved on since, by a writer who may have built on this very swap: search its history.
+    """
+
+    found: str | None
+    table: str | None = field(default=None, compare=False)
+    reason: str | None = None
+    is_unheard: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The pointer did not move, this swap cannot land any more, and trying again cannot help: the attempt's files may go, `error` is to be raised."""
+
+    error: IcefloeError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,4 +47,4 @@ class Unknown:
     reason: str
 
 
-Outcome = Committed | Conflicted | Unknown
+Outcome = Committed | Conflicted | Refused | Unknown

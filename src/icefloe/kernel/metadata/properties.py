@@ -113,6 +113,8 @@ COMMIT_MAX_WAIT_MS = _number("commit.retry.max-wait-ms", 60_000, 0, "millisecond
 COMMIT_TOTAL_TIMEOUT_MS = _number("commit.retry.total-timeout-ms", 1_800_000, 0, "milliseconds")
 STATUS_CHECK_NUM_RETRIES = _number("commit.status-check.num-retries", 3, 0, "retries")
 STATUS_CHECK_MIN_WAIT_MS = _number("commit.status-check.min-wait-ms", 1_000, 0, "milliseconds")
+STATUS_CHECK_MAX_WAIT_MS = _number("commit.status-check.max-wait-ms", 60_000, 0, "milliseconds")
+STATUS_CHECK_TOTAL_TIMEOUT_MS = _number("commit.status-check.total-timeout-ms", 1_800_000, 0, "milliseconds")
 MANIFEST_TARGET_SIZE_BYTES = _number("commit.manifest.target-size-bytes", 8_388_608, 1, "bytes")
 MANIFEST_MIN_COUNT_TO_MERGE = _number("commit.manifest.min-count-to-merge", 100, 1, "manifests")
 MANIFEST_MERGE_ENABLED = _flag("commit.manifest-merge.enabled", default=True)

@@ -1,0 +1,101 @@
+"""Which error of ours a database's error is, and whether it only means that another transaction was in the way.
+
+PostgreSQL says it by SQLSTATE, SQLite by the name of its result code; a server that cannot be reached or that turns a user away says it in words alone.
+Floor: pointer.
+"""
+
+import re
+from dataclasses import dataclass
+
+from sqlalchemy.exc import DBAPIError
+
+from icefloe.errors import IcefloeError, InvalidInputError, StorageFullError, StoragePermissionError, StorageUnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    kind: type[IcefloeError]
+    next_step: str
+
+
+_GRANT = "GRANT SELECT, INSERT, UPDATE, DELETE ON iceberg_tables, iceberg_namespace_properties"
+_AWAY = _Case(StorageUnavailableError, "check that the database can be reached, then repeat: a retry makes sense")
+_FULL = _Case(StorageFullError, "free space where the database lies, then repeat")
+_SIGN_IN = _Case(StoragePermissionError, "check the user and the password in `uri`")
+_NO_DATABASE = _Case(StorageUnavailableError, "create the database, or name another one in `uri`")
+_NO_SERVER = _Case(StorageUnavailableError, "check the host and the port in `uri`, and that the server runs")
+_BUSY = _Case(StorageUnavailableError, "another transaction was in the way: repeat")
+
+# By SQLSTATE. Origin: appendix A of PostgreSQL's manual; the classes are those of the SQL standard.
+_BY_STATE: dict[str, _Case] = {
+    "28P01": _SIGN_IN,
+    "28000": _SIGN_IN,
+    "3D000": _NO_DATABASE,
+    "42501": _Case(StoragePermissionError, f"let the owner of the catalog's tables give the user the right: {_GRANT} TO ..."),
+    "25006": _Case(StoragePermissionError, "the server takes no writes, as a standby does: name one that does in `uri`"),
+    "53100": _FULL,
+    "53300": _Case(StorageUnavailableError, "the server has no connection left: close some, or repeat later"),
+    "57P03": _Case(StorageUnavailableError, "the server is starting or stopping: repeat later"),
+    "42P01": _Case(StorageUnavailableError, "the catalog's tables are gone: open the catalog again, which makes them"),
+    "22001": _Case(InvalidInputError, "a text is longer than its column in the database: choose a shorter one"),
+    "40001": _BUSY,
+    "40P01": _BUSY,
+    "55P03": _BUSY,
+}
+# By the beginning of SQLite's name of the result code.
+_BY_SQLITE_NAME: dict[str, _Case] = {
+    "SQLITE_READONLY": _Case(StoragePermissionError, "make the database file and its folder writable"),
+    "SQLITE_PERM": _Case(StoragePermissionError, "make the database file and its folder writable"),
+    "SQLITE_FULL": _FULL,
+    "SQLITE_CANTOPEN": _Case(StorageUnavailableError, "make the folder of the database file, or name another one in `uri`"),
+    "SQLITE_NOTADB": _Case(StorageUnavailableError, "the file is not an SQLite database: name another one in `uri`"),
+    "SQLITE_CORRUPT": _Case(StorageUnavailableError, "the database file is damaged: bring back a copy of it"),
+    "SQLITE_BUSY": _BUSY,
+    "SQLITE_LOCKED": _BUSY,
+}
+# By words, in this order, for errors that carry no code.
+_BY_WORDS: tuple[tuple[str, _Case], ...] = (
+    ("password authentication failed", _SIGN_IN),
+    ("no password supplied", _SIGN_IN),
+    ("no pg_hba.conf entry", _SIGN_IN),
+    ("role .* does not exist", _SIGN_IN),
+    ("database .* does not exist", _NO_DATABASE),
+    ("too many clients|remaining connection slots", _BY_STATE["53300"]),
+    ("the database system is (starting|shutting)", _BY_STATE["57P03"]),
+    ("resolve host|translate host name|name or service not known|connection refused|connection timeout|no route to host", _NO_SERVER),
+    ("permission denied", _BY_STATE["42501"]),
+    ("no space left|disk is full", _FULL),
+    ("unable to open database file", _BY_SQLITE_NAME["SQLITE_CANTOPEN"]),
+)
+
+
+def database_error(error: DBAPIError, catalog: str, uri: str) -> IcefloeError:
+    """The error to raise (from `error`) for a database's error; names the catalog, the database without its password, and what to do."""
+    text = " ".join(str(error.orig).split()) or type(error.orig).__name__
+    case = _case(error)
+    return case.kind(f"catalog {catalog!r} at {without_password(uri)}: {text}", next_step=case.next_step)
+
+
+def may_be_tried_again(error: DBAPIError) -> bool:
+    """Whether a transaction that failed with this before it was committed may pass when it is made again: a lost connection, or another one in the way."""
+    case = _case(error)
+    return case is _BUSY or (case in (_AWAY, _BY_STATE["57P03"]) and error.connection_invalidated)
+
+
+def without_password(uri: str) -> str:
+    """The URI as it may be shown; also one that is no proper URI, which is when it is shown most."""
+    hidden = re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
+    return re.sub(r"([?&;]password=)[^&;]*", r"\1***", hidden)
+
+
+def _case(error: DBAPIError) -> _Case:
+    original = error.orig
+    state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+    if state in _BY_STATE:
+        return _BY_STATE[state]
+    name = str(getattr(original, "sqlite_errorname", None) or "")
+    for beginning, case in _BY_SQLITE_NAME.items():
+        if name.startswith(beginning):
+            return case
+    words = str(original)
+    return next((case for pattern, case in _BY_WORDS if re.search(pattern, words, re.IGNORECASE)), _AWAY)
