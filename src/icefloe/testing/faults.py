@@ -28,6 +28,7 @@ from icefloe.kernel.ports import FileIO
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.pointer.identifier import Identifier
 from icefloe.pointer.pointer import PointerChange, PointerStore, TablePointer
+from icefloe.testing.breaking_output import BreakingOutput
 
 # How long an operation with `Fault.SLOW` takes, in seconds, unless the `Faults` is given another number.
 SLOW_S = 0.05
@@ -392,33 +393,9 @@ class FaultyFileIO:
             return self.faults.carry_out_with(fault, "open_output", location, lambda: self.io.open_output(location))
         stream = self.io.open_output(location)
         self.faults.note("open_output", location, fault, done=True)
-        return pa.PythonFile(_BreakingOutput(stream, fault, self.faults), mode="w")
+        return pa.PythonFile(BreakingOutput(stream, lambda: self._break_off(fault)), mode="w")
 
-
-class _BreakingOutput:
-    """The Python side of a stream that breaks at its first write."""
-
-    def __init__(self, stream: Any, fault: Fault, faults: Faults) -> None:
-        self._stream = stream
-        self._fault = fault
-        self._faults = faults
-        self.closed = False
-
-    def write(self, content: Any) -> int:
-        part = bytes(content)
-        self._stream.write(part[: len(part) // 2])
-        self._stream.flush()
-        if self._fault is Fault.FULL:
+    def _break_off(self, fault: Fault | None) -> NoReturn:
+        if fault is Fault.FULL:
             raise _os_error(Fault.FULL)
-        self._faults.crash()
-
-    def tell(self) -> int:
-        return 0
-
-    def flush(self) -> None:
-        """What was written is with the storage."""
-
-    def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            self._stream.close()
+        self.faults.crash()
