@@ -218,9 +218,7 @@ class FaultyStore:
 
     def load(self, identifier: Identifier) -> TablePointer:
         """The pointer; after it a late swap may land."""
-        found: TablePointer = self.faults.carry_out("load", _shown(identifier), lambda: self.store.load(identifier))
-        self._after_a_look()
-        return found
+        return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TablePointer]:
         """See `PointerStore`; of the orders for `load`."""
