@@ -1,0 +1,398 @@
+"""A plain model of one table's commits: branches as snapshots of rows, and which commits were acknowledged, refused or are unknown; it says what must hold.
+
+    model = CommitModel(io, location)
+    store = FaultyStore(inner, faults, on_swap=model.swapped)
+    with model.commit("writer a", faults, table, [Rows(branch="main", change=lambda rows: rows + new)]):
+        table.append(...)
+
+Every swap that really happens is applied to the model at that moment, in the order of the swaps, and the new metadata is walked by brute force (`walk.py`): its
+rows must be those that the operation makes of the rows before it. An operation that returned must have landed once, one that was refused never; of the others
+either holds. Floor: testing. Spec: Optimistic Concurrency; Sequence Numbers; Row Lineage; Snapshot References.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from icefloe.errors import (
+    CommitConflictError,
+    CommitInvalidatedError,
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
+from icefloe.kernel.metadata.invariants import check_change, every_problem_of
+from icefloe.kernel.metadata.read import read_table_metadata
+from icefloe.kernel.ports import FileIO
+from icefloe.pointer.identifier import Identifier
+from icefloe.table.table_reader import TableReader
+from icefloe.testing.faults import Event, Fault, Faults, SimulatedCrash
+from icefloe.testing.walk import Recount, Walk
+
+Bag = Counter[tuple[Any, ...]]
+REFUSALS = (CommitConflictError, CommitInvalidatedError, InvalidInputError, NotFoundError, UnsupportedError, StorageError)
+
+
+class BrokenInvariantError(AssertionError):
+    """What must hold of commits does not."""
+
+
+def must(holds: object, what: str) -> None:
+    """Raises `BrokenInvariantError` with these words unless it holds."""
+    if not holds:
+        raise BrokenInvariantError(what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSnapshot:
+    """A snapshot as it must be: its parent, and the rows it holds as a multiset."""
+
+    parent_id: int | None
+    rows: Bag
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """The table as it must be. `refs` are branches and tags by name: the kind, and the snapshot."""
+
+    snapshots: dict[int, ModelSnapshot] = field(default_factory=dict)
+    refs: dict[str, tuple[str, int]] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def copy(self) -> "State":
+        """The same, to be changed."""
+        return State(snapshots=dict(self.snapshots), refs=dict(self.refs), properties=dict(self.properties))
+
+    def head(self, branch: str) -> int | None:
+        """The snapshot of a branch; None where it has none yet."""
+        return self.refs[branch][1] if branch in self.refs else None
+
+    def rows(self, snapshot_id: int | None) -> Bag:
+        """The rows of a snapshot; none of None."""
+        return self.snapshots[snapshot_id].rows if snapshot_id is not None else Counter()
+
+
+@dataclass(slots=True, kw_only=True)
+class Landing:
+    """What a swap brought: snapshots that were not there, in order, as JSON; those that are gone; and how many writes of the operation made none."""
+
+    new: list[Mapping[str, Any]]
+    gone: set[int]
+    idle: int
+
+    def take(self) -> Mapping[str, Any]:
+        """The next new snapshot."""
+        must(self.new, "the commit lacks a snapshot that the operation makes")
+        return self.new.pop(0)
+
+
+class Effect(Protocol):
+    """What an operation does to a table, as the model sees it."""
+
+    @property
+    def makes_snapshot(self) -> bool:
+        """Whether it adds a snapshot, where it has something to do."""
+
+    def apply(self, state: State, landing: Landing) -> None:
+        """Changes the state, and takes the snapshots that it makes from the landing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A snapshot on a branch whose rows are `change` of those before. `may_be_idle`: none where no row changes. `staged`: no branch moves to it."""
+
+    change: Callable[[Bag], Bag]
+    branch: str = "main"
+    may_be_idle: bool = False
+    staged: bool = False
+
+    @property
+    def makes_snapshot(self) -> bool:
+        return True
+
+    def apply(self, state: State, landing: Landing) -> None:
+        """See `Effect`."""
+        parent = state.head(self.branch)
+        before = state.rows(parent)
+        after = self.change(before)
+        if landing.idle and self.may_be_idle and after == before:
+            landing.idle -= 1
+            return
+        found = landing.take()
+        must(found.get("parent-snapshot-id") == parent, f"the snapshot is not on the head of {self.branch}: {found}, head {parent}")
+        state.snapshots[found["snapshot-id"]] = ModelSnapshot(parent_id=parent, rows=after)
+        if not self.staged:
+            state.refs[self.branch] = ("branch", found["snapshot-id"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refs:
+    """Branches and tags that are made, moved or removed (None): `change` gives them from the state."""
+
+    change: Callable[[State], Mapping[str, tuple[str, int] | None]]
+
+    @property
+    def makes_snapshot(self) -> bool:
+        return False
+
+    def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
+        """See `Effect`."""
+        for name, ref in self.change(state).items():
+            if ref is None:
+                state.refs.pop(name, None)
+            else:
+                state.refs[name] = ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Properties:
+    """Table properties set to these values."""
+
+    values: Mapping[str, str]
+
+    @property
+    def makes_snapshot(self) -> bool:
+        return False
+
+    def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
+        """See `Effect`."""
+        state.properties.update(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CherryPick:
+    """The changes of another snapshot put on `main`: the branch moves to it where it stands on the head, else they become a snapshot of their own."""
+
+    source: int
+
+    @property
+    def makes_snapshot(self) -> bool:
+        return True
+
+    def apply(self, state: State, landing: Landing) -> None:
+        """See `Effect`."""
+        head, picked = state.head("main"), state.snapshots[self.source]
+        if not landing.new:
+            must(picked.parent_id == head, f"main was moved to {self.source}, which does not stand on its head {head}")
+            landing.idle -= 1
+            state.refs["main"] = ("branch", self.source)
+            return
+        found, before = landing.take(), state.rows(picked.parent_id)
+        must(found.get("parent-snapshot-id") == head, f"the snapshot is not on the head of main: {found}, head {head}")
+        rows = state.rows(head) - (before - picked.rows) + (picked.rows - before)
+        state.snapshots[found["snapshot-id"]] = ModelSnapshot(parent_id=head, rows=rows)
+        state.refs["main"] = ("branch", found["snapshot-id"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """Snapshots that no branch or tag names may go; `ids` must, where they are given."""
+
+    ids: frozenset[int] = frozenset()
+
+    @property
+    def makes_snapshot(self) -> bool:
+        return False
+
+    def apply(self, state: State, landing: Landing) -> None:
+        """See `Effect`."""
+        named = {snapshot_id for _, snapshot_id in state.refs.values()}
+        must(not named & landing.gone, f"expired snapshots {named & landing.gone} that a branch or tag names")
+        must(self.ids & state.snapshots.keys() <= landing.gone, f"snapshots {self.ids} were to expire, and {landing.gone} did")
+        for snapshot_id in landing.gone:
+            del state.snapshots[snapshot_id]
+        landing.gone.clear()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Commit:
+    """One operation of one writer: what it does, which metadata files it wrote, and whether it landed."""
+
+    writer: str
+    faults: Faults
+    effects: Sequence[Effect]
+    base: str  # where the writer's metadata was read
+    since: int  # its part of the writer's log
+    until: int | None = None
+    landed: list[str] = field(default_factory=list)
+    outcome: str = "under way"
+
+    def files(self, operations: set[str]) -> list[str]:
+        """The files on which it did one of these operations."""
+        return [event.target for event in self.events() if event.operation in operations and event.done]
+
+    def events(self) -> list[Event]:
+        """What it did."""
+        return self.faults.log[self.since : self.until]
+
+    @property
+    def has_swapped(self) -> bool:
+        """Whether it came as far as a swap."""
+        return any(event.operation == "swap" for event in self.events())
+
+
+class CommitModel:
+    """The model of one table, told of every swap and of every operation. It raises `BrokenInvariantError` where one of the rules does not hold.
+
+    `columns` are the field ids of the columns that the rows of the model have; the first must be unique among live rows where row ids are given.
+    """
+
+    def __init__(self, io: FileIO, location: str, columns: Sequence[int] = (1, 2, 3)) -> None:
+        self.walk = Walk(io)
+        self.state = State()
+        self.location = location
+        self.ever: list[str] = [location]  # where the pointer was, in order
+        self.acknowledged: list[Commit] = []
+        self.unknown: list[Commit] = []
+        self.leftovers: Counter[str] = Counter()  # files of failed commits that are still there, by the reason
+        self.steps: Counter[str] = Counter()  # operations by outcome
+        self._io = io
+        self._columns = tuple(columns)
+        self._under_way: list[Commit] = []
+        self._row_ids: dict[int, Any] = {}
+
+    @contextmanager
+    def commit(self, writer: str, faults: Faults, table: TableReader, effects: Sequence[Effect]) -> Iterator[Commit]:
+        """Surrounds one operation: swallows the errors that an operation may end in, and checks what it came to."""
+        one = Commit(writer=writer, faults=faults, effects=effects, base=table.metadata_location, since=len(faults.log))
+        quiet = one.base == self.location
+        landings = len(self.ever)
+        self._under_way.append(one)
+        try:
+            yield one
+        except CommitUnknownError:
+            one.outcome = "unknown"
+        except (SimulatedCrash, KeyboardInterrupt) as error:
+            one.outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "crashed"
+        except REFUSALS as error:
+            one.outcome = "refused"
+            was_alone = quiet and landings == len(self.ever) and not any(event.fault for event in faults.log[one.since :])
+            must(not was_alone or isinstance(error, UnsupportedError), f"refused without any reason: {error!r}")
+            must(not one.landed, f"{writer}: {type(error).__name__} was raised, and the commit stands: {error}")
+        else:
+            one.outcome = "acknowledged"
+            must(one.landed or self._is_idle(one), f"{writer}: the commit was acknowledged, and never happened")
+            self.acknowledged.append(one)
+        self._finish(one)
+
+    def _finish(self, one: Commit) -> None:
+        self.steps[one.outcome] += 1
+        one.until = len(one.faults.log)
+        if one.outcome in {"acknowledged", "refused"} or (one.outcome == "interrupted" and not one.has_swapped):
+            self._under_way.remove(one)
+            self._check_cleaned_up(one)
+        else:
+            self.unknown.append(one)  # it may land yet
+        self.check()
+
+    def _is_idle(self, one: Commit) -> bool:
+        """Whether the operation had nothing to do on the metadata its writer held, or on a later one it saw."""
+        return all(not effect.makes_snapshot or getattr(effect, "may_be_idle", True) for effect in one.effects)
+
+    def _check_cleaned_up(self, one: Commit) -> None:
+        """Of a commit whose outcome is known nothing may be left that the table does not name, unless a delete failed or the pointer could not be read."""
+        named = self.walk.referenced(self.walk.document(self.location)) | set(self.ever)
+        left = {path for path in one.files({"write", "open_output"}) if self._io.exists(path)} - named
+        if left and one.landed:  # and overtaken by commits that took its snapshot away again
+            left -= self.walk.referenced(self.walk.document(one.landed[0]))
+        if not left:
+            return
+        excuse = _excuse(one.events())
+        must(excuse, f"{one.writer}: {one.outcome}, and these files are left: {sorted(left)}")
+        self.leftovers[str(excuse)] += len(left)
+
+    def swapped(self, identifier: Identifier, location: str) -> None:  # noqa: ARG002  the signature of `on_swap`
+        """A swap happened: finds whose it was, and applies what that operation does."""
+        one = next((one for one in reversed(self._under_way) if location in one.files({"write"})), None)
+        must(one is not None, f"nobody wrote {location}")
+        assert one is not None  # noqa: S101  for mypy
+        one.landed.append(location)
+        must(len(one.landed) == 1, f"{one.writer}: one operation was committed twice: {one.landed}")
+        before, after = self.walk.document(self.location), self.walk.document(location)
+        must(after["metadata-log"][-1]["metadata-file"] == self.location, f"{location} is not built on {self.location}")
+        self._check_metadata(location)
+        known = {snapshot["snapshot-id"] for snapshot in before.get("snapshots") or ()}
+        now = {snapshot["snapshot-id"]: snapshot for snapshot in after.get("snapshots") or ()}
+        new = [snapshot for snapshot_id, snapshot in now.items() if snapshot_id not in known]
+        makes = sum(effect.makes_snapshot for effect in one.effects)
+        landing = Landing(new=list(new), gone=known - now.keys(), idle=makes - len(new))
+        state = self.state.copy()
+        for effect in one.effects:
+            effect.apply(state, landing)
+        must(not (landing.new or landing.gone or landing.idle), f"{one.writer}: what landed is not the operation: {landing}")
+        found = {name: (ref["type"], ref["snapshot-id"]) for name, ref in (after.get("refs") or {}).items()}
+        must(found == state.refs, f"{one.writer}: refs are {found}, and must be {state.refs}")
+        must(state.properties.items() <= after["properties"].items(), f"properties are {after['properties']}, not {state.properties}")
+        self._check_numbers(before, new)
+        self.state, self.location = state, location
+        self.ever.append(location)
+        for snapshot in new:
+            self._check_snapshot(after, snapshot)
+
+    def _check_metadata(self, location: str) -> None:
+        before, after = (read_table_metadata(self._io.read(place), place) for place in (self.location, location))
+        check_change(before, after)
+        must(not every_problem_of(after), f"{location}: {every_problem_of(after)}")
+
+    def _check_numbers(self, before: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> None:
+        """Sequence numbers rise, and row ids are given once."""
+        number, next_row_id = before.get("last-sequence-number", 0), before.get("next-row-id", 0)
+        for snapshot in new:
+            found = snapshot.get("sequence-number", 0)
+            must(found > number or before["format-version"] == 1, f"sequence number {found} after {number}")
+            number = found
+            if "first-row-id" in snapshot:
+                must(snapshot["first-row-id"] >= next_row_id, f"row ids from {snapshot['first-row-id']} were given before: {next_row_id}")
+                next_row_id = snapshot["first-row-id"] + snapshot["added-rows"]
+
+    def _check_snapshot(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> None:
+        """Its rows are the model's, its summary is what a recount finds, its row ids are nobody else's."""
+        found: Bag = Counter()
+        ids: set[int] = set()
+        for row in self.walk.rows(document, snapshot):
+            values = tuple(row.values.get(number) for number in self._columns)
+            found[values] += 1
+            if row.row_id is not None:
+                must(row.row_id not in ids, f"two rows have the row id {row.row_id}")
+                owner = self._row_ids.setdefault(row.row_id, values[0])
+                must(owner == values[0], f"row id {row.row_id} was given to {owner} and to {values[0]}")
+                ids.add(row.row_id)
+        expected = self.state.snapshots[snapshot["snapshot-id"]].rows
+        must(found == expected, f"missing rows {expected - found}, rows too many {found - expected}, in snapshot {snapshot}")
+        parent = snapshot.get("parent-snapshot-id")
+        before = self.walk.live_files(document, self.walk.snapshot(document, parent)) if parent is not None else ()
+        recount = Recount(files=self.walk.live_files(document, snapshot), before=before)
+        problems = list(recount.problems(snapshot["summary"]))
+        must(not problems, f"summary of {snapshot}: {problems}")
+
+    def check(self) -> None:
+        """Every file that the table names is there, whatever happened."""
+        named = {self.location, *self.walk.referenced(self.walk.document(self.location))}
+        missing = sorted(path for path in named if not self._io.exists(path))
+        must(not missing, f"files that the table names are gone: {missing}")
+
+    def check_reading(self, table: TableReader, names: Sequence[str]) -> None:
+        """Icefloe reads every branch and tag as the model has it. The table must have been refreshed."""
+        must(
+            table.metadata_location == self.location,
+            f"the catalog names {table.metadata_location}, and the last swap was to {self.location}",
+        )
+        for _, snapshot_id in self.state.refs.values():
+            rows = table.scan(selected_fields=names, snapshot_id=snapshot_id).to_arrow().select(list(names)).to_pylist()
+            found = Counter(tuple(row[name] for name in names) for row in rows)
+            must(found == self.state.rows(snapshot_id), f"snapshot {snapshot_id} reads as {found}")
+
+
+def _excuse(events: Sequence[Event]) -> str | None:
+    """Why files of a failed commit may be left: one could not be deleted, or after a swap nobody could look where the pointer was."""
+    swapped = False
+    for event in events:
+        swapped |= event.operation == "swap"
+        is_failed = event.fault is not None and event.fault is not Fault.SLOW
+        if is_failed and (event.operation == "delete" or (swapped and event.operation in {"load", "read"})):
+            return f"{event.operation}: {event.fault}"
+    return None
