@@ -66,9 +66,11 @@ OPERATION = st.one_of(
     st.tuples(st.just("add_column")),
 )
 FILE_FAULTS = [fault for fault in Fault if fault not in OF_SWAPS and fault is not Fault.HALF]
+# What a store may answer to a swap: its contract is that it raises for nothing that has to do with storage.
+SWAP_FAULTS = [*OF_SWAPS, Fault.CRASH, Fault.CRASH_AFTER, Fault.INTERRUPT, Fault.INTERRUPT_AFTER, Fault.SLOW]
 # Where a fault happens: the operation of a port, how many calls of it go well before, and for how many calls it lasts.
 FAULT = st.one_of(
-    st.tuples(st.just("swap"), st.sampled_from([*OF_SWAPS, *FILE_FAULTS]), st.integers(0, 1), st.integers(1, 4)),
+    st.tuples(st.just("swap"), st.sampled_from(SWAP_FAULTS), st.integers(0, 1), st.integers(1, 4)),
     st.tuples(st.sampled_from(["load", "read"]), st.sampled_from(FILE_FAULTS), st.integers(0, 4), st.integers(1, 3)),
     st.tuples(st.sampled_from(["write", "open_output"]), st.sampled_from([*FILE_FAULTS, Fault.HALF]), st.integers(0, 3), st.integers(1, 2)),
     st.tuples(st.just("delete"), st.sampled_from(FILE_FAULTS), st.integers(0, 2), st.integers(1, 9)),
