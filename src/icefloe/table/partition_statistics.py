@@ -33,7 +33,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.statistics.partition_rows import adds_up, partition_rows, rows_of_file, rows_of_manifest
 from icefloe.kernel.statistics.partition_schema import partition_statistics_schema
 from icefloe.table.handle import metadata_folder
-from icefloe.table.scan import in_threads
+from icefloe.table.threads import in_threads
 
 # ---- computing ----
 

@@ -3,10 +3,9 @@
 Planning is the kernel's (`kernel/scan`); rows come from an engine. Floor: table. Spec: Scan Planning; Column Projection.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, UnsupportedFeatureError
 from icefloe.kernel.expressions.bind import bind
@@ -26,14 +25,9 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 from icefloe.table.engine import ScanRequest
 from icefloe.table.engines import IN_PROCESS, engine_named
-
-# Threads that fetch manifests side by side: on object stores each costs a round trip.
-PLAN_THREADS = 4
+from icefloe.table.threads import in_threads
 
 _METADATA_COLUMNS = frozenset([*METADATA_COLUMNS, PARTITION_NAME])
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,13 +203,3 @@ class DataScan:
             name_mapping=NAME_MAPPING.read(self.metadata.properties),
             limit=self.limit,
         )
-
-
-def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Like `map`, side by side and in order."""
-    listed = list(items)
-    if len(listed) < 2:
-        yield from map(function, listed)
-        return
-    with ThreadPoolExecutor(PLAN_THREADS, thread_name_prefix="icefloe-plan") as pool:
-        yield from pool.map(function, listed)

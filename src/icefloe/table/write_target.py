@@ -18,6 +18,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.table.engine import VERSION, Engine
 from icefloe.table.engines import running_engine
 from icefloe.table.handle import TableHandle, data_folder, metadata_folder
+from icefloe.table.threads import in_threads
 from icefloe.table.wap import staging_of_write
 
 
@@ -79,6 +80,7 @@ def snapshot_context(
         makes_branch=makes_branch,
         # As in Java, what is known of who writes is not for the caller to say.
         snapshot_properties={**snapshot_properties, **(engine or running_engine()).environment(), "iceberg-version": f"Icefloe {VERSION}"},
+        parallel=in_threads,
     )
 
 

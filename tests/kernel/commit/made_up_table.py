@@ -1,7 +1,7 @@
 """A table whose files are bytes in a dictionary, to commit actions to without storage; data files are made up, their bytes never exist."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,9 +29,11 @@ FLAT, BY_NAME = 0, 1
 class MadeUpTable:
     """The table has two specs: 0 without partitions, and 1 by `name`. Every commit takes the next snapshot id."""
 
-    def __init__(self, format_version: int = 2) -> None:
+    def __init__(self, format_version: int = 2, properties: Mapping[str, str] | None = None) -> None:
         self.files: dict[str, bytes] = {}
-        made = new_table_metadata(location="t", schema=SCHEMA, format_version=format_version, table_uuid="6a1c", now_ms=0)
+        made = new_table_metadata(
+            location="t", schema=SCHEMA, format_version=format_version, table_uuid="6a1c", now_ms=0, properties=properties or {}
+        )
         by_name = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "name"), spec_id=BY_NAME)
         self.metadata: TableMetadata = replace(made, partition_specs=[*made.partition_specs, by_name], last_partition_id=1000)
         self._snapshot_ids = itertools.count(101)

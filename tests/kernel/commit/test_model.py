@@ -58,7 +58,13 @@ class Run:
     """The table and the model side by side."""
 
     def __init__(self, version: int, data: st.DataObject) -> None:
-        self.table = MadeUpTable(version)
+        count, size = (
+            data.draw(st.sampled_from([2, 3, 100])),
+            data.draw(st.sampled_from([7_000, 8_388_608])),
+        )  # one made-up manifest has 3,500 bytes
+        self.table = MadeUpTable(
+            version, {"commit.manifest.min-count-to-merge": str(count), "commit.manifest.target-size-bytes": str(size)}
+        )
         self.model = Model()
         self.data = data
 

@@ -91,8 +91,8 @@ def test_manifests_that_a_commit_does_not_touch_are_kept_as_they_are(table: Made
     before = table.manifests()
     table.commit(delta(table, added_deletes=[vector("w", ONE)]))
     after = table.manifests()
-    assert [m.content for m in after] == [ManifestContent.DELETES, *(m.content for m in before)]
-    assert after[1:] == before
+    assert [m.content for m in after if m not in before] == [ManifestContent.DELETES]
+    assert set(before) < set(after)
 
 
 def test_only_manifests_that_may_hold_a_target_are_read(table: MadeUpTable) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.commit_manifests import CommitManifests
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, added_manifests
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition, snapshot_attempt
 from icefloe.kernel.commit.summary import build_summary
@@ -18,37 +19,36 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 class Append:
     """Adds `files` to the head of the context's branch. Its manifests are written at the first attempt and reused by every other.
 
-    Only where another writer upgraded the table meanwhile are they written again, in the new version's form.
+    Only where another writer upgraded the table meanwhile are they written again, in the new version's form. With `merge` small manifests of the table become
+    one where the table's properties ask for it (`commit.manifest-merge.enabled`); without, only manifests are added, which is the quickest commit there is.
 
     Raises:
         InvalidInputError: one of the files is not a data file.
     """
 
-    def __init__(self, files: Sequence[DataFile], context: CommitContext) -> None:
+    def __init__(self, files: Sequence[DataFile], context: CommitContext, *, merge: bool = True) -> None:
         self._files = tuple(files)
         for file in self._files:
             if file.content != FileContent.DATA:
                 raise InvalidInputError(f"{file.file_path} holds {file.content.name}; an append adds data files only", path=file.file_path)
         self._context = context
         self._numbers = ManifestNumbers(context)
-        self._manifests: tuple[ManifestFile, ...] | None = None
-        self._written_for = 0  # the format version of those manifests
+        self._manifests = CommitManifests(context, self._numbers, merges=merge)
+        self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
 
     def new_data_files(self) -> Sequence[str]:
         return [file.file_path for file in self._files]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt:
         """See `Action.attempt`."""
-        already_written = self._manifests if self._manifests is not None and self._written_for == base.format_version else None
-        written = [] if already_written is not None else added_manifests(base, self._files, self._context, self._numbers)
         parent = parent_snapshot(base, self._context.branch)
-        made = snapshot_attempt(
+        return snapshot_attempt(
             base,
             self._context,
             number=number,
             now_ms=now_ms,
-            written=written,
-            already_written=already_written or (),
+            written=(),
+            already_written=self._added_manifests(base),
             kept=None,
             summary=build_summary(
                 "append",
@@ -59,6 +59,12 @@ class Append:
                 partition_path=path_of_partition(base),
             ),
             read=read,
+            manifests=self._manifests,
         )
-        self._manifests, self._written_for = made.manifests, base.format_version
-        return made
+
+    def _added_manifests(self, base: TableMetadata) -> tuple[ManifestFile, ...]:
+        if self._added is None or self._added[0] != base.format_version:
+            made = added_manifests(base, self._files, self._context, self._numbers)
+            self._manifests.add(made)
+            self._added = base.format_version, tuple(manifest for _, manifest in made)
+        return self._added[1]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from icefloe.kernel.manifest.merge import Parallel
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.requirement import Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -26,7 +27,7 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try. `manifests` are those this commit wrote, kept so that a retry writes only the manifest list again.
+    """One try. `manifests` are those of this commit that its snapshots name: of what it wrote, all else may go when it has succeeded.
 
     A change of metadata alone, such as of the schema, has updates and requirements and nothing else. Several snapshots are one transaction's;
     `snapshot_id` and `summary` are those of the last.
@@ -52,6 +53,7 @@ class CommitContext:
     makes_branch: bool = False  # from the head of main, where the branch is not there
     stage_only: bool = False  # the snapshot is added, and no branch moves to it
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    parallel: Parallel = map  # how work on many manifests is done; the table's threads
 
 
 class Action(Protocol):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
 from icefloe.kernel.arrow_values import scalar_of
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.commit_manifests import CommitManifests
 from icefloe.kernel.commit.conflicts import Rules, check_conflicts, each_rule
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges, delete_key
 from icefloe.kernel.commit.live_entries import is_among, live_entries, may_hold, partitions_of, same_values
@@ -57,6 +58,7 @@ class FilesCommit:
         self._numbers = numbers
         self._rules = each_rule(rules)
         self._first: TableMetadata | None = None  # the base of the first attempt
+        self._manifests = CommitManifests(context, numbers)
         self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
         self._rewritten: dict[tuple[int, int, ManifestFile], tuple[ManifestFile, list[ManifestEntry]]] = {}
 
@@ -101,8 +103,10 @@ class FilesCommit:
             written=found.written,
             already_written=found.already_written,
             kept=found.kept if looks_at_old_files else None,
-            summary=self._summary(base, operation(found), parent.summary if parent else None, found, counts_manifests=looks_at_old_files),
+            summary=self._summary(base, operation(found), parent.summary if parent else None, found),
             read=read,
+            manifests=self._manifests,
+            replaced=found.replaced,
         )
 
     def _check_rules(self, base: TableMetadata, first: TableMetadata, found: Found, read: Read) -> None:
@@ -146,12 +150,12 @@ class FilesCommit:
             found.removed |= set() if is_delete else {path for path, _ in selected}
             holds = self._delete_manifest_holds if is_delete else self._data_manifest_holds
             if holds(base, manifest, found, read) or selected:
-                self._take_out(base, manifest, found, read)
+                kept[place] = self._take_out(base, manifest, found, read)  # in its place: only neighbours are merged
             else:
                 kept[place] = manifest
         found.kept += [kept[place] for place in sorted(kept)]
 
-    def _take_out(self, base: TableMetadata, manifest: ManifestFile, found: Found, read: Read) -> None:
+    def _take_out(self, base: TableMetadata, manifest: ManifestFile, found: Found, read: Read) -> ManifestFile:
         key = (base.format_version, base.current_schema_id, manifest)
         known = self._rewritten.get(key) if manifest.content is ManifestContent.DATA or not self._changes.selects else None
         if known is not None:
@@ -159,10 +163,12 @@ class FilesCommit:
             found.already_written.append(made)
         else:
             new, gone = without_files(base, manifest, lambda file: self._is_removed(file, found), self._context, self._numbers, read)
-            self._rewritten[key] = (new[1], gone)
+            made = new[1]
+            self._rewritten[key] = (made, gone)
             found.written.append(new)
         found.gone += gone
         found.replaced += 1
+        return made
 
     def _is_removed(self, file: DataFile, found: Found) -> bool:
         if file.content == FileContent.DATA:
@@ -246,18 +252,13 @@ class FilesCommit:
         for path in sorted(changes.targets.keys() - found.targets):
             raise no_longer_live(base, branch, path, "a file to delete rows of", ManifestContent.DATA, read)
 
-    def _summary(
-        self, base: TableMetadata, operation: str, previous: Mapping[str, str] | None, found: Found, *, counts_manifests: bool
-    ) -> dict[str, str]:
-        created = len(found.written) + len(found.already_written)
-        counts = {"manifests-created": created, "manifests-kept": len(found.kept), "manifests-replaced": found.replaced}
-        extra = {name: str(count) for name, count in counts.items()} if counts_manifests else {}
+    def _summary(self, base: TableMetadata, operation: str, previous: Mapping[str, str] | None, found: Found) -> dict[str, str]:
         return build_summary(
             operation,
             added=(*self._changes.added, *self._changes.added_deletes),
             deleted=found.removed_files,
             previous=previous,
-            extra={**extra, **self._context.snapshot_properties},
+            extra=self._context.snapshot_properties,
             partition_path=path_of_partition(base),
         )
 

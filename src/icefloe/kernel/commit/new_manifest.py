@@ -77,7 +77,7 @@ def added_manifests(
             )
             for file in group
         ]
-        target = _target(base, content, spec_id, context, numbers)
+        target = manifest_target(base, content, spec_id, context, numbers)
         data, line = write_manifest(
             entries,
             path=target.path,
@@ -108,7 +108,7 @@ def without_files(
     Entries that stay are EXISTING with explicit numbers and row ids; DELETED entries of older snapshots are dropped. Bytes that do not change are
     copied, and the files of the entries that are given back have no column statistics. Spec: Manifests.
     """
-    target = _target(base, manifest.content, manifest.partition_spec_id, context, numbers)
+    target = manifest_target(base, manifest.content, manifest.partition_spec_id, context, numbers)
     content = read(manifest.manifest_path)
     entries = read_columns(content, manifest, target.partition_type).entries
     live = numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)
@@ -127,9 +127,10 @@ def without_files(
     return (NewFile(location=target.path, content=data), line), gone
 
 
-def _target(
+def manifest_target(
     base: TableMetadata, content: ManifestContent, spec_id: int, context: CommitContext, numbers: ManifestNumbers
 ) -> ManifestTarget:
+    """A new manifest's name and form. Raises `UnsupportedFeatureError` under a spec with a transform that is not known."""
     spec = base.spec_by_id(spec_id)
     # Entries that stay are refused too: the type of what the transform gave is not known here, so they could not be written as they were.
     check_known_transforms(spec)

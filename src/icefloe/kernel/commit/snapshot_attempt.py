@@ -5,15 +5,17 @@ Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment; Snap
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from icefloe.errors import CommitConflictError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
+from icefloe.kernel.commit.commit_manifests import CommitManifests, manifest_counts
+from icefloe.kernel.commit.new_manifest import NewManifest
 from icefloe.kernel.commit.wap import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.manifest.read import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.manifest_list.read import has_row_ids
+from icefloe.kernel.manifest_list.read import line_has_row_ids, read_manifest_lines
 from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
 from icefloe.kernel.manifest_list.write import append_to_manifest_list, write_manifest_list
 from icefloe.kernel.metadata import properties
@@ -49,20 +51,28 @@ def snapshot_attempt(
     *,
     number: int,
     now_ms: int,
-    written: Sequence[tuple[NewFile, ManifestFile]],
+    written: Sequence[NewManifest],
     already_written: Sequence[ManifestFile],
     kept: Sequence[ManifestFile] | None,
     summary: Mapping[str, str],
     read: Read,
+    manifests: CommitManifests,
+    replaced: int = 0,
 ) -> Attempt:
-    """The attempt that adds a snapshot of `written` + `already_written` + `kept` manifests.
+    """The attempt that adds a snapshot of `written` + `already_written` + `kept` manifests, merged as `manifests` says.
 
-    `kept` None keeps every manifest of the parent, whose list is then carried over without decoding it. `number` counts attempts from 0.
+    `kept` None keeps every manifest of the parent, whose list is then carried over without decoding it, where nothing is merged. It may hold manifests that are
+    among the written ones, in the places of those they are made of: `replaced` says how many. `number` counts attempts from 0.
     """
     _check_branch(base, context)
     parent = parent_snapshot(base, context.branch)
-    new_manifests = (*already_written, *(manifest for _, manifest in written))
-    content, next_row_id = _manifest_list(base, context, parent, new_manifests, kept, read)
+    manifests.add(written)
+    in_place = {manifest.manifest_path for manifest in kept or ()}
+    every = (*already_written, *(manifest for _, manifest in written))
+    new = [manifest for manifest in every if manifest.manifest_path not in in_place]
+    listed = _listed(base, parent, new, kept, read, manifests)
+    content, next_row_id = _manifest_list(base, context, parent, listed)
+    summary = {**summary, **manifest_counts(listed.manifests, context, kept=listed.carried, replaced=replaced + listed.replaced)}
     location = f"{context.metadata_location}/{manifest_list_name(context.snapshot_id, number, context.commit_uuid)}"
     snapshot = Snapshot(
         snapshot_id=context.snapshot_id,
@@ -81,11 +91,12 @@ def snapshot_attempt(
     if not context.stage_only:
         updates = (*updates, SetSnapshotRef(context.branch, _moved(ref, context.snapshot_id)))
         requirements = (*requirements, AssertRefSnapshotId(context.branch, ref.snapshot_id if ref else None))
+    own = manifests.own(listed.manifests)
     return Attempt(
         snapshot_id=context.snapshot_id,
         summary=summary,
-        manifests=new_manifests,
-        manifest_files=tuple(file for file, _ in written),
+        manifests=own,
+        manifest_files=manifests.not_given_out_yet(own),
         manifest_lists=(NewFile(location=location, content=content),),
         updates=updates,
         requirements=requirements,
@@ -110,24 +121,59 @@ def _moved(ref: SnapshotRef | None, snapshot_id: int) -> SnapshotRef:
     return SnapshotRef(snapshot_id=snapshot_id) if ref is None else replace(ref, snapshot_id=snapshot_id)
 
 
-def _manifest_list(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """What a manifest list is made of: its manifests, and the bytes and path of an older list whose `carried` manifests follow them as they are."""
+
+    manifests: Sequence[ManifestFile]
+    replaced: int = 0
+    old_list: tuple[bytes, str] | None = None
+    carried: int = 0
+
+
+def _listed(
     base: TableMetadata,
-    context: CommitContext,
     parent: Snapshot | None,
     new: Sequence[ManifestFile],
     kept: Sequence[ManifestFile] | None,
     read: Read,
-) -> tuple[bytes, int | None]:
+    manifests: CommitManifests,
+) -> _Listed:
+    if kept is None and parent is not None:
+        carried = _carried_over(base, parent, new, read, manifests)
+        if carried is not None:
+            return carried
+    old = kept if kept is not None else read_manifests(parent, read) if parent else ()
+    merged = manifests.merged(base, [*new, *old], read)
+    return _Listed(manifests=[_counted(manifest, base.format_version, read) for manifest in merged.manifests], replaced=merged.replaced)
+
+
+def _carried_over(
+    base: TableMetadata, parent: Snapshot, new: Sequence[ManifestFile], read: Read, manifests: CommitManifests
+) -> _Listed | None:
+    """The new manifests before the parent's own list; None where each of its manifests must be looked at.
+
+    A list from before an upgrade may lack the counts that v2 requires, and has no row ids, which v3 gives to every data manifest.
+    """
+    if parent.manifest_list is None or (base.format_version > 1 and parent.sequence_number == 0):
+        return None
+    if base.format_version > 2 and parent.first_row_id is None:
+        return None
+    content = read(parent.manifest_list)
+    lines = read_manifest_lines(content, parent.manifest_list)
+    if base.format_version > 2 and not all(map(line_has_row_ids, lines)):
+        return None
+    if not manifests.leaves(base, new, lines):
+        return None
+    return _Listed(manifests=new, old_list=(content, parent.manifest_list), carried=len(lines))
+
+
+def _manifest_list(base: TableMetadata, context: CommitContext, parent: Snapshot | None, listed: _Listed) -> tuple[bytes, int | None]:
     """The bytes of the manifest list, and the next row id after it, which is None before v3."""
     assigns_row_ids = base.format_version > 2
-    old_list = _list_to_carry_over(base, parent, read) if kept is None else None
-    listed = list(new)
-    if old_list is None:
-        old = kept if kept is not None else read_manifests(parent, read) if parent else ()
-        listed += (_counted(manifest, base.format_version, read) for manifest in old)
-    next_row_id = None
+    manifests, next_row_id = listed.manifests, None
     if assigns_row_ids:
-        listed, next_row_id = assign_first_row_ids(listed, base.next_row_id)
+        manifests, next_row_id = assign_first_row_ids(manifests, base.next_row_id)
     commit = _ListHeader(
         format_version=base.format_version,
         snapshot_id=context.snapshot_id,
@@ -136,9 +182,9 @@ def _manifest_list(
         first_row_id=base.next_row_id if assigns_row_ids else None,
         codec=properties.AVRO_CODEC.read(base.properties),
     )
-    if old_list is not None:
-        return append_to_manifest_list(*old_list, listed, **commit), next_row_id
-    return write_manifest_list(listed, **commit), next_row_id
+    if listed.old_list is not None:
+        return append_to_manifest_list(*listed.old_list, manifests, **commit), next_row_id
+    return write_manifest_list(manifests, **commit), next_row_id
 
 
 class _ListHeader(TypedDict):
@@ -148,21 +194,6 @@ class _ListHeader(TypedDict):
     sequence_number: int
     first_row_id: int | None
     codec: str
-
-
-def _list_to_carry_over(base: TableMetadata, parent: Snapshot | None, read: Read) -> tuple[bytes, str] | None:
-    """The parent's manifest list and its path, where new manifests can be put before it; None where each of its manifests must be looked at.
-
-    A list from before an upgrade may lack the counts that v2 requires, and has no row ids, which v3 gives to every data manifest.
-    """
-    if parent is None or parent.manifest_list is None or (base.format_version > 1 and parent.sequence_number == 0):
-        return None
-    if base.format_version > 2 and parent.first_row_id is None:
-        return None
-    content = read(parent.manifest_list)
-    if base.format_version > 2 and not has_row_ids(content, parent.manifest_list):
-        return None
-    return content, parent.manifest_list
 
 
 def _counted(manifest: ManifestFile, format_version: int, read: Read) -> ManifestFile:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from icefloe.kernel.arrow_values import chunks_of, numbers_array, scalar_of
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 
 
 class Origin(NamedTuple):
@@ -66,12 +66,13 @@ def inherit_first_row_ids(statuses: Any, record_counts: Any, first_row_ids: Any,
     """Where a live data file has no first row id (Arrow int64): the manifest's, plus the records of all such files before it.
 
     DELETED entries without one neither get one nor count, for the manifest list reserved row ids for added and existing rows only; Java reads them so too.
-    Under a manifest without a first row id, as all before v3 and all delete manifests are, no file has one.
+    Under a manifest without a first row id, as all before v3 and all delete manifests are, no file has one; but one that a commit has just written, and that
+    its manifest list gives a first row id, keeps those that it holds.
 
     Raises:
         pyarrow.ArrowInvalid: the records are more than a long can count.
     """
-    if not any(map(_assigns_row_ids, origin.manifests)):
+    if not any(_assigns_row_ids(manifest) or _is_uncommitted(manifest) for manifest in origin.manifests):
         return pa.nulls(len(first_row_ids), pa.int64())
     is_live = pc.not_equal(statuses, scalar_of(int(ManifestEntryStatus.DELETED), statuses.type))
     inherits = pc.and_(pc.is_null(first_row_ids), is_live)
@@ -83,14 +84,15 @@ def inherit_first_row_ids(statuses: Any, record_counts: Any, first_row_ids: Any,
             with_these = pc.cumulative_sum_checked(own, start=scalar_of(manifest.first_row_id, pa.int64()))
             found.append(pc.if_else(inherits[part], pc.subtract(with_these, own), first_row_ids[part]))
         else:
-            found.append(pa.nulls(len(own), pa.int64()))
+            found.append(first_row_ids[part] if _is_uncommitted(manifest) else pa.nulls(len(own), pa.int64()))
     return pa.chunked_array([chunk for array in found for chunk in chunks_of(array)], pa.int64())
 
 
 def first_row_id_reader(manifest: ManifestFile) -> Callable[[int, int, int | None], int | None]:
     """The same for entries one by one: to be called in file order with status, record count and first row id."""
     if not _assigns_row_ids(manifest):
-        return lambda *_: None
+        is_uncommitted = _is_uncommitted(manifest)
+        return lambda _, __, own: own if is_uncommitted else None
     following = manifest.first_row_id or 0
 
     def read(status: int, record_count: int, own: int | None) -> int | None:
@@ -106,3 +108,8 @@ def first_row_id_reader(manifest: ManifestFile) -> Callable[[int, int, int | Non
 
 def _assigns_row_ids(manifest: ManifestFile) -> bool:
     return manifest.content == ManifestContent.DATA and manifest.first_row_id is not None
+
+
+def _is_uncommitted(manifest: ManifestFile) -> bool:
+    """Whether it is a data manifest that the commit at hand wrote, and no list names yet."""
+    return manifest.content == ManifestContent.DATA and manifest.sequence_number == UNASSIGNED_SEQ

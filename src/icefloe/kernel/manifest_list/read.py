@@ -4,13 +4,13 @@ Floor: kernel.manifest_list.
 Spec: Manifest Lists; Writer requirements; Appendix E, Version 2.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from icefloe.errors import ManifestFormatError, Problem
 from icefloe.kernel.avro.columns import read_batches
 from icefloe.kernel.avro.container import open_container
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.manifest_list.schema import WANTED, WANTED_ROW_IDS
+from icefloe.kernel.manifest_list.schema import WANTED, WANTED_LINES
 
 _REQUIRED = ("manifest_path", "manifest_length", "partition_spec_id", "added_snapshot_id")
 _CONTENTS: dict[int | None, ManifestContent] = {None: ManifestContent.DATA, **{int(content): content for content in ManifestContent}}
@@ -33,14 +33,35 @@ def read_manifest_list(content: bytes, path: str) -> list[ManifestFile]:
     return found
 
 
+class ManifestLine(NamedTuple):
+    """What decides whether a manifest is kept, dropped or merged."""
+
+    content: int
+    spec_id: int
+    length: int  # bytes
+    has_live_files: bool
+    has_row_id: bool
+
+
+def read_manifest_lines(content: bytes, path: str) -> list[ManifestLine]:
+    """Those few values of each manifest, in file order: a fraction of the time of `read_manifest_list`. Raises `AvroFormatError`, `ManifestFormatError`."""
+    found: list[ManifestLine] = []
+    for batch in read_batches(open_container(content, path), WANTED_LINES):
+        for length, spec_id, kind, added, existing, row_id in zip(*batch.values(), strict=True):
+            if length is None or spec_id is None or kind not in _CONTENTS:
+                read_manifest_list(content, path)  # says what is wrong, and where
+            found.append(ManifestLine(int(_CONTENTS[kind]), spec_id, length, added != 0 or existing != 0, row_id is not None))
+    return found
+
+
 def has_row_ids(content: bytes, path: str) -> bool:
-    """Whether every data manifest of a list has a first row id, as those of v3 snapshots do. Raises `AvroFormatError` where the file is damaged."""
-    for batch in read_batches(open_container(content, path), WANTED_ROW_IDS):
-        if any(
-            row_id is None and kind != ManifestContent.DELETES for kind, row_id in zip(batch["content"], batch["first_row_id"], strict=True)
-        ):
-            return False
-    return True
+    """Whether every data manifest of a list has a first row id, as those of v3 snapshots do. Raises as `read_manifest_lines` does."""
+    return all(map(line_has_row_ids, read_manifest_lines(content, path)))
+
+
+def line_has_row_ids(line: ManifestLine) -> bool:
+    """Delete manifests need none."""
+    return line.has_row_id or line.content == ManifestContent.DELETES
 
 
 def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:

@@ -81,8 +81,17 @@ WANTED = Struct(
         WantedField(520, ("first_row_id",), Value("first_row_id")),
     )
 )
-# What tells whether every data manifest has its row ids.
-WANTED_ROW_IDS = Struct((WantedField(517, ("content",), Value("content")), WantedField(520, ("first_row_id",), Value("first_row_id"))))
+# What a commit asks of the manifests that it keeps.
+WANTED_LINES = Struct(
+    (
+        WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
+        WantedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),
+        WantedField(517, ("content",), Value("content")),
+        WantedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
+        WantedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
+        WantedField(520, ("first_row_id",), Value("first_row_id")),
+    )
+)
 
 
 def manifest_list_schema(format_version: int) -> AvroType:

@@ -1,0 +1,145 @@
+"""Which manifests a commit merges, and that merging keeps entries, numbers and statistics; what Java does with the same appends is in tests/oracle."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernel.commit.made_up_table import MadeUpTable, equality_deletes, name_of, rows
+
+from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.commit_manifests import MergeRules
+from icefloe.kernel.commit.overwrite import Overwrite
+from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.manifest.entry import ManifestEntry
+from icefloe.kernel.manifest_list.read import ManifestLine
+
+LINES = st.builds(ManifestLine, st.sampled_from([0, 1]), st.integers(0, 2), st.integers(1, 12), st.just(True), st.just(True))
+
+
+def merging(count: int = 2, size: int = 8_388_608, version: int = 2, **others: str) -> MadeUpTable:
+    settings_of = {"commit.manifest.min-count-to-merge": str(count), "commit.manifest.target-size-bytes": str(size)}
+    return MadeUpTable(version, {**settings_of, **others})
+
+
+def counts(table: MadeUpTable) -> tuple[str, str, str]:
+    snapshot = table.metadata.current_snapshot()
+    assert snapshot
+    return tuple(snapshot.summary[f"manifests-{what}"] for what in ("created", "kept", "replaced"))  # type: ignore[return-value]
+
+
+def facts(table: MadeUpTable) -> dict[str, Any]:
+    """What readers see of each live entry; row ids depend on how many manifests there were."""
+    found: dict[str, ManifestEntry] = table.live()
+    return {name: (entry.snapshot_id, entry.sequence_number, entry.file_sequence_number, entry.data_file) for name, entry in found.items()}
+
+
+@settings(max_examples=300)
+@given(st.lists(LINES, max_size=14), st.integers(3, 30), st.integers(1, 5))
+def test_bins_are_runs_of_neighbours_as_long_as_fits_from_the_end(lines: list[ManifestLine], target: int, least: int) -> None:
+    bins = MergeRules(is_enabled=True, target_bytes=target, min_count=least).bins(lines)
+    assert sorted(index for indices, _ in bins for index in indices) == list(range(len(lines)))
+    for content in (0, 1):
+        newest = next((index for index, line in enumerate(lines) if line.content == content), None)
+        for spec in (0, 1, 2):
+            own = [index for index, line in enumerate(lines) if (line.content, line.spec_id) == (content, spec)]
+            found = [(indices, is_merged) for indices, is_merged in bins if indices[0] in own]
+            assert [index for indices, _ in found for index in indices] == own
+            end = len(own)
+            for indices, is_merged in reversed(found):
+                # The longest run that ends here and fits; a manifest larger than the target is one of its own.
+                fits = [start for start in range(end) if start == end - 1 or sum(lines[index].length for index in own[start:end]) <= target]
+                assert indices == own[min(fits) : end]
+                end = min(fits)
+                assert is_merged == (len(indices) > 1 and (newest not in indices or len(indices) >= least))
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_the_newest_manifests_wait_until_they_are_enough(version: int) -> None:
+    table, plain = merging(3, version=version), MadeUpTable(version)
+    seen = []
+    for number in range(6):
+        for one in (table, plain):
+            one.commit(
+                Append(
+                    [rows(f"d{number}", 3 + number, column_sizes={1: number}, lower_bounds={1: b"x"})], one.context(), merge=one is table
+                )
+            )
+        seen.append((len(table.manifests()), counts(table)))
+        if version < 3:
+            assert facts(table) == facts(plain)
+    assert seen == [
+        (1, ("1", "0", "0")),
+        (2, ("1", "1", "0")),
+        (1, ("1", "0", "2")),
+        (2, ("1", "1", "0")),
+        (1, ("1", "0", "2")),
+        (2, ("1", "1", "0")),
+    ]
+    assert counts(plain) == ("1", "5", "0")
+
+
+def test_a_manifest_that_is_merged_at_once_is_never_written() -> None:
+    table = merging(2)
+    table.commit(Append([rows("a")], table.context()))
+    made = table.attempt(Append([rows("b")], table.context()))
+    assert [file.location for file in made.manifest_files] == [manifest.manifest_path for manifest in made.manifests]
+    assert len(made.manifests) == 1
+
+
+def test_a_retry_uses_the_merged_manifest_where_its_parts_are_still_there() -> None:
+    table = merging(2)
+    table.commit(RowDelta(added_deletes=[equality_deletes("e")], **table.numbered()))
+    table.commit(Append([rows("a")], table.context()))
+    action = Append([rows("b")], table.context())
+    lost = table.attempt(action)
+    # Another writer changes what lies in other manifests only: the merged one stands.
+    table.commit(RowDelta(added_deletes=[equality_deletes("f")], **table.numbered()))
+    again = table.attempt(action, 1)
+    assert again.manifest_files == ()
+    assert again.manifests == lost.manifests
+    # Another writer merges its parts: it is merged again, and the first one is not named any more.
+    table.commit(Append([rows("c")], table.context()))
+    third = table.attempt(action, 2)
+    assert [file.location for file in third.manifest_files] == [manifest.manifest_path for manifest in third.manifests]
+    assert third.manifests != lost.manifests
+    table.commit(action, 3)
+    assert set(table.live()) == {"a", "b", "c", "e", "f"}
+    assert {name_of(entry.data_file): entry.sequence_number for entry in table.live().values()}["b"] == 5
+
+
+def test_a_table_that_does_not_want_it_and_a_fast_append_merge_nothing() -> None:
+    for merge, wanted in ((True, "false"), (False, "true")):
+        table = merging(2, **{"commit.manifest-merge.enabled": wanted})
+        for number in range(4):
+            table.commit(Append([rows(f"d{number}")], table.context(), merge=merge))
+        assert len(table.manifests()) == 4
+        assert counts(table) == ("1", "3", "0")
+
+
+def test_a_merge_append_drops_manifests_without_live_files_and_a_fast_one_keeps_them() -> None:
+    for merge, expected in ((True, {"b"}), (False, {"b", "a"})):
+        table = MadeUpTable(2)
+        table.commit(Append([rows("a")], table.context()))
+        table.commit(Overwrite(removed=["a"], added=[], **table.numbered()))
+        table.commit(Append([rows("b")], table.context(), merge=merge))
+        assert {entry.data_file.file_path for _, entries in table.entries() for entry in entries} == expected
+
+
+def test_a_rewritten_manifest_is_merged_in_its_place() -> None:
+    """Entries that the commit itself takes out stay DELETED in the merged manifest, and other files keep their numbers."""
+    table = merging(2, version=3)
+    table.commit(Append([rows("a"), rows("b")], table.context(), merge=False))
+    table.commit(Append([rows("c")], table.context(), merge=False))
+    before = {name: entry.data_file.first_row_id for name, entry in table.live().items()}
+    table.commit(Overwrite(removed=["a"], added=[rows("d")], **table.numbered()))
+    assert counts(table) == ("1", "0", "2")
+    assert {entry.data_file.file_path: entry.status.name for _, entries in table.entries() for entry in entries} == {
+        "a": "DELETED",
+        "b": "EXISTING",
+        "c": "EXISTING",
+        "d": "ADDED",
+    }
+    after = {name: entry.data_file.first_row_id for name, entry in table.live().items()}
+    assert {name: after[name] for name in ("b", "c")} == {name: before[name] for name in ("b", "c")}
+    assert [entry.sequence_number for entry in sorted(table.live().values(), key=lambda entry: entry.data_file.file_path)] == [1, 2, 3]
