@@ -3,7 +3,7 @@
 Reading is `scan.py`, writing `write.py`, copy-on-write `rewrite.py`, finding rows for merge-on-read `positions.py`. Floor: spark.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,16 @@ from icefloe.datafile.target import WriteTarget
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.native import gateway_is_at_hand
 from icefloe.spark.positions import find_positions
 from icefloe.spark.rewrite import rewrite_files
 from icefloe.spark.scan import read
 from icefloe.spark.session import active_session, session
+from icefloe.spark.upsert import upsert_rows
+from icefloe.spark.upsert_source import spark_source
 from icefloe.spark.write import write_rows
-from icefloe.table.engine import PositionsRequest, RewriteRequest, ScanRequest
+from icefloe.table.engine import PositionsRequest, RewriteRequest, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
 
 
 class SparkEngine:
@@ -53,12 +56,7 @@ class SparkEngine:
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
         """Writes a DataFrame as data files. Raises as `write_rows`, and `UnsupportedFeatureError` for Spark Connect and for locations in memory."""
-        if not gateway_is_at_hand(rows.sparkSession):
-            raise UnsupportedFeatureError(
-                "a DataFrame of Spark Connect cannot be written",
-                table=target.table_name,
-                next_step="use a classic session, or pass df.toArrow()",
-            )
+        _check_classic(rows)
         _check_reachable(target.table_name, target.data_location)
         return write_rows(rows, target)
 
@@ -71,9 +69,26 @@ class SparkEngine:
         """Where in each task's file the rows lie that match and are not deleted yet, one Spark task a file; in the order of the tasks."""
         return find_positions(session(), request)
 
+    def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+        """See `Engine.upsert_source`. Raises as `spark_source`, and `UnsupportedFeatureError` for Spark Connect."""
+        _check_classic(rows)
+        return spark_source(rows, schema, key_ids, updates=updates)
+
+    def upsert(self, request: UpsertRequest) -> UpsertedRows:
+        """See `Engine.upsert`: one join, whose tasks write. Raises as `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
+        _check_reachable(request.target.table_name, request.target.data_location)
+        return upsert_rows(request)
+
     def read(self, request: ScanRequest) -> DataFrame:
         """The rows as a lazy DataFrame of the active session, or of a new one where none is active."""
         return read(session(), request)
+
+
+def _check_classic(rows: Any) -> None:
+    if not gateway_is_at_hand(rows.sparkSession):
+        raise UnsupportedFeatureError(
+            "a DataFrame of Spark Connect cannot be written", next_step="use a classic session, or pass df.toArrow()"
+        )
 
 
 def _check_reachable(table_name: str, location: str) -> None:

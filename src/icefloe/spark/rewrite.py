@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from icefloe.datafile.deletes import DeleteLoader
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.target import WriteTarget
-from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
@@ -27,10 +26,9 @@ MOST_SPARK_TASKS = 10_000
 
 @dataclass(frozen=True)
 class TaskRewriter:
-    """Runs in Spark's tasks: the number of a file and its pickled scan task in, the pickled outcome out."""
+    """Runs in Spark's tasks: the number of a file, and its pickled scan task with what tells the rows to leave out, in; the pickled outcome out."""
 
     target: WriteTarget
-    delete_filter: BooleanExpression
     schema: Schema
     specs: Mapping[int, PartitionSpec]
     finished: Accumulator[list[str]]
@@ -39,11 +37,12 @@ class TaskRewriter:
     def __call__(self, numbered: tuple[int, bytes]) -> bytes:
         number, packed = numbered
         context = TaskContext.get()
+        task, rows_to_leave = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
         with errors_carried():
             outcome = rewrite_task(
                 self.target,
-                pickle.loads(packed),  # noqa: S301 packed by this module, on the driver
-                self.delete_filter,
+                task,
+                rows_to_leave,
                 schema=self.schema,
                 specs=self.specs,
                 partition_id=number,
@@ -63,14 +62,14 @@ def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[Rewritte
     """
     if not request.tasks:
         return []
-    numbered = [(number, pickle.dumps(task)) for number, task in enumerate(request.tasks)]
+    numbered = [(number, pickle.dumps((task, request.rows_to_leave(number)))) for number, task in enumerate(request.tasks)]
     with deleted_on_failure(spark, request.target.io) as finished:
         deletes = DeleteLoader(
             request.target.io,
             schemas=request.schemas or (request.schema, *request.target.older_schemas),
             name_mapping=NAME_MAPPING.read(request.target.properties),
         )
-        rewriter = TaskRewriter(request.target, request.delete_filter, request.schema, dict(request.specs), finished, deletes)
+        rewriter = TaskRewriter(request.target, request.schema, dict(request.specs), finished, deletes)
         outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
         packed = run_job(spark, f"rewrite files of {request.target.table_name}", outcomes.collect)
     return [pickle.loads(outcome) for outcome in packed]  # noqa: S301 packed by TaskRewriter in this job

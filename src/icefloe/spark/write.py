@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import BinaryType as BytesType
 from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, VariantType, children
 from icefloe.spark.arrow_forms import differs, from_spark_form
@@ -88,18 +89,17 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
         # mapInArrow looks each column up by its name as if it were a path through structs.
         names = tuple(ready.columns)
         ready = ready.toDF(*(f"column_{place}" for place in range(len(names))))
-    has_bytes = any(_holds_bytes(field.field_type) for field in target.schema.fields)
-    with _small_batches(spark, has_bytes=has_bytes), deleted_on_failure(spark, target.io) as finished:
+    with small_batches(spark, target.schema), deleted_on_failure(spark, target.io) as finished:
         written = ready.mapInArrow(TaskWriter(target, finished, names), _RESULT)
         results = run_job(spark, f"write {target.table_name}", written.collect)
     return [file for (packed,) in results for file in pickle.loads(packed)]  # noqa: S301 packed by TaskWriter in this job
 
 
 @contextmanager
-def _small_batches(spark: SparkSession, *, has_bytes: bool) -> Iterator[None]:
-    """Batches limited by rows alone; where rows may hold large values, by Spark's limit in bytes as well."""
+def small_batches(spark: SparkSession, schema: Schema) -> Iterator[None]:
+    """Batches limited by rows alone; where rows of the schema may hold large values, by Spark's limit in bytes as well."""
     wanted = {ROWS_PER_BATCH_CONF: str(ROWS_PER_BATCH)}
-    if not has_bytes:
+    if not any(_holds_bytes(field.field_type) for field in schema.fields):
         wanted[BYTES_PER_BATCH_CONF] = str(NO_BYTES_LIMIT)
     before = {name: spark.conf.get(name, None) for name in wanted}
     for name, value in wanted.items():

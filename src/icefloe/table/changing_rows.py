@@ -13,7 +13,7 @@ from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.changing import Changing
 from icefloe.table.result import WriteResult
 from icefloe.table.update_snapshot import UpdateSnapshot
-from icefloe.table.writes import append, delete_keys, overwrite_partitions, replace_rows
+from icefloe.table.writes import append, delete_keys, overwrite_partitions, replace_rows, upsert
 
 
 class ChangesRows(Changing):
@@ -60,6 +60,45 @@ class ChangesRows(Changing):
     ) -> WriteResult:
         """Deletes the rows for which the filter is true (all, by default) and adds `df`, in one snapshot. Raises as `append` and `delete` do."""
         return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive, branch)
+
+    def upsert(
+        self,
+        df: Any,
+        join_cols: Sequence[str] | None = None,
+        when_matched_update_all: bool = True,
+        when_not_matched_insert_all: bool = True,
+        case_sensitive: bool = True,
+        branch: str = MAIN,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> WriteResult:
+        """Updates the rows whose key one of `df` has, where another column differs, and inserts the other rows, in one snapshot.
+
+        The key is the table's identifier fields, or the columns `join_cols` (dotted names inside structs). A null in a key equals nothing: such rows are
+        inserted. Other columns are compared by value, nested ones too; null equals null and NaN equals NaN. `df` is Arrow or pandas data, joined in this
+        process, or a Spark DataFrame, joined and written by Spark. `write.merge.mode` decides how replaced rows leave their files; from format version 3 on
+        updated rows keep their row ids. `case_sensitive` is about `join_cols`. The result has `rows_updated`, `rows_inserted` and `rows_unchanged`.
+
+        Raises:
+            InvalidInputError: no key columns, or one that cannot be one; a key stands twice in `df`, or matches several rows that are to be updated.
+            InvalidSchemaError: a key column is none of the table's.
+            SchemaMismatchError: `df` does not fit, or lacks a column that is to be updated.
+            UnsupportedFeatureError: rows are to be marked in a table of format version 1.
+            CommitConflictError, CommitUnknownError: as `append`.
+        """
+        start = self._start()
+        return self._write(
+            upsert(
+                start.handle,
+                start.metadata,
+                df,
+                join_cols,
+                snapshot_properties or {},
+                branch,
+                updates=when_matched_update_all,
+                inserts=when_not_matched_insert_all,
+                case_sensitive=case_sensitive,
+            )
+        )
 
     def delete_keys(
         self,

@@ -46,7 +46,7 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteRequest:
-    """Files to copy without the rows for which `delete_filter` is true."""
+    """Files to copy without the rows for which `delete_filter` is true; where there are `positions`, without those at the positions of each task."""
 
     tasks: Sequence[FileScanTask]
     delete_filter: BooleanExpression  # bound to `schema`
@@ -55,6 +55,11 @@ class RewriteRequest:
     target: WriteTarget
     # Every schema the table has had: equality deletes may be by a column that was dropped since.
     schemas: Sequence[Schema] = ()
+    positions: Sequence[NDArray[np.int64]] | None = None  # one a task, ascending
+
+    def rows_to_leave(self, index: int) -> BooleanExpression | NDArray[np.int64]:
+        """What tells the rows that the copy of this task's file is without."""
+        return self.delete_filter if self.positions is None else self.positions[index]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,52 @@ class PositionsRequest:
     # As in `ScanRequest`.
     schemas: Sequence[Schema] = ()
     name_mapping: NameMapping | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValues:
+    """What values the rows of an upsert have in one key column: all of them where they are few, else the least and the greatest; None where not known.
+
+    As filters take them: times as counts of their unit, UUIDs as bytes.
+    """
+
+    field_id: int
+    values: tuple[Any, ...] | None = None
+    low: Any = None
+    high: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertSource:
+    """The rows of an upsert, checked, in the engine's own form. `keys` is None where no row has a whole key: then none matches."""
+
+    rows: Any
+    keys: tuple[KeyValues, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertRequest:
+    """Rows to join with those of planned files. Each task's `delete_files` are applied first; rows that its residual rules out cannot match."""
+
+    source: UpsertSource
+    scan: ScanRequest  # of all columns; its plan has the tasks
+    tasks: Sequence[FileScanTask]
+    key_ids: tuple[int, ...]
+    updates: bool  # matched rows that differ are replaced
+    inserts: bool  # rows without a match are added
+    keeps_row_ids: bool  # replaced rows keep their row id
+    target: WriteTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertedRows:
+    """What an upsert found and wrote: `positions`, one a task, ascending, are the rows of its file that `added` has in their new form."""
+
+    positions: tuple[NDArray[np.int64], ...]
+    added: tuple[DataFile, ...]
+    updated: int
+    inserted: int
+    unchanged: int
 
 
 class Engine(Protocol):
@@ -100,3 +151,17 @@ class Engine(Protocol):
 
     def read(self, request: ScanRequest) -> Any:
         """The rows in the engine's own form: an Arrow table, a Spark DataFrame."""
+
+    def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+        """Checks the rows and what their keys are. Nothing is written.
+
+        Raises:
+            SchemaMismatchError: the rows do not fit the schema, or lack a column of it that they are to update.
+            InvalidInputError: two rows have the same key.
+        """
+
+    def upsert(self, request: UpsertRequest) -> UpsertedRows:
+        """Finds the rows that match, in one join, and writes the new form of those that differ and the rows to insert.
+
+        Raises `InvalidInputError` where a key matches several rows of the table, all of which it cannot replace.
+        """

@@ -5,7 +5,7 @@ Floor: table. Spec: Column Projection; Writing data files.
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -30,7 +30,10 @@ from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.cast import cast_to_schema
-from icefloe.table.engine import VERSION, PositionsRequest, RewriteRequest, ScanRequest
+from icefloe.kernel.schema.schema import Schema
+from icefloe.table.engine import VERSION, PositionsRequest, RewriteRequest, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
+from icefloe.table.upsert_rows import upsert_arrow
+from icefloe.table.upsert_source import arrow_source
 
 # Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
@@ -83,7 +86,7 @@ class InProcessEngine:
                     rewrite_task(
                         request.target,
                         task,
-                        request.delete_filter,
+                        request.rows_to_leave(index),
                         schema=request.schema,
                         specs=request.specs,
                         partition_id=index,
@@ -122,6 +125,14 @@ class InProcessEngine:
         """All rows as one Arrow table."""
         reader = self.read_batches(request)
         return reader.read_all()
+
+    def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+        """See `Engine.upsert_source`. The rows of a `RecordBatchReader` are read into memory."""
+        return arrow_source(arrow_table(rows), schema, key_ids, updates=updates)
+
+    def upsert(self, request: UpsertRequest) -> UpsertedRows:
+        """See `Engine.upsert`."""
+        return upsert_arrow(request, READ_THREADS)
 
     def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
         """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""

@@ -1,28 +1,16 @@
-"""`MarkedRows`: rows removed by writing down where they are: position delete files in version 2 of the format, deletion vectors from version 3 on.
+"""`MarkedRows`: rows removed by writing down where they are, found by a filter.
 
-How they are found and written is `datafile/positions.py` and `datafile/write_deletes.py`; copy-on-write is `copy_on_write.py`. Floor: table.
+How they are found is `datafile/positions.py`, how they are written down `marks.py`; copy-on-write is `copy_on_write.py`. Floor: table.
 Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from icefloe.datafile.deletes import DeleteLoader
-from icefloe.datafile.write_deletes import RowsToDelete, WrittenDeletes, write_position_deletes, write_vectors
-from icefloe.errors import UnsupportedFeatureError
-from icefloe.kernel.metadata.properties import DELETE_GRANULARITY, DELETE_MODE, NAME_MAPPING
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.table.commit_loop import delete_quietly
 from icefloe.table.engines import engine_for_files
-from icefloe.table.row_change import Removal, RowChange, TaskKey, deletes_about_alone, records_left, specs_of, task_key
-from icefloe.table.write_target import write_target
-
-Positions = NDArray[np.int64]
-Marked = tuple[FileScanTask, Positions]
+from icefloe.table.marks import Marks, Positions
+from icefloe.table.row_change import Removal, RowChange, TaskKey, task_key
 
 
 class MarkedRows:
@@ -33,15 +21,14 @@ class MarkedRows:
 
     def __init__(self, removal: Removal) -> None:
         self._removal = removal
+        self._marks = Marks(removal.handle)
         self._found: dict[TaskKey, Positions] = {}
         self._found_under: int | None = None  # the schema id that the rows were found with
-        self._written = WrittenDeletes(added=())
-        self._written_for: Any = None
         self.engine_name: str | None = None
 
     def new_files(self) -> list[str]:
         """Locations of the delete files that are there; vectors share theirs."""
-        return list(dict.fromkeys(file.file_path for file in self._written.added))
+        return self._marks.new_files()
 
     def change(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RowChange:
         """Finds the rows, and writes the delete files that are missing. A file of which no row is left goes whole.
@@ -50,23 +37,11 @@ class MarkedRows:
             UnsupportedFeatureError: rows of a file are to be marked, and the table's format version is 1.
             NoSuchFileError, DataFileFormatError, PuffinFormatError: a file, or its deletes, cannot be read.
         """
-        marked: list[Marked] = []
-        emptied: list[Marked] = []
-        for task, positions in zip(tasks, self._positions(tasks, base), strict=True):
-            if len(positions):
-                (emptied if records_left(task) == len(positions) else marked).append((task, positions))
-        self._write(marked, base)
-        return RowChange(
-            added_deletes=self._written.added,
-            removed=tuple(task.file for task, _ in emptied),
-            removed_deletes=(*self._written.superseded, *(file for task, _ in emptied for file in deletes_about_alone(task))),
-            deleted_rows=sum(len(positions) for _, positions in (*marked, *emptied)),
-        )
+        return self._marks.change(list(zip(tasks, self._positions(tasks, base), strict=True)), base)
 
     def discard(self) -> None:
         """Deletes the delete files written so far."""
-        delete_quietly(self._removal.handle, self.new_files())
-        self._written, self._written_for = WrittenDeletes(added=()), None
+        self._marks.discard()
 
     def _positions(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[Positions]:
         # Under another schema the filter may mean other columns.
@@ -80,28 +55,3 @@ class MarkedRows:
             found = engine.positions(self._removal.positions_request(missing, base))
             self._found.update((task_key(task), positions) for task, positions in zip(missing, found, strict=True))
         return [self._found[task_key(task)] for task in tasks]
-
-    def _write(self, marked: Sequence[Marked], base: TableMetadata) -> None:
-        made_from = (base.format_version, base.current_schema_id, [task_key(task) for task, _ in marked])
-        if made_from == self._written_for:
-            return
-        self.discard()
-        if marked:
-            rows = [RowsToDelete(file=task.file, positions=positions, delete_files=task.delete_files) for task, positions in marked]
-            self._written = self._written_deletes(rows, base)
-        self._written_for = made_from
-
-    def _written_deletes(self, rows: Sequence[RowsToDelete], base: TableMetadata) -> WrittenDeletes:
-        target = write_target(self._removal.handle, base)
-        if base.format_version > 2:
-            loader = DeleteLoader(target.io, schemas=tuple(base.schemas), name_mapping=NAME_MAPPING.read(base.properties))
-            return write_vectors(target, rows, deletes=loader, partition_id=0, task_id=0)
-        if base.format_version == 1:
-            raise UnsupportedFeatureError(
-                f"{target.table_name} is of format version 1, which has no delete files, and {DELETE_MODE.name} is merge-on-read",
-                table=target.table_name,
-                path=rows[0].file.file_path,
-                next_step=f"upgrade it with table.upgrade_table_version(2), or set {DELETE_MODE.name} to copy-on-write",
-            )
-        file_scoped = DELETE_GRANULARITY.read(base.properties) == "file"
-        return write_position_deletes(target, rows, specs=specs_of(base), partition_id=0, task_id=0, file_scoped=file_scoped)

@@ -1,4 +1,4 @@
-"""Append, delete, overwrite and deletes by key: from rows or a filter to data files to one action, and its commit.
+"""Append, delete, overwrite, upsert and deletes by key: from rows or a filter to data files to one action, and its commit.
 
 Engines move the rows, the actions say what to commit (`kernel/commit/append.py`, `replace_rows.py`, `delete_keys.py`), the commit loop commits; a transaction
 takes the actions alone. Floor: table. Spec: Snapshots; Optimistic Concurrency.
@@ -6,7 +6,7 @@ takes the actions alone. Floor: table. Spec: Snapshots; Optimistic Concurrency.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from icefloe.errors import InvalidInputError
@@ -25,6 +25,7 @@ from icefloe.table.handle import TableHandle
 from icefloe.table.replace_rows import ReplaceRows
 from icefloe.table.result import METADATA_ONLY, WriteResult
 from icefloe.table.row_change import Removal, RowChange
+from icefloe.table.upsert import Upsert, UpsertRules, upsert_keys
 from icefloe.table.write_target import commit_context, write_target
 
 
@@ -125,6 +126,44 @@ def _replaced(engine: str, made: Attempt | None, attempts: int, files: Sequence[
         deleted_records=None if unknown else counts["deleted-records"] - counts["removed-position-deletes"],
         removed_delete_files=counts["removed-delete-files"],
     )
+
+
+def upsert(
+    handle: TableHandle,
+    base: TableMetadata,
+    rows: Any,
+    join_cols: Sequence[str] | None,
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+    *,
+    updates: bool,
+    inserts: bool,
+    case_sensitive: bool,
+) -> PreparedWrite:
+    """One snapshot in which the rows replace those of the same key, or are added. Raises as `upsert_keys` and `Engine.upsert_source`."""
+    if not updates and not inserts:
+        raise InvalidInputError(
+            "an upsert that neither updates nor inserts does nothing",
+            table=handle.table_name,
+            next_step="leave when_matched_update_all or when_not_matched_insert_all True",
+        )
+    engine = engine_for_rows(rows)
+    context = commit_context(handle, base, snapshot_properties, branch, engine)
+    schema = base.schema()
+    rules = UpsertRules(key_ids=upsert_keys(handle, schema, join_cols, case_sensitive=case_sensitive), updates=updates, inserts=inserts)
+    action = Upsert(handle, engine, rows, schema, rules, context)
+
+    def result(made: Attempt | None, attempts: int) -> WriteResult:
+        found = action.found
+        return replace(
+            _result("upsert", engine.name, made, attempts, added=found.added, change=action.change),
+            deleted_records=0,
+            rows_updated=found.updated,
+            rows_inserted=found.inserted,
+            rows_unchanged=found.unchanged,
+        )
+
+    return PreparedWrite(action=action, result=result)
 
 
 def delete_keys(

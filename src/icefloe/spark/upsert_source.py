@@ -1,0 +1,131 @@
+"""The rows of an upsert that come as a DataFrame: kept by Spark, so that they are computed once; their keys checked by one aggregation.
+
+Joining them is `upsert.py`. Floor: spark. Spec: Identifier Field IDs.
+"""
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import BinaryType as SparkBinary
+from pyspark.sql.types import DataType
+from pyspark.sql.types import StructType as SparkStruct
+
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    FixedType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    UUIDType,
+)
+from icefloe.spark.filters import column_named
+from icefloe.spark.fit import check_fits, widened_decimals
+from icefloe.spark.jobs import run_job
+from icefloe.spark.types import spark_type
+from icefloe.table.engine import KeyValues, UpsertSource
+from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, check_complete, repeated_keys
+
+_RANGED = (IntegerType, LongType, DateType, StringType, DecimalType)
+_LISTED = (*_RANGED, BooleanType, UUIDType, FixedType, BinaryType)
+COUNT, LOW, HIGH = "count", "low", "high"
+
+
+@dataclass(frozen=True)
+class SparkRows:
+    """A source that Spark keeps: `frame` has its columns under their names; `total` is how many rows it has."""
+
+    frame: DataFrame
+    total: int
+
+
+def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+    """See `Engine.upsert_source`. The DataFrame is kept by Spark, in memory and on disk, for as long as the upsert lasts.
+
+    Raises as `Engine.upsert_source`, and `EngineError` where Spark's job failed.
+    """
+    if updates:
+        check_complete(_names(rows.schema), schema)
+    check_fits(rows.schema, schema)
+    spark = rows.sparkSession
+    is_kept = rows.storageLevel != StorageLevel.NONE
+    kept = rows if is_kept else rows.persist(StorageLevel.MEMORY_AND_DISK)
+    ready = widened_decimals(kept, schema)
+    keys = [key_column(source_column(ready, schema, key_id), schema.find_type(key_id)) for key_id in key_ids]
+    names = [f"key{place}" for place in range(len(keys))]
+    groups = ready.select(*(key.alias(name) for key, name in zip(keys, names, strict=True))).groupBy(*names).agg(F.count("*").alias(COUNT))
+    whole = groups.dropna(how="any", subset=names)
+    kinds = [schema.find_type(key_id) for key_id in key_ids]
+    try:
+        known = run_job(spark, "look at the keys to upsert", lambda: whole.agg(*_figures(names, kinds)).collect()[0])
+        total = run_job(spark, "count the rows to upsert", kept.count)
+        if known["repeated"]:
+            shown = run_job(spark, "look at repeated keys", lambda: whole.where(F.col(COUNT) > 1).limit(SHOWN_KEYS).collect())
+            titles = [schema.find_column_name(key_id) or "" for key_id in key_ids]
+            raise repeated_keys(titles, [", ".join(repr(row[name]) for name in names) for row in shown], known["repeated"])
+        listed: list[Any] | None = None
+        if 0 < known[COUNT] <= MOST_LISTED_KEYS:
+            listed = run_job(spark, "read the few keys to upsert", lambda: whole.select(*names).collect())
+    except BaseException:
+        if not is_kept:
+            kept.unpersist()
+        raise
+    source = SparkRows(ready, total)
+    if not is_kept:
+        weakref.finalize(source, kept.unpersist).atexit = False
+    values = tuple(
+        _values(key_id, kind, known, name, None if listed is None else [row[name] for row in listed])
+        for key_id, kind, name in zip(key_ids, kinds, names, strict=True)
+    )
+    return UpsertSource(rows=source, keys=values if known[COUNT] else None)
+
+
+def source_column(rows: DataFrame, schema: Schema, field_id: int) -> Column:
+    """The column of a field, inside structs too, of a frame with the table's names."""
+    path = schema.path_of(field_id) or ()
+    column = column_named(path[0])
+    for name in path[1:]:
+        column = column.getField(name)
+    kind: DataType = rows.select(column.alias("key")).schema[0].dataType
+    return F.hex(column) if isinstance(kind, SparkBinary) and isinstance(schema.find_type(field_id), UUIDType) else column
+
+
+def key_column(column: Column, kind: IcebergType) -> Column:
+    """A key as it is joined: in the table's type; a UUID as its 32 digits, whatever it came as."""
+    if isinstance(kind, UUIDType):
+        return F.lower(F.replace(column.cast("string"), F.lit("-"), F.lit("")))
+    own = spark_type(kind) if isinstance(kind, PrimitiveType) else None
+    return column if own is None else column.cast(own)
+
+
+def _figures(names: Sequence[str], kinds: Sequence[IcebergType]) -> list[Column]:
+    found = [F.count("*").alias(COUNT), F.count(F.when(F.col(COUNT) > 1, 1)).alias("repeated")]
+    for name, kind in zip(names, kinds, strict=True):
+        if isinstance(kind, _RANGED):
+            found += [F.min(name).alias(LOW + name), F.max(name).alias(HIGH + name)]
+    return found
+
+
+def _values(key_id: int, kind: IcebergType, known: Any, name: str, listed: Sequence[Any] | None) -> KeyValues:
+    if listed is not None and isinstance(kind, _LISTED):
+        return KeyValues(field_id=key_id, values=tuple(dict.fromkeys(bytes(v) if isinstance(v, bytearray) else v for v in listed)))
+    if known[COUNT] and isinstance(kind, _RANGED):
+        return KeyValues(field_id=key_id, low=known[LOW + name], high=known[HIGH + name])
+    return KeyValues(field_id=key_id)
+
+
+def _names(struct: SparkStruct) -> Names:
+    found: Mapping[str, Any] = {
+        field.name: _names(field.dataType) if isinstance(field.dataType, SparkStruct) else None for field in struct.fields
+    }
+    return found
