@@ -1,4 +1,4 @@
-"""`Catalog`: namespaces and tables by name, over any pointer store. `load_catalog` finds one by its configuration.
+"""`Catalog`: namespaces and tables by name, over any pointer store; views are `catalog_views.py`. `load_catalog` finds one by its configuration.
 
 Where the names and pointers are kept is `icefloe.pointer`; configuration is `config.py`. Floor: catalog. Spec: Table Metadata; Metastore Tables.
 """
@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from icefloe.catalog.catalog_views import CatalogViews
 from icefloe.errors import (
     AlreadyExistsError,
     InvalidInputError,
     InvalidPropertyError,
-    InvalidSchemaError,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
@@ -24,8 +24,8 @@ from icefloe.io.locations import join, qualified
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.schema.arrow import schema_from_arrow
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.schema.given_schema import given_schema
+from icefloe.kernel.schema.schema import Schema
 from icefloe.pointer.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.pointer.pointer import PointerStore
 from icefloe.table.commit_loop import delete_quietly
@@ -45,8 +45,8 @@ class NamespaceChange:
     missing: tuple[str, ...]
 
 
-class Catalog:
-    """Tables by name. Names are `"namespace.table"` or a tuple of levels."""
+class Catalog(CatalogViews):
+    """Tables and views by name. Names are `"namespace.table"` or a tuple of levels."""
 
     def __init__(self, name: str, store: PointerStore, properties: Mapping[str, str]) -> None:
         self.name = name
@@ -134,7 +134,7 @@ class Catalog:
             raise TableAlreadyExistsError(
                 f"table {dotted(name)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
             )
-        own_schema = _own_schema(schema)
+        own_schema = given_schema(schema)
         texts = [partition_spec] if isinstance(partition_spec, str) else partition_spec
         spec = texts if isinstance(texts, PartitionSpec) else partition_spec_from_text(own_schema, list(texts))
         if not isinstance(sort_order, SortOrder):
@@ -208,20 +208,10 @@ class Catalog:
         warehouse = self.properties.get("warehouse")
         if not warehouse:
             raise InvalidPropertyError(
-                f"catalog {self.name!r} has no warehouse, so table {dotted(identifier)!r} has no place",
+                f"catalog {self.name!r} has no warehouse, so {dotted(identifier)!r} has no place",
                 next_step="give the catalog a `warehouse` folder, or pass location=",
             )
         return join(warehouse, *namespace, table)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r})"
-
-
-def _own_schema(schema: Schema | pa.Schema) -> Schema:
-    if isinstance(schema, Schema):
-        return schema
-    if isinstance(schema, pa.Schema):
-        return assign_fresh_ids(schema_from_arrow(schema, keep_ids=False))
-    raise InvalidSchemaError(
-        f"a schema of type {type(schema).__qualname__} is not understood", next_step="pass a pyarrow.Schema or an icefloe Schema"
-    )

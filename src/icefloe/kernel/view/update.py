@@ -19,7 +19,7 @@ from icefloe.kernel.view.view_version import VersionLogEntry, ViewVersion
 
 @dataclass(frozen=True, slots=True)
 class AddViewVersion:
-    """Adds a version, under the next free id where its own is taken. One that defines the same as a known one is not added again.
+    """Adds a version, under the next id where its own is not above all that are there. One that defines the same as a known one is not added again.
 
     A `schema_id` of -1 is the schema that the same commit added last.
     """
@@ -154,8 +154,8 @@ class _Changes:
         if same is not None:
             self._last_version_id = same.version_id
             return
-        if self.view.versions.position(version.version_id) is not None:
-            version = replace(version, version_id=max(self.view.versions.ids()) + 1)
+        # Ids count up, since the newest versions by id are those that are kept. JAVA: ViewMetadata.Builder.reuseOrCreateNewViewVersionId.
+        version = replace(version, version_id=max(version.version_id, max(self.view.versions.ids()) + 1))
         self.view = replace(self.view, versions=self.view.versions.appended(version))
         self._last_version_id = version.version_id
         self.added |= {version.version_id}
