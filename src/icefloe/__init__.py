@@ -107,6 +107,7 @@ from icefloe.kernel.variant import to_json as variant_to_json
 from icefloe.kernel.variant import to_python as variant_to_python
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
+from icefloe.view.view import View
 
 __version__ = version("icefloe")
 
@@ -200,6 +201,7 @@ __all__ = [
     "UnknownType",
     "UnsupportedError",
     "VariantType",
+    "View",
     "ViewAlreadyExistsError",
     "VoidTransform",
     "YearTransform",

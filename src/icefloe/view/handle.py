@@ -6,7 +6,6 @@ Spec: View spec, Metadata Location; View spec, View Metadata (`view-uuid`); Meta
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 
 from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchViewError, StorageError
 from icefloe.io.locations import is_relative, join
@@ -20,10 +19,11 @@ from icefloe.kernel.view.update import new_view_metadata
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.pointer.identifier import Identifier, dotted
 from icefloe.pointer.pointer import ViewPointers
+from icefloe.table.engine import VERSION
 from icefloe.table.system import RandomIds, SystemClock
 
 # What made a version, in its summary. Spec: View spec, Summary.
-ENGINE: Mapping[str, str] = {"engine-name": "icefloe", "engine-version": version("icefloe")}
+ENGINE: Mapping[str, str] = {"engine-name": "icefloe", "engine-version": VERSION}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
