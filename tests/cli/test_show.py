@@ -28,6 +28,10 @@ LOOKS = [
     ("show", "overhead", "demo.events"),
     ("show", "statistics", "demo.events"),
     ("tree", "demo.events"),
+    ("log", "demo.events"),
+    ("log", "demo.events", "--graph"),
+    ("branch", "list", "demo.events"),
+    ("properties", "demo.events"),
     ("trace", "demo.events", "--where", WHERE),
 ]
 

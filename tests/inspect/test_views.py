@@ -29,6 +29,10 @@ OF_A_TABLE: dict[str, Callable[[Table], View]] = {
     "tree": look.tree,
     "overhead": look.overhead,
     "statistics": look.statistics,
+    "refs": look.refs,
+    "properties": look.properties,
+    "log": look.log,
+    "graph": lambda table: look.log(table, graph=True),
     "trace": lambda table: look.trace(table, WHERE),
 }
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.config import DEFAULT_CATALOG, catalog_properties, default_catalog_name
 from icefloe.catalog.load import load_catalog
-from icefloe.errors import InvalidInputError, NoSuchCatalogError, NoSuchFileError
+from icefloe.errors import InvalidInputError, NoSuchCatalogError, NoSuchFileError, ReadOnlyTableError
 from icefloe.inspect.opened import snapshot_id_of
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table.static_table import StaticTable
+from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
 # The database of a warehouse that is named without one.
@@ -58,6 +59,17 @@ def open_table(text: str, choice: CatalogChoice) -> TableReader:
     """
     if is_path(text):
         return StaticTable.from_metadata(_metadata_file(text))
+    return open_catalog(choice).load_table(text)
+
+
+def open_changeable(text: str, choice: CatalogChoice) -> Table:
+    """The table of a catalog that a command is to change. Raises `ReadOnlyTableError` for a metadata file, and what `open_catalog` raises."""
+    if is_path(text):
+        raise ReadOnlyTableError(
+            "a table named by its metadata file cannot be changed",
+            path=text,
+            next_step="name it as namespace.table, with the catalog it is in",
+        )
     return open_catalog(choice).load_table(text)
 
 

@@ -1,6 +1,6 @@
 """`icefloe`: the command line. Exit codes: 0 done, 1 refused (the reason and the next step on standard error), 2 wrong usage, 130 interrupted.
 
-The commands are in `show.py`, `load.py` and `demo.py`. Floor: cli.
+The commands are in `show.py`, `refs.py`, `settings.py`, `load.py` and `demo.py`. Floor: cli.
 """
 
 import sys
@@ -12,9 +12,11 @@ from typer.core import TyperGroup
 from icefloe.cli.demo import demo
 from icefloe.cli.load import load
 from icefloe.cli.options import AsJson
+from icefloe.cli.refs import branch_app, cherry_pick, publish, rollback, tag_app
 from icefloe.cli.screen import say, show
+from icefloe.cli.settings import properties, upgrade
 from icefloe.cli.show import app as show_app
-from icefloe.cli.show import list_tables, show_trace, show_tree
+from icefloe.cli.show import list_tables, show_log, show_trace, show_tree
 from icefloe.cli.versions import versions
 from icefloe.errors import IcefloeError
 
@@ -39,7 +41,7 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     cls=_Commands,
     name="icefloe",
-    help="Apache Iceberg for PySpark: load files into tables, and look inside them.",
+    help="Apache Iceberg for PySpark: load files into tables, look inside them, and tend them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -49,6 +51,14 @@ app.add_typer(show_app, name="show")
 app.command("list")(list_tables)
 app.command("tree")(show_tree)
 app.command("trace")(show_trace)
+app.command("log")(show_log)
+app.add_typer(branch_app, name="branch")
+app.add_typer(tag_app, name="tag")
+app.command("rollback")(rollback)
+app.command("cherry-pick")(cherry_pick)
+app.command("publish")(publish)
+app.command("properties")(properties)
+app.command("upgrade")(upgrade)
 app.command("load")(load)
 app.command("demo")(demo)
 
@@ -69,7 +79,7 @@ def _print_version(wanted: bool) -> None:
 def _icefloe(
     _version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show versions and stop.")] = False,
 ) -> None:
-    """Apache Iceberg for PySpark: load files into tables, and look inside them."""
+    """Apache Iceberg for PySpark: load files into tables, look inside them, and tend them."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The commands that look and change nothing: `list`, `tree`, `trace` and `show ...`. Each prints one value of `icefloe.inspect`.
+"""The commands that look and change nothing: `list`, `tree`, `trace`, `log` and `show ...`. Each prints one value of `icefloe.inspect`.
 
 Floor: cli.
 """
@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 import icefloe.inspect as look
-from icefloe.cli.choose import CatalogChoice, chosen_snapshot, open_catalog, open_table
-from icefloe.cli.options import AsJson, CatalogName, CatalogUri, Everything, SnapshotName, TableName, Warehouse
-from icefloe.cli.screen import show
+from icefloe.catalog.catalog import Catalog
+from icefloe.cli.choose import chosen_snapshot
+from icefloe.cli.options import SnapshotName
+from icefloe.cli.table_command import looks_at_catalog, looks_at_table
+from icefloe.inspect.view import View
+from icefloe.table.table_reader import TableReader
 
 app = typer.Typer(help="Show one level of a table.", no_args_is_help=True)
 
@@ -18,175 +21,92 @@ Which = Annotated[str, typer.Argument(metavar="[WHICH]", help="Its number, count
 Where = Annotated[
     str, typer.Option("--where", metavar="FILTER", help="The rows asked for, such as \"type = 'a' AND time > '2024-01-01'\".")
 ]
+Graph = Annotated[bool, typer.Option("--graph", help="Every snapshot of the table, with lines to those they were made on.")]
+Ref = Annotated[str | None, typer.Option("--ref", metavar="NAME", help="The history of a branch, a tag or a snapshot id; main by default.")]
 
 
-def list_tables(
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_catalog
+def list_tables(opened: Catalog) -> View:
     """List namespaces and tables."""
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
-    show(look.listing(open_catalog(choice)), as_json=as_json, everything=everything)
+    return look.listing(opened)
 
 
-def show_tree(
-    table: TableName,
-    snapshot: SnapshotName = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_tree(opened: TableReader, snapshot: SnapshotName = None) -> View:
     """Show a table from its catalog down to its data files, with counts and sizes."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.tree(opened, chosen_snapshot(opened, snapshot)), as_json=as_json, everything=everything)
+    return look.tree(opened, chosen_snapshot(opened, snapshot))
 
 
-def show_trace(
-    table: TableName,
-    where: Where = "TRUE",
-    snapshot: SnapshotName = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_trace(opened: TableReader, where: Where = "TRUE", snapshot: SnapshotName = None) -> View:
     """Tell why a query reads what it reads: what is kept and skipped at each level, and the bound that decided."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.trace(opened, where, chosen_snapshot(opened, snapshot)), as_json=as_json, everything=everything)
+    return look.trace(opened, where, chosen_snapshot(opened, snapshot))
+
+
+@looks_at_table
+def show_log(opened: TableReader, ref: Ref = None, graph: Graph = False) -> View:
+    """Show the snapshots that led to a branch, newest first; with --graph those of all branches and tags, and staged ones."""
+    return look.log(opened, chosen_snapshot(opened, ref), graph=graph)
 
 
 @app.command("catalog")
-def show_catalog(
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_catalog
+def show_catalog(opened: Catalog) -> View:
     """The rows of the catalog's database."""
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
-    show(look.catalog(open_catalog(choice)), as_json=as_json, everything=everything)
+    return look.catalog(opened)
 
 
 @app.command("table")
-def show_table(
-    table: TableName,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_table(opened: TableReader) -> View:
     """A table at a glance: columns, partitioning, totals, properties."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.table(opened), as_json=as_json, everything=everything)
+    return look.table(opened)
 
 
 @app.command("snapshots")
-def show_snapshots(
-    table: TableName,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_snapshots(opened: TableReader) -> View:
     """Snapshots, snapshot log and metadata log."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.snapshots(opened), as_json=as_json, everything=everything)
+    return look.snapshots(opened)
 
 
 @app.command("metadata")
-def show_metadata(
-    table: TableName,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_metadata(opened: TableReader) -> View:
     """The metadata file's JSON; long lists are abbreviated unless --all is given."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.metadata(opened), as_json=as_json, everything=everything)
+    return look.metadata(opened)
 
 
 @app.command("manifest-list")
-def show_manifest_list(
-    table: TableName,
-    snapshot: SnapshotName = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_manifest_list(opened: TableReader, snapshot: SnapshotName = None) -> View:
     """A snapshot's manifest list, with decoded partition bounds."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.manifest_list(opened, chosen_snapshot(opened, snapshot)), as_json=as_json, everything=everything)
+    return look.manifest_list(opened, chosen_snapshot(opened, snapshot))
 
 
 @app.command("manifest")
-def show_manifest(
-    table: TableName,
-    which: Which = "1",
-    snapshot: SnapshotName = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_manifest(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> View:
     """One manifest's entries, with decoded bounds per column; the first manifest of the list unless one is named."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.manifest(opened, which, chosen_snapshot(opened, snapshot)), as_json=as_json, everything=everything)
+    return look.manifest(opened, which, chosen_snapshot(opened, snapshot))
 
 
 @app.command("data-file")
-def show_data_file(
-    table: TableName,
-    which: Which = "1",
-    snapshot: SnapshotName = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_data_file(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> View:
     """One data file's Parquet footer, and what its manifest says of it; the first live file unless one is named."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.data_file(opened, which, chosen_snapshot(opened, snapshot)), as_json=as_json, everything=everything)
+    return look.data_file(opened, which, chosen_snapshot(opened, snapshot))
 
 
 @app.command("overhead")
-def show_overhead(
-    table: TableName,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_overhead(opened: TableReader) -> View:
     """Bytes of metadata against bytes of data, level by level."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.overhead(opened), as_json=as_json, everything=everything)
+    return look.overhead(opened)
 
 
 @app.command("statistics")
-def show_statistics(
-    table: TableName,
-    snapshot: SnapshotName = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_table
+def show_statistics(opened: TableReader, snapshot: SnapshotName = None) -> View:
     """Distinct values of columns and counts by partition, as statistics files have them; the newest unless a snapshot is named."""
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    show(look.statistics(opened, None if snapshot is None else chosen_snapshot(opened, snapshot)), as_json=as_json, everything=everything)
+    return look.statistics(opened, None if snapshot is None else chosen_snapshot(opened, snapshot))

@@ -1,12 +1,16 @@
 """What is inside a table and why a query reads what it reads, as values. A public door: its functions are named here.
 
-    from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics
+    from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics,
+        refs, properties, log
 
 Each takes a table (or a catalog) and returns a frozen value: `print` it, show it in a notebook, or take `to_dict()`. Floor: inspect.
 """
 
+from icefloe.inspect.branches_and_tags import properties as properties
+from icefloe.inspect.branches_and_tags import refs as refs
 from icefloe.inspect.catalog_contents import catalog as catalog
 from icefloe.inspect.catalog_contents import listing as listing
+from icefloe.inspect.commit_graph import log as log
 from icefloe.inspect.data_file_contents import data_file as data_file
 from icefloe.inspect.manifest_contents import manifest as manifest
 from icefloe.inspect.manifest_contents import manifest_list as manifest_list

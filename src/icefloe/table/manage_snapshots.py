@@ -111,7 +111,7 @@ class ManageSnapshots(PendingChange):
         """How old a branch or tag gets before it may be expired itself; None: what the table's property says. Raises `InvalidInputError`."""
         return self._add(refs.set_retention(self._working, name, max_ref_age_ms=max_ref_age_ms))
 
-    def set_current_snapshot(self, snapshot_id: int | None = None, ref_name: str | None = None, branch: str = MAIN) -> Self:
+    def set_current_snapshot(self, snapshot_id: int | str | None = None, ref_name: str | None = None, branch: str = MAIN) -> Self:
         """The branch at any snapshot of the table, by its id or by a branch or tag at it. Raises `InvalidInputError`, `NoSuchSnapshotError`."""
         if (snapshot_id is None) == (ref_name is None):
             raise InvalidInputError(
@@ -121,7 +121,7 @@ class ManageSnapshots(PendingChange):
         source = ref_name if snapshot_id is None else snapshot_id
         return self._add(refs.move_ref(self._working, branch, BRANCH, self._id(source), *_names(source)))
 
-    def rollback_to_snapshot(self, snapshot_id: int, branch: str = MAIN) -> Self:
+    def rollback_to_snapshot(self, snapshot_id: int | str, branch: str = MAIN) -> Self:
         """The branch back at an ancestor of its head. Raises `InvalidInputError` where it is none, `NoSuchSnapshotError`."""
         return self._add(refs.rollback(self._working, branch, self._id(snapshot_id)))
 
@@ -129,7 +129,7 @@ class ManageSnapshots(PendingChange):
         """The branch back at the newest ancestor of its head that is older than the time. Raises `NoSuchSnapshotError` where none is."""
         return self.rollback_to_snapshot(refs.snapshot_before(self._working, branch, timestamp_ms).snapshot_id, branch)
 
-    def cherry_pick(self, snapshot_id: int, branch: str = MAIN) -> Self:
+    def cherry_pick(self, snapshot_id: int | str, branch: str = MAIN) -> Self:
         """The change of a snapshot made again on the branch, or the branch moved on to it where it was made on its head.
 
         Raises:

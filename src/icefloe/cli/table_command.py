@@ -1,0 +1,60 @@
+"""Commands about one table: its name and the catalog's options in one place, and the value that a command ends with, printed.
+
+Floor: cli.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.cli.choose import CatalogChoice, open_catalog, open_changeable, open_table
+from icefloe.cli.options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
+from icefloe.cli.screen import show
+from icefloe.inspect.view import View
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_TABLE = inspect.Parameter("table", _KEYWORD, annotation=TableName)
+_SHARED = (
+    inspect.Parameter("catalog", _KEYWORD, default=None, annotation=CatalogName),
+    inspect.Parameter("uri", _KEYWORD, default=None, annotation=CatalogUri),
+    inspect.Parameter("warehouse", _KEYWORD, default=None, annotation=Warehouse),
+    inspect.Parameter("as_json", _KEYWORD, default=False, annotation=AsJson),
+    inspect.Parameter("everything", _KEYWORD, default=False, annotation=Everything),
+)
+
+
+def looks_at_table(look: Callable[..., View]) -> Callable[..., None]:
+    """The command that opens a table, gives it to `look` with the command's own options, and prints the value."""
+    return _command(look, open_table, [_TABLE])
+
+
+def changes_table(change: Callable[..., View]) -> Callable[..., None]:
+    """The same of a table in a catalog, which can be changed."""
+    return _command(change, open_changeable, [_TABLE])
+
+
+def looks_at_catalog(look: Callable[..., View]) -> Callable[..., None]:
+    """The same of a whole catalog."""
+
+    def opened(choice: CatalogChoice) -> Catalog:
+        return open_catalog(choice)
+
+    return _command(look, opened, [])
+
+
+def _command(function: Callable[..., View], opening: Callable[..., Any], subject: list[inspect.Parameter]) -> Callable[..., None]:
+    """A function with the parameters of `function` but for its first, and those that all commands share: typer reads them from its signature."""
+    own = [parameter.replace(kind=_KEYWORD) for parameter in list(inspect.signature(function).parameters.values())[1:]]
+
+    def command(**given: Any) -> None:
+        choice = CatalogChoice(name=given["catalog"], uri=given["uri"], warehouse=given["warehouse"])
+        opened = opening(*(given[parameter.name] for parameter in subject), choice)
+        view = function(opened, **{parameter.name: given[parameter.name] for parameter in own})
+        show(view, as_json=given["as_json"], everything=given["everything"])
+
+    parameters = [*subject, *own, *_SHARED]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__, command.__name__ = function.__doc__, function.__name__
+    return command

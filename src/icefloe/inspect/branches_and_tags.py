@@ -1,0 +1,120 @@
+"""A table's branches and tags: where they are, how far from `main`, and how long they and their snapshots are kept; and the table's properties.
+
+Floor: inspect. Spec: Snapshot References; Snapshot Retention Policy; Table Metadata Fields (`properties`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from icefloe.inspect.report import Column, Report, grid
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, time_text
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.table.table_reader import TableReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefOverview:
+    """One branch or tag. `ahead` are the snapshots of its history that are not in that of `main`, `behind` those of `main` that are not in its own."""
+
+    name: str
+    type: str
+    snapshot_id: int
+    timestamp_ms: int | None
+    operation: str | None
+    ahead: int
+    behind: int
+    min_snapshots_to_keep: int | None
+    max_snapshot_age_ms: int | None
+    max_ref_age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refs(View):
+    """Every branch and tag: `main` first, then branches, then tags, by name."""
+
+    table: str
+    refs: tuple[RefOverview, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        columns = (
+            Column("name"),
+            Column("type"),
+            Column("snapshot", whole=True),
+            Column("made", whole=True),
+            Column("operation"),
+            Column("ahead", is_number=True),
+            Column("behind", is_number=True),
+            Column("kept"),
+        )
+        return Report(f"branches and tags of {self.table}", (grid("", columns, [_row(ref) for ref in self.refs], most),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Properties(View):
+    """The properties that are set on a table."""
+
+    table: str
+    properties: Mapping[str, str]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        return Report(
+            f"properties of {self.table}", (grid("", (Column("property", whole=True), Column("value")), [*self.properties.items()], most),)
+        )
+
+
+def refs(reader: TableReader) -> Refs:
+    """A table's branches and tags, from its metadata alone."""
+    of_main = {found.snapshot_id for found in reader.ancestors(MAIN)} if MAIN in reader.metadata.refs else set()
+    found = []
+    for name, ref in sorted(reader.metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[1].type, item[0])):
+        line = {ancestor.snapshot_id for ancestor in reader.ancestors(name)}
+        snapshot = reader.metadata.snapshot_by_id(ref.snapshot_id)
+        found.append(
+            RefOverview(
+                name=name,
+                type=ref.type,
+                snapshot_id=ref.snapshot_id,
+                timestamp_ms=snapshot.timestamp_ms if snapshot else None,
+                operation=snapshot.operation if snapshot else None,
+                ahead=len(line - of_main),
+                behind=len(of_main - line),
+                min_snapshots_to_keep=ref.min_snapshots_to_keep,
+                max_snapshot_age_ms=ref.max_snapshot_age_ms,
+                max_ref_age_ms=ref.max_ref_age_ms,
+            )
+        )
+    return Refs(table=reader.full_name, refs=tuple(found))
+
+
+def properties(reader: TableReader) -> Properties:
+    """The properties that are set on a table, by name."""
+    return Properties(table=reader.full_name, properties=dict(sorted(reader.properties.items())))
+
+
+def _row(ref: RefOverview) -> tuple[str, ...]:
+    kept = [
+        f"at least {count_text(ref.min_snapshots_to_keep, 'snapshot')}" if ref.min_snapshots_to_keep is not None else "",
+        f"snapshots {duration_text(ref.max_snapshot_age_ms)}" if ref.max_snapshot_age_ms is not None else "",
+        f"the {ref.type} {duration_text(ref.max_ref_age_ms)}" if ref.max_ref_age_ms is not None else "",
+    ]
+    return (
+        ref.name,
+        ref.type,
+        str(ref.snapshot_id),
+        time_text(ref.timestamp_ms),
+        ref.operation or "unknown",
+        count_text(ref.ahead),
+        count_text(ref.behind),
+        ", ".join(text for text in kept if text) or "as the table says",
+    )
+
+
+def duration_text(milliseconds: int) -> str:
+    """`7d`, `12h`, `90m`, `5s` or `250ms`: the largest unit that tells it whole."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if milliseconds % size == 0:
+            return f"{milliseconds // size:,}{unit}"
+    return f"{milliseconds:,}ms"

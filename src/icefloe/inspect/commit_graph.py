@@ -1,0 +1,146 @@
+"""A table's snapshots as a graph of commits: which was made on which, what each did, and which branches and tags are where.
+
+The drawing is `lanes.py`; snapshots by age, with both logs, are `snapshot_history.py`. Floor: inspect. Spec: Snapshots; Snapshot References.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from icefloe.inspect.lanes import draw, newest_first
+from icefloe.inspect.report import Column, Grid, Report
+from icefloe.inspect.table_overview import summary_number
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, time_text
+from icefloe.kernel.commit.wap import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, WAP_ID
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.table.table_reader import TableReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One snapshot. `lines` are its part of the drawing: the line it stands on and those below.
+
+    `is_staged`: under a wap id, and in the history of no branch or tag. `is_reachable`: in the history of one. A parent that was expired keeps its id.
+    """
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    parent_is_expired: bool
+    timestamp_ms: int
+    operation: str | None
+    added_records: int | None
+    deleted_records: int | None
+    total_records: int | None
+    branches: tuple[str, ...]
+    tags: tuple[str, ...]
+    is_current: bool
+    is_staged: bool
+    is_reachable: bool
+    wap_id: str | None
+    published_wap_id: str | None
+    source_snapshot_id: str | None
+    engine: str | None
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitGraph(View):
+    """Snapshots, none before those that were made on it, the newest first."""
+
+    table: str
+    is_graph: bool
+    commits: tuple[Commit, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`; the lines of the drawing where it is a graph."""
+        kept = self.commits if most is None else self.commits[:most]
+        names = ("snapshot", "made", "operation", "rows +", "rows -", "rows", "refs")
+        columns = tuple(Column(name, is_number=name.startswith("rows"), whole=name in ("snapshot", "made")) for name in names)
+        rows = []
+        for commit in kept:
+            cells = _cells(commit)
+            rows += (
+                [(line, *(cells if line is commit.lines[0] else ("",) * len(cells))) for line in commit.lines] if self.is_graph else [cells]
+            )
+        if self.is_graph:
+            columns = (Column("", whole=True), *columns)
+        shown = Grid("", columns, tuple(rows), len(self.commits) - len(kept))
+        return Report(f"{'commits' if self.is_graph else 'history'} of {self.table}", (shown,))
+
+
+def log(reader: TableReader, ref: str | int | None = None, *, graph: bool = False) -> CommitGraph:
+    """The snapshots that a branch, a tag or a snapshot id leads to, `main` by default; with `graph`, every snapshot of the table.
+
+    Raises:
+        NoSuchSnapshotError: there is no such snapshot, branch or tag.
+    """
+    metadata = reader.metadata
+    listed: Mapping[int, Snapshot] = {
+        found.snapshot_id: found for found in (metadata.snapshots if graph and ref is None else reader.ancestors(ref))
+    }
+    parents = {snapshot_id: found.parent_snapshot_id for snapshot_id, found in listed.items()}
+    age = {snapshot_id: (found.timestamp_ms << 20) + place for place, (snapshot_id, found) in enumerate(sorted(listed.items(), key=_made))}
+    order = newest_first(parents, age)
+    reached = {found.snapshot_id for name in metadata.refs for found in reader.ancestors(name)}
+    lines = draw(order, parents)
+    return CommitGraph(
+        table=reader.full_name,
+        is_graph=graph,
+        commits=tuple(
+            _commit(reader, listed[snapshot_id], reached, (line, *below)) for snapshot_id, (line, below) in zip(order, lines, strict=True)
+        ),
+    )
+
+
+def _made(item: tuple[int, Snapshot]) -> tuple[int, int]:
+    return item[1].timestamp_ms, item[1].sequence_number
+
+
+def _commit(reader: TableReader, snapshot: Snapshot, reached: Collection[int], lines: tuple[str, ...]) -> Commit:
+    here = [(name, ref) for name, ref in sorted(reader.metadata.refs.items()) if ref.snapshot_id == snapshot.snapshot_id]
+    summary, parent = snapshot.summary, snapshot.parent_snapshot_id
+    is_reachable = snapshot.snapshot_id in reached
+    return Commit(
+        snapshot_id=snapshot.snapshot_id,
+        parent_snapshot_id=parent,
+        parent_is_expired=parent is not None and reader.metadata.snapshots.position(parent) is None,
+        timestamp_ms=snapshot.timestamp_ms,
+        operation=snapshot.operation,
+        added_records=summary_number(summary, "added-records"),
+        deleted_records=summary_number(summary, "deleted-records"),
+        total_records=summary_number(summary, "total-records"),
+        branches=tuple(sorted((name for name, ref in here if ref.is_branch), key=lambda name: (name != MAIN, name))),
+        tags=tuple(name for name, ref in here if not ref.is_branch),
+        is_current=snapshot.snapshot_id == reader.metadata.current_snapshot_id,
+        is_staged=WAP_ID in summary and not is_reachable,
+        is_reachable=is_reachable,
+        wap_id=summary.get(WAP_ID),
+        published_wap_id=summary.get(PUBLISHED_WAP_ID),
+        source_snapshot_id=summary.get(SOURCE_SNAPSHOT_ID),
+        engine=" ".join(summary[key] for key in ("engine-name", "engine-version") if key in summary) or None,
+        lines=lines,
+    )
+
+
+def _cells(commit: Commit) -> tuple[str, ...]:
+    notes = [*commit.branches, *(f"tag {name}" for name in commit.tags)]
+    if commit.is_staged:
+        notes.append(f"staged as {commit.wap_id}")
+    elif not commit.is_reachable:
+        notes.append("no branch leads here")
+    if commit.published_wap_id is not None:
+        notes.append(f"published {commit.published_wap_id}")
+    if commit.source_snapshot_id is not None:
+        notes.append(f"picked from {commit.source_snapshot_id}")
+    if commit.parent_is_expired:
+        notes.append(f"parent {commit.parent_snapshot_id} expired")
+    return (
+        str(commit.snapshot_id),
+        time_text(commit.timestamp_ms),
+        commit.operation or "unknown",
+        count_text(commit.added_records or 0),
+        count_text(commit.deleted_records or 0),
+        count_text(commit.total_records),
+        ", ".join(notes),
+    )

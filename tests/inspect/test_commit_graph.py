@@ -1,0 +1,93 @@
+"""The graph of commits: lanes lead every commit to the one it was made on, whatever the history; what is said beside it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+import icefloe.inspect as look
+from icefloe import SqlCatalog
+from icefloe.inspect.branches_and_tags import duration_text
+from icefloe.inspect.lanes import column, draw, newest_first
+
+
+@st.composite
+def forests(drawn: st.DrawFn) -> dict[int, int | None]:
+    """Commits with a parent among those before them, none, or one that is gone."""
+    parents: dict[int, int | None] = {}
+    for commit in range(drawn(st.integers(0, 14))):
+        parents[commit] = drawn(st.sampled_from([None, -1, *range(commit), *range(max(0, commit - 3), commit)]))
+    return parents
+
+
+def followed(lines: list[str], row: int, place: int) -> int | None:
+    """The row of the next commit on the line that leads down from a commit; None where it ends. Reads the drawing and nothing else."""
+    while row + 1 < len(lines):
+        below = lines[row + 1]
+        if place < len(below) and below[place] in "|*":
+            row += 1
+        elif place and place - 1 < len(below) and below[place - 1] == "/":
+            row, place = row + 1, place - 2
+            while place and below[place - 1] == "_":
+                place -= 2
+        else:
+            return None
+        if lines[row][place : place + 1] == "*":
+            return row
+    return None
+
+
+@given(forests())
+def test_every_line_leads_from_a_commit_to_its_parent(parents: Mapping[int, int | None]) -> None:
+    order = newest_first(parents, {commit: commit for commit in parents})
+    assert sorted(order) == sorted(parents)
+    assert all(order.index(commit) < order.index(parent) for commit, parent in parents.items() if parent in parents)
+    drawing = draw(order, parents)
+    lines = column(drawing)
+    rows = [row for row, line in enumerate(lines) if "*" in line]
+    assert len(rows) == len(order)
+    for commit, row in zip(order, rows, strict=True):
+        parent = parents[commit]
+        if parent in parents:
+            assert followed(lines, row, lines[row].index("*")) == rows[order.index(parent)]
+
+
+def test_branches_and_a_lane_that_crosses_another_are_drawn_as_git_draws_them() -> None:
+    assert column(draw([6, 5, 4, 3, 2, 1], {1: None, 2: 1, 3: 2, 4: 1, 5: 4, 6: 3})) == ["*", "| *", "| *", "* |", "* |", "|/", "*"]
+    assert column(draw([5, 4, 3, 2, 1], {1: None, 2: 1, 3: 1, 4: 2, 5: 1})) == ["*", "| *", "| | *", "|_|/", "| *", "|/", "*"]
+    assert column(draw([2, 1], {1: None, 2: None})) == ["*", "", "*"]
+
+
+def test_the_log_names_branches_tags_staged_and_picked_snapshots(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    rows = pa.table({"id": [1, 2]})
+    table = catalog.create_table("db.t", rows.schema, properties={"write.wap.enabled": "true"})
+    assert look.log(table).commits == ()
+    table.append(rows)
+    table.manage_snapshots().create_branch(branch_name="side", max_ref_age_ms=7 * 86_400_000).create_tag(tag_name="v1").commit()
+    picked = table.append(rows, branch="side").snapshot_id
+    table.append(rows, snapshot_properties={"wap.id": "w1"})
+    gone = table.append(rows).snapshot_id
+    table.manage_snapshots().rollback_to_snapshot("v1").cherry_pick(picked or 0).commit()
+    table.append(rows)
+    graph = look.log(table, graph=True)
+    assert len(graph.commits) == 5
+    by_id = {commit.snapshot_id: commit for commit in graph.commits}
+    assert by_id[picked or 0].branches == ("side",)
+    assert [commit.is_staged for commit in graph.commits].count(True) == 1
+    assert not by_id[gone or 0].is_reachable
+    text = str(graph)
+    for words in ("side", "tag v1", "staged as w1", "no branch leads here", "append", "|/"):
+        assert words in text
+    assert [commit.snapshot_id for commit in look.log(table).commits] == [found.snapshot_id for found in table.ancestors()]
+    assert [commit.snapshot_id for commit in look.log(table, "side").commits] == [found.snapshot_id for found in table.ancestors("side")]
+    refs = look.refs(table)
+    assert [(ref.name, ref.ahead, ref.behind) for ref in refs.refs] == [("main", 0, 0), ("side", 0, 1), ("v1", 0, 2)]
+    assert "the branch 7d" in str(refs)
+
+
+def test_ages_are_told_in_the_largest_unit_that_fits() -> None:
+    assert [duration_text(age) for age in (86_400_000, 3_600_000, 90 * 60_000, 1_000, 1_001)] == ["1d", "1h", "90m", "1s", "1,001ms"]
