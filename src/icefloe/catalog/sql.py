@@ -37,6 +37,10 @@ class SqlCatalog(Catalog):
         )
         super().__init__(name, store, properties)
 
+    def close(self) -> None:
+        """Closes the connections to the database; the next use opens new ones."""
+        self.store.engine.dispose()
+
 
 def _wants_views(properties: Mapping[str, str]) -> bool:
     """Whether a database without views is to be made one with them. Raises `InvalidPropertyError`."""

@@ -25,11 +25,15 @@ class SqlDatabase:
         self.name = name
         self.uri = uri
         self.engine: Engine = open_engine(name, uri, echo=echo)
-        if creates_tables:
-            self._create_missing()
-        self._look_at_columns()
-        if add_types and not self.has_types:
-            self._add_type_column()
+        try:
+            if creates_tables:
+                self._create_missing()
+            self._look_at_columns()
+            if add_types and not self.has_types:
+                self._add_type_column()
+        except BaseException:
+            self.engine.dispose()  # nobody else could: there is no store
+            raise
 
     @property
     def has_types(self) -> bool:
