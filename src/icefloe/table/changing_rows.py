@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.commit.rewrite_manifests import RewriteManifests
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.changing import Changing
+from icefloe.table.manifest_rewrite import RewriteManifestsResult, manifests_of_spec, result_of, sorting
 from icefloe.table.result import WriteResult
 from icefloe.table.update_snapshot import UpdateSnapshot
+from icefloe.table.write_target import commit_context
 from icefloe.table.writes import append, delete_keys, overwrite_partitions, replace_rows, upsert
 
 
@@ -138,6 +142,33 @@ class ChangesRows(Changing):
     def update_snapshot(self, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> UpdateSnapshot:
         """Snapshots made of files that exist already: `with table.update_snapshot().fast_append() as update: update.append_data_file(file)`."""
         return UpdateSnapshot(self._start(), self._commit, snapshot_properties, branch)
+
+    def rewrite_manifests(
+        self,
+        spec_id: int | None = None,
+        sort_by: Sequence[str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+        branch: str = MAIN,
+    ) -> RewriteManifestsResult:
+        """Puts the entries of all manifests, or of those of one partition spec, into manifests of `commit.manifest.target-size-bytes`, sorted by partition.
+
+        No data file is read or written. Scans that filter by partition then open few manifests. `sort_by` names other partition fields to sort by.
+        `table.update_snapshot().rewrite_manifests()` has more choices.
+
+        Raises:
+            InvalidInputError: the table has no such spec or partition field.
+        """
+        start = self._start()
+        context = commit_context(start.handle, start.metadata, snapshot_properties or {}, branch)
+        action = RewriteManifests(
+            context,
+            ManifestNumbers(context),
+            clustering=sorting(start.metadata, sort_by),
+            rewrite_if=manifests_of_spec(start.metadata, spec_id),
+            skips_good=True,
+        )
+        self._commit(action)
+        return result_of(action.done)
 
     def _replace(
         self,

@@ -20,6 +20,7 @@ from icefloe.kernel.expressions.predicate import BooleanExpression, any_of
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.changing import Start
+from icefloe.table.manifest_rewrite import ManifestRewrite
 from icefloe.table.pending_change import Commit
 from icefloe.table.pending_snapshot import PendingSnapshot
 from icefloe.table.update_files import OverwriteFiles, RewriteDataFiles, RowChanges
@@ -62,6 +63,10 @@ class UpdateSnapshot:
         """The same rows in other files."""
         return RewriteDataFiles(self._start, self._commit, self._properties, self._branch)
 
+    def rewrite_manifests(self) -> ManifestRewrite:
+        """The same files in other manifests."""
+        return ManifestRewrite(self._start, self._commit, self._properties, self._branch)
+
 
 class AppendFiles(PendingSnapshot):
     """An `append`: always right on a newer table."""
@@ -83,7 +88,7 @@ class AppendFiles(PendingSnapshot):
         return self.append_file(file)
 
     def _action(self) -> Action:
-        return Append(self._files, self._committing())
+        return Append(self._files, self._committing(), merge=self._merge)
 
 
 class DeleteFiles(PendingSnapshot):

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from tests.kernel.commit.made_up_table import MadeUpTable, equality_deletes, name_of, position_deletes, rows, vector
 
 from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.clustered_entries import Clustering
 from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.rewrite_files import RewriteFiles
+from icefloe.kernel.commit.rewrite_manifests import RewriteManifests
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
@@ -146,6 +148,18 @@ class Run:
         self.model.remove(removed)
         self.model.add(added, self.number(), age if self.version > 1 else None)
 
+    def rewrite_manifests(self) -> None:
+        """The model does not change."""
+        if not self.table.manifests():
+            return
+        by_size = Clustering(key=lambda file: file.record_count % 2)
+        clustering = self.draw(st.sampled_from([Clustering(), Clustering(sort_by=("name",)), by_size]))
+        chosen = self.draw(st.sets(st.sampled_from(self.table.manifests()), min_size=1))
+        action = RewriteManifests(**self.table.numbered(), clustering=clustering, rewrite_if=lambda manifest: manifest in chosen)
+        assert self.table.commit(action).operation == "replace"
+        assert action.done.entries == sum((manifest.added_files_count or 0) + (manifest.existing_files_count or 0) for manifest in chosen)
+        assert not chosen & set(self.table.manifests())
+
     def upgrade(self) -> None:
         if self.version < 3:
             self.table.upgrade(self.version + 1)
@@ -247,6 +261,7 @@ def test_a_table_holds_what_the_model_holds_after_every_commit(version: int) -> 
             "overwrite": run.overwrite,
             "row delta": run.row_delta,
             "rewrite": run.rewrite,
+            "rewrite manifests": run.rewrite_manifests,
             "upgrade": run.upgrade,
         }
         for step in data.draw(st.lists(st.sampled_from(sorted(steps)), min_size=1, max_size=10)):

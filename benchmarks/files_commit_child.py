@@ -1,0 +1,113 @@
+"""Commits data files that are written already, and prints the seconds of the commit: `files_commit_child.py icefloe|pyiceberg FOLDER FILES`.
+
+The files are descriptions alone, with statistics of 20 columns and two partition fields. Runs under the engine's own Python.
+"""
+
+import json
+import random
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql", "pyiceberg": "pyiceberg.catalog.sql"}
+COLUMNS = 20
+SCHEMA = pa.schema([(f"c{number:02}", pa.int64()) for number in range(1, COLUMNS + 1)])
+RECORDS = 10_000
+
+
+def described(count: int) -> Iterator[dict[str, Any]]:
+    """What both engines are told of each file."""
+    chance = random.Random(7)
+    columns = range(1, COLUMNS + 1)
+    for number in range(count):
+        lower = {column: chance.randrange(2**40) for column in columns}
+        yield {
+            "file_path": f"s3://bucket/warehouse/bench/files/data/c01_bucket={number % 16}/{chance.getrandbits(128):032x}-{number:08}.parquet",
+            "record_count": RECORDS,
+            "file_size_in_bytes": 1_000_000 + chance.randrange(1_000_000),
+            "column_sizes": {column: 10_000 + chance.randrange(50_000) for column in columns},
+            "value_counts": dict.fromkeys(columns, RECORDS),
+            "null_value_counts": dict.fromkeys(columns, 0),
+            "nan_value_counts": {},
+            "lower_bounds": {column: struct.pack("<q", low) for column, low in lower.items()},
+            "upper_bounds": {column: struct.pack("<q", low + 2**20) for column, low in lower.items()},
+            "split_offsets": [4],
+            "bucket": number % 16,
+            "day": 19_000 + chance.randrange(1_000),
+        }
+
+
+def icefloe(table: Any, count: int) -> float:
+    """An append of the files."""
+    data_file = import_module("icefloe.kernel.manifest.data_file")
+    append = import_module("icefloe.kernel.commit.append").Append
+    context = import_module("icefloe.table.write_target").commit_context
+    files = []
+    for one in described(count):
+        partition = (one.pop("bucket"), one.pop("day"))
+        one["split_offsets"] = tuple(one["split_offsets"])
+        files.append(
+            data_file.DataFile(
+                file_format=data_file.FileFormat.PARQUET, partition=partition, spec_id=table.spec().spec_id, sort_order_id=0, **one
+            )
+        )
+    start = table._start()
+    begin = time.perf_counter()
+    table._commit(append(files, context(start.handle, start.metadata, {}, "main")))
+    return time.perf_counter() - begin
+
+
+def pyiceberg(table: Any, count: int) -> float:
+    """`_append_snapshot_producer`, which its own `append` and `add_files` use."""
+    module, record = import_module("pyiceberg.manifest"), import_module("pyiceberg.typedef").Record
+    files = []
+    for one in described(count):
+        partition = record(one.pop("bucket"), one.pop("day"))
+        file = module.DataFile.from_args(
+            content=module.DataFileContent.DATA,
+            file_format=module.FileFormat.PARQUET,
+            partition=partition,
+            sort_order_id=None,
+            key_metadata=None,
+            **one,
+        )
+        file.spec_id = table.spec().spec_id
+        files.append(file)
+    begin = time.perf_counter()
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as appending:
+        for file in files:
+            appending.append_data_file(file)
+    return time.perf_counter() - begin
+
+
+def main(engine: str, folder: str, count: int) -> None:
+    """See the module."""
+    made = Path(folder) / engine
+    made.mkdir(parents=True, exist_ok=True)
+    catalog = import_module(MODULE_OF_SQL_CATALOG[engine]).SqlCatalog(
+        "bench", uri=f"sqlite:///{made}/catalog.db", warehouse=f"file://{made}"
+    )
+    catalog.create_namespace_if_not_exists("bench")
+    name = f"bench.t{time.time_ns()}"
+    table = catalog.create_table(name, schema=SCHEMA)
+    with table.update_spec() as update:
+        transforms = import_module("icefloe.kernel.partitioning.transforms" if engine == "icefloe" else "pyiceberg.transforms")
+        update.add_field("c01", transforms.BucketTransform(16), "c01_bucket")
+        update.add_field("c02", transforms.TruncateTransform(10), "c02_trunc")
+    table = catalog.load_table(name)
+    taken = {"icefloe": icefloe, "pyiceberg": pyiceberg}[engine](table, count)
+    snapshot = catalog.load_table(name).current_snapshot()
+    files = int((snapshot.summary or {})["total-data-files"])
+    if files != count:
+        raise SystemExit(f"{files} files were committed, not {count}")
+    print(json.dumps({"seconds": taken, "manifests": len(list(Path(folder).glob(f"{engine}/**/{name.split('.')[1]}/**/*-m*.avro")))}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,175 @@
+"""Entries move between manifests and stay what they are; random sequences of all commits with rewrites among them are in test_model.py."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.kernel.commit.made_up_table import BY_NAME, FLAT, MadeUpTable, equality_deletes, rows
+
+from icefloe.errors import CommitInvalidatedError, InvalidInputError
+from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.clustered_entries import Clustering
+from icefloe.kernel.commit.overwrite import Overwrite
+from icefloe.kernel.commit.rewrite_manifests import RewriteManifests
+from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
+
+NAMES = "cabacbcab"
+
+
+def table_of(version: int = 3, **properties: str) -> MadeUpTable:
+    """Nine files of three partitions, a manifest each."""
+    made = MadeUpTable(version, {"commit.manifest-merge.enabled": "false", **properties})
+    for number, name in enumerate(NAMES):
+        file = rows(f"d{number}", 3 + number, name, column_sizes={1: number, 2: 5}, lower_bounds={2: b"l"}, split_offsets=(4,))
+        made.commit(Append([file], made.context(), merge=False))
+    return made
+
+
+def rewrite(table: MadeUpTable, **others: Any) -> RewriteManifests:
+    return RewriteManifests(**table.numbered(), **{"clustering": Clustering(), **others})
+
+
+def summary(table: MadeUpTable) -> dict[str, str]:
+    snapshot = table.metadata.current_snapshot()
+    assert snapshot
+    return dict(snapshot.summary)
+
+
+def paths(table: MadeUpTable) -> list[list[str]]:
+    return [[entry.data_file.file_path for entry in entries] for _, entries in table.entries()]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_all_manifests_become_one_sorted_by_partition_and_entries_stay_as_they_were(version: int) -> None:
+    table = table_of(version)
+    before = table.live()
+    totals = {key: text for key, text in summary(table).items() if key.startswith("total-")}
+    table.commit(rewrite(table))
+    ((manifest, entries),) = table.entries()
+    assert {entry.data_file.file_path: replace(entry, status=before[entry.data_file.file_path].status) for entry in entries} == before
+    assert [entry.status.name for entry in entries] == ["EXISTING"] * 9
+    assert [entry.data_file.partition[0] for entry in entries] == sorted(NAMES)
+    assert manifest.min_sequence_number == (1 if version > 1 else 0)
+    found = summary(table)
+    assert totals.items() <= found.items()
+    assert {key: found[key] for key in found if key.startswith(("manifests", "entries", "changed"))} == {
+        "manifests-created": "1",
+        "manifests-kept": "0",
+        "manifests-replaced": "9",
+        "entries-processed": "9",
+        "changed-partition-count": "0",
+    }
+
+
+def test_a_key_gives_each_of_its_values_manifests_of_its_own() -> None:
+    table = table_of()
+    table.commit(rewrite(table, clustering=Clustering(key=lambda file: file.partition[0])))
+    assert sorted(map(sorted, paths(table))) == [["d0", "d4", "d6"], ["d1", "d3", "d7"], ["d2", "d5", "d8"]]
+    with pytest.raises(InvalidInputError, match="cannot be clustered"):
+        table.attempt(rewrite(table, clustering=Clustering(key=lambda _: [])))
+
+
+def test_manifests_are_of_about_the_target_size() -> None:
+    table = table_of(**{"commit.manifest.target-size-bytes": "250"})
+    table.commit(rewrite(table))
+    assert 2 < len(table.manifests()) < 9
+    assert max(map(len, paths(table))) - min(map(len, paths(table))) <= 2
+    assert sorted(path for each in paths(table) for path in each) == [f"d{number}" for number in range(9)]
+
+
+def test_only_chosen_manifests_are_rewritten_and_specs_and_contents_are_kept_apart() -> None:
+    table = table_of()
+    table.commit(Append([rows("flat")], table.context(), merge=False))
+    for name in ("e", "f"):
+        table.commit(RowDelta(added_deletes=[equality_deletes(name)], **table.numbered()))
+    first = table.manifests()[-1]
+    table.commit(rewrite(table, rewrite_if=lambda manifest: manifest != first))
+    assert first in table.manifests()
+    assert sorted(map(len, paths(table))) == [1, 1, 2, 8]
+    assert {(manifest.content, manifest.partition_spec_id) for manifest in table.manifests()} == {
+        (ManifestContent.DATA, FLAT),
+        (ManifestContent.DATA, BY_NAME),
+        (ManifestContent.DELETES, FLAT),
+    }
+    before = table.manifests()
+    table.commit(rewrite(table, contents={ManifestContent.DATA}))
+    kept = [manifest for manifest in before if manifest.content == ManifestContent.DELETES]
+    assert [manifest for manifest in table.manifests() if manifest.content == ManifestContent.DELETES] == kept
+
+
+def test_files_that_were_removed_do_not_come_back() -> None:
+    table = table_of()
+    table.commit(Overwrite(removed=["d0", "d5"], added=[], **table.numbered()))
+    table.commit(rewrite(table))
+    assert set(table.live()) == {f"d{number}" for number in range(9)} - {"d0", "d5"}
+    assert sum(map(len, paths(table))) == 7
+
+
+def test_a_retry_uses_what_was_written_where_the_sources_are_still_there_and_keeps_what_came() -> None:
+    table = table_of()
+    action = rewrite(table)
+    lost = table.attempt(action)
+    table.commit(Append([rows("new", 1, "a")], table.context(), merge=False))
+    again = table.attempt(action, 1)
+    assert again.manifest_files == ()
+    assert again.manifests == lost.manifests
+    assert again.summary["manifests-kept"] == "1"
+    table.commit(Overwrite(removed=["d3"], added=[], **table.numbered()))  # one of the sources is another now
+    third = table.attempt(action, 2)
+    assert third.manifests != lost.manifests
+    table.commit(action, 3)
+    assert set(table.live()) == {"new", *(f"d{number}" for number in range(9))} - {"d3"}
+
+
+def test_there_may_be_nothing_to_do() -> None:
+    table = MadeUpTable(2)
+    assert rewrite(table).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
+    table.commit(Append([rows("a")], table.context()))
+    assert rewrite(table, rewrite_if=lambda _: False).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
+    assert rewrite(table, skips_good=True).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
+
+
+def written_by_hand(table: MadeUpTable, sources: list[ManifestFile]) -> ManifestFile:
+    """The live entries of these manifests as somebody else would write them, before a commit."""
+    action = RewriteManifests(**table.numbered(), clustering=Clustering(), rewrite_if=lambda manifest: manifest in sources)
+    (made,) = table.attempt(action).manifests
+    return made
+
+
+def test_manifests_are_replaced_by_hand() -> None:
+    table = table_of()
+    before = table.live()
+    sources = table.manifests()[:3]
+    made = written_by_hand(table, sources)
+    table.commit(rewrite(table, clustering=None, removed=sources, added=[made]))
+    assert table.manifests()[0].manifest_path == made.manifest_path
+    assert {name: entry.data_file for name, entry in table.live().items()} == {name: entry.data_file for name, entry in before.items()}
+    assert summary(table)["entries-processed"] == "0"
+    assert summary(table)["manifests-replaced"] == "3"
+
+
+def test_a_rewrite_that_would_lose_or_add_files_is_refused() -> None:
+    table = table_of()
+    sources = table.manifests()[:3]
+    made = written_by_hand(table, sources)
+    with pytest.raises(InvalidInputError, match="DATA that are removed hold 2 live files, and those in their place 3"):
+        table.attempt(rewrite(table, clustering=None, removed=sources[:2], added=[made]))
+    with pytest.raises(InvalidInputError, match="hold 1 live files, and those in their place 0"):
+        table.attempt(rewrite(table, clustering=None, removed=sources[:1]))
+    for changes in ({"added_files_count": 1}, {"deleted_files_count": 1}, {"sequence_number": 3}):
+        with pytest.raises(InvalidInputError, match="cannot be added: it has"):
+            rewrite(table, clustering=None, removed=sources, added=[replace(made, **changes)])  # type: ignore[arg-type]
+    assert made.sequence_number == UNASSIGNED_SEQ
+
+
+def test_a_manifest_that_is_gone_refuses_the_commit_and_names_the_snapshot() -> None:
+    table = table_of()
+    sources = table.manifests()[:3]
+    made = written_by_hand(table, sources)
+    action = rewrite(table, clustering=None, removed=sources, added=[made])
+    table.commit(Overwrite(removed=["d8"], added=[], **table.numbered()))
+    head = table.metadata.current_snapshot_id
+    with pytest.raises(CommitInvalidatedError, match=f"is not in snapshot {head}, the newest of branch main") as refused:
+        table.attempt(action, 1)
+    assert refused.value.path == sources[0].manifest_path

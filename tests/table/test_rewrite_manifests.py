@@ -1,0 +1,94 @@
+"""`table.rewrite_manifests()` and its longer form: on a table, in a transaction, on a branch; rows stay as they are."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from icefloe.catalog.sql import SqlCatalog
+from icefloe.errors import InvalidInputError, ReadOnlyTableError
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.table.static_table import StaticTable
+
+KINDS = "cabacb"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    """Six snapshots of a row each, three of partition fields, and a delete file."""
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("n")
+    made = catalog.create_table(
+        "n.t",
+        schema=pa.schema([("id", pa.int64()), ("kind", pa.string())]),
+        properties={"format-version": "3", "commit.manifest-merge.enabled": "false", "write.delete.mode": "merge-on-read"},
+    )
+    with made.update_spec() as update:
+        update.add_identity("kind")
+    for number, kind in enumerate(KINDS):
+        made.append(pa.table({"id": [number, number + 100], "kind": [kind, kind]}))
+    made.delete("id = 103")
+    made.delete("id = 104")
+    return made
+
+
+def content(table: Any) -> list[Any]:
+    return sorted(table.scan(selected_fields=("id", "kind", "_row_id", "_last_updated_sequence_number")).to_arrow().to_pylist(), key=str)
+
+
+def test_manifests_become_one_for_data_and_one_for_deletes(table: Any) -> None:
+    before = content(table)
+    result = table.rewrite_manifests()
+    assert (result.rewritten_manifests, result.added_manifests, result.kept_manifests, result.entries) == (8, 2, 0, 8)
+    assert str(result) == f"rewrite manifests: 8 became 2 with 8 entries, 0 kept (snapshot {table.current_snapshot().snapshot_id})"
+    assert [manifest.content for manifest in table.current_snapshot().manifests(table.io)] == [
+        ManifestContent.DATA,
+        ManifestContent.DELETES,
+    ]
+    assert content(table) == before
+    again = table.rewrite_manifests()
+    assert str(again) == "rewrite manifests: nothing to do, 2 kept"
+    assert again.snapshot_id is None
+
+
+def test_in_a_transaction_it_sees_what_comes_before_it(table: Any) -> None:
+    with table.transaction() as tx:
+        tx.append(pa.table({"id": [7], "kind": ["d"]}))
+        tx.rewrite_manifests(sort_by=["kind"])
+    assert len(table.current_snapshot().manifests(table.io)) == 2
+    assert len(content(table)) == 11
+
+
+def test_on_a_branch_alone(table: Any) -> None:
+    with table.manage_snapshots() as manage:
+        manage.create_branch(branch_name="side")
+    main = table.current_snapshot().snapshot_id
+    table.rewrite_manifests(branch="side")
+    assert table.current_snapshot().snapshot_id == main
+    assert content(table) == sorted(
+        table.scan(selected_fields=("id", "kind", "_row_id", "_last_updated_sequence_number")).use_ref("side").to_arrow().to_pylist(),
+        key=str,
+    )
+
+
+def test_the_longer_form_clusters_by_a_function_and_chooses(table: Any) -> None:
+    before = content(table)
+    with table.update_snapshot().rewrite_manifests() as update:
+        update.cluster_by(lambda file: file.partition).contents(ManifestContent.DATA)
+    found = table.current_snapshot().manifests(table.io)
+    assert [manifest.content for manifest in found].count(ManifestContent.DATA) == 3
+    assert content(table) == before
+    with table.update_snapshot().rewrite_manifests() as update:
+        update.sort_by("kind").rewrite_if(lambda manifest: manifest.content == ManifestContent.DELETES)
+    assert len(table.current_snapshot().manifests(table.io)) == 4
+    assert table.current_snapshot().summary["entries-processed"] == "2"
+
+
+def test_wrong_names_are_refused_before_anything_is_written(table: Any) -> None:
+    with pytest.raises(InvalidInputError, match="no partition field 'sort'"):
+        table.rewrite_manifests(sort_by=["sort"])
+    with pytest.raises(InvalidInputError, match="no partition spec 9"):
+        table.rewrite_manifests(spec_id=9)
+    with pytest.raises(ReadOnlyTableError):
+        StaticTable.from_metadata(table.metadata_location).rewrite_manifests()
