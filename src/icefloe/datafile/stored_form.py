@@ -83,9 +83,12 @@ def to_stored(table: Any, fields: tuple[NestedField, ...], stored: Any) -> Any:
 def with_nulls_below(array: Any) -> Any:
     """The array with null in every field under a null struct, at every level.
 
-    Arrow's ORC writer takes what stands under a null struct for a value where the field itself has no nulls, and shifts the values after it.
+    Arrow's ORC writer takes what stands under a null struct for a value where the field itself has no nulls, and shifts the values after it. It also looks for
+    the nulls of a struct's fields in the wrong place where the array is a slice of another, and loses values: so slices are copied.
     """
     kind = array.type
+    if array.offset:
+        array = pa.concat_arrays([array, array.slice(0, 0)])
     if pa.types.is_struct(kind) and kind.num_fields:
         below = [with_nulls_below(inner) for inner in array.flatten()]
         fields = [field.with_type(inner.type) for field, inner in zip(kind.fields, below, strict=True)]
