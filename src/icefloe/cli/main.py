@@ -18,6 +18,7 @@ from icefloe.cli.settings import properties, upgrade
 from icefloe.cli.show import app as show_app
 from icefloe.cli.show import list_tables, show_log, show_trace, show_tree
 from icefloe.cli.versions import versions
+from icefloe.cli.views import app as view_app
 from icefloe.errors import IcefloeError
 
 REFUSED = 1
@@ -48,6 +49,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(show_app, name="show")
+app.add_typer(view_app, name="view")
 app.command("list")(list_tables)
 app.command("tree")(show_tree)
 app.command("trace")(show_trace)

@@ -21,3 +21,5 @@ from icefloe.inspect.snapshot_history import snapshots as snapshots
 from icefloe.inspect.table_overview import table as table
 from icefloe.inspect.table_statistics import statistics as statistics
 from icefloe.inspect.table_tree import tree as tree
+from icefloe.inspect.view_history import view_history as view_history
+from icefloe.inspect.view_history import view_listing as view_listing

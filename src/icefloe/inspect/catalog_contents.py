@@ -49,11 +49,12 @@ def catalog(source: Catalog) -> CatalogContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceContents:
-    """A namespace with the full dotted names of its tables."""
+    """A namespace with the full dotted names of its tables and views."""
 
     name: str
     properties: Mapping[str, str]
     tables: tuple[str, ...]
+    views: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,29 +69,34 @@ class CatalogListing(View):
         if not self.namespaces:
             return Report("", (Prose(f"catalog {self.name} holds no namespace yet"),))
         spaces = [
-            outline(space.name, count_text(len(space.tables), "table"), [Outline(table) for table in space.tables], most)
+            outline(space.name, _counted(space), [*map(Outline, space.tables), *(Outline(view, "view") for view in space.views)], most)
             for space in self.namespaces
         ]
         return Report("", (outline(f"catalog {self.name}", count_text(len(spaces), "namespace"), spaces, most),))
 
 
 def listing(source: Catalog) -> CatalogListing:
-    """The namespaces and tables of a catalog. Raises `StorageError`."""
+    """The namespaces, tables and views of a catalog. Raises `StorageError`."""
     found: list[NamespaceContents] = []
-    _walk(source, (), found)
+    _walk(source, (), found, keeps_views=source.keeps_views)
     return CatalogListing(name=source.name, namespaces=tuple(found))
 
 
-def _walk(source: Catalog, parent: Identifier, found: list[NamespaceContents]) -> None:
+def _counted(space: NamespaceContents) -> str:
+    return ", ".join([count_text(len(space.tables), "table"), *([count_text(len(space.views), "view")] if space.views else [])])
+
+
+def _walk(source: Catalog, parent: Identifier, found: list[NamespaceContents], *, keeps_views: bool) -> None:
     for namespace in source.list_namespaces(parent):
         found.append(
             NamespaceContents(
                 name=dotted(namespace),
                 properties=source.load_namespace_properties(namespace),
                 tables=tuple(dotted(table) for table in source.list_tables(namespace)),
+                views=tuple(dotted(view) for view in source.list_views(namespace)) if keeps_views else (),
             )
         )
-        _walk(source, namespace, found)
+        _walk(source, namespace, found, keeps_views=keeps_views)
 
 
 def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> list[Facts | Grid]:

@@ -60,10 +60,10 @@ class _ViewCommit:
         self.marks: list[_Mark] = []
 
     def try_once(self) -> Outcome:
-        if self.number:
-            self.base = reload_view_metadata(self.handle, self.base.metadata)
-            if self._is_already_committed():
-                return Committed()
+        # The first attempt looks too: what changes nothing on a view that was loaded long ago may change the view as it is now.
+        self.base = reload_view_metadata(self.handle, self.base)
+        if self._is_already_committed():
+            return Committed()
         handle, base = self.handle, self.base
         log = base.metadata.version_log
         now_ms = max(handle.clock.now_ms(), log[-1].timestamp_ms if log else 0)  # a log in order, whatever the clocks of its writers say

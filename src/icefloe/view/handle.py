@@ -5,7 +5,7 @@ Spec: View spec, Metadata Location; View spec, View Metadata (`view-uuid`); Meta
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchViewError, StorageError
 from icefloe.io.locations import is_relative, join
@@ -18,7 +18,7 @@ from icefloe.kernel.view.properties import VIEW_METADATA_CODEC, property_texts
 from icefloe.kernel.view.update import new_view_metadata
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.pointer.identifier import Identifier, dotted
-from icefloe.pointer.pointer import ViewPointers
+from icefloe.pointer.pointer import TablePointer, ViewPointers
 from icefloe.table.engine import VERSION
 from icefloe.table.system import RandomIds, SystemClock
 
@@ -53,24 +53,25 @@ class LoadedView:
 
 def load_view_metadata(handle: ViewHandle) -> LoadedView:
     """The metadata the pointer names now. Raises `NoSuchViewError`, `NoSuchFileError`, `MetadataFormatError`."""
-    pointer = handle.pointers.load(handle.identifier)
-    location = pointer.metadata_location
-    metadata = read_view_metadata(handle.io.read(location), location)
-    return LoadedView(location=location, metadata=metadata, previous_location=pointer.previous_metadata_location)
+    return _read(handle, handle.pointers.load(handle.identifier))
 
 
-def reload_view_metadata(handle: ViewHandle, known: ViewMetadata) -> LoadedView:
-    """The metadata the pointer names now, which must be of the view that `known` is of. Spec: View spec, View Metadata (`view-uuid`).
+def reload_view_metadata(handle: ViewHandle, known: LoadedView) -> LoadedView:
+    """The metadata the pointer names now, which must be of the view that `known` is of; read only where the pointer has moved.
 
     Raises:
         NoSuchViewError: the view was dropped, or another has its name now.
         NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: as `read_view_metadata`.
+    Spec: View spec, View Metadata (`view-uuid`).
     """
-    loaded = load_view_metadata(handle)
+    pointer = handle.pointers.load(handle.identifier)
+    if pointer.metadata_location == known.location:
+        return replace(known, previous_location=pointer.previous_metadata_location)
+    loaded = _read(handle, pointer)
     found = loaded.metadata.view_uuid
-    if found.lower() != known.view_uuid.lower():
+    if found.lower() != known.metadata.view_uuid.lower():
         raise NoSuchViewError(
-            f"{handle.view_name} is another view now: its uuid is {found}, and that of the view at hand is {known.view_uuid}",
+            f"{handle.view_name} is another view now: its uuid is {found}, and that of the view at hand is {known.metadata.view_uuid}",
             next_step="load the view by its name again; nothing was written to it",
         )
     return loaded
@@ -127,6 +128,12 @@ def delete_view_files(handle: ViewHandle, locations: Iterable[str]) -> None:
             handle.io.delete(location)
         except StorageError:
             continue
+
+
+def _read(handle: ViewHandle, pointer: TablePointer) -> LoadedView:
+    location = pointer.metadata_location
+    metadata = read_view_metadata(handle.io.read(location), location)
+    return LoadedView(location=location, metadata=metadata, previous_location=pointer.previous_metadata_location)
 
 
 def _is_ours(handle: ViewHandle, location: str) -> bool:

@@ -3,7 +3,7 @@
 What they make of the metadata is `kernel/view/definition.py`. Floor: view. Spec: View spec, Versions; View spec, View Metadata (`properties`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -26,6 +26,7 @@ class ReplaceViewVersion(PendingChange):
     def __init__(self, commit: CommitView) -> None:
         self._commit = commit
         self._edit = ViewEdit(summary=ENGINE)
+        self._given: dict[str, str] = {}
 
     def with_query(self, dialect: str, sql: str) -> Self:
         """The SELECT statement of a dialect, in place of the one it may have. Raises `InvalidInputError`."""
@@ -55,6 +56,13 @@ class ReplaceViewVersion(PendingChange):
         self._edit = replace(self._edit, default_catalog=catalog, keeps_catalog=False)
         return self
 
+    def with_properties(self, properties: Mapping[str, object]) -> Self:
+        """View properties to set in the same commit; others stay. Raises `InvalidPropertyError`."""
+        texts = property_texts(properties)
+        check_view_properties(texts)
+        self._given |= texts
+        return self
+
     def commit(self) -> None:
         """Commits the new version; none is made where it would say what a known one says.
 
@@ -62,8 +70,8 @@ class ReplaceViewVersion(PendingChange):
             InvalidInputError: a dialect would be lost that the view may not lose, or one to drop is not there.
             CommitConflictError, CommitUnknownError, NoSuchViewError
         """
-        edit = self._edit
-        self._commit(lambda base, now_ms: edit_updates(base, edit, now_ms))
+        edit, given = self._edit, self._given
+        self._commit(lambda base, now_ms: (*property_updates(base, given, ()), *edit_updates(base, edit, now_ms)))
 
 
 class UpdateViewProperties(PendingChange):

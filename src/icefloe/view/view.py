@@ -93,7 +93,7 @@ class View:
 
     def refresh(self) -> "View":
         """Loads the metadata the catalog names now. Raises `NoSuchViewError` where the view was dropped, or another has its name now."""
-        self._loaded = reload_view_metadata(self._handle, self.metadata)
+        self._loaded = reload_view_metadata(self._handle, self._loaded)
         return self
 
     def replace_version(self) -> ReplaceViewVersion:

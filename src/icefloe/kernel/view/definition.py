@@ -63,7 +63,9 @@ def check_queries(queries: Mapping[str, str]) -> None:
     """Raises `InvalidInputError` that lists what is wrong: no query at all, a dialect twice or without a name, a query that is empty or no SELECT."""
     problems = list(_query_problems(queries))
     if problems:
-        raise InvalidInputError("the queries of a view are not what they may be", problems=problems)
+        raise InvalidInputError(
+            "the queries of a view are not what they may be", problems=problems, next_step="give one SELECT statement for each dialect"
+        )
 
 
 def definition_updates(base: ViewMetadata, definition: ViewDefinition, now_ms: int) -> tuple[ViewUpdate, ...]:
@@ -73,7 +75,13 @@ def definition_updates(base: ViewMetadata, definition: ViewDefinition, now_ms: i
 
 
 def edit_updates(base: ViewMetadata, edit: ViewEdit, now_ms: int) -> tuple[ViewUpdate, ...]:
-    """The updates that change the current version into a new one. Raises `InvalidInputError`: a dialect to drop is not there, or none would be left."""
+    """The updates that change the current version into a new one; none where nothing is edited.
+
+    Raises:
+        InvalidInputError: a dialect to drop is not there, or a query is wrong.
+    """
+    if edit == ViewEdit(summary=edit.summary):
+        return ()
     if edit.queries:
         check_queries(edit.queries)
     current = base.version()

@@ -1,0 +1,169 @@
+"""A view of a catalog (a stored query, not the `View` of this room): its versions, the dialects each has SQL in, and which was current from when.
+
+Floor: inspect. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.inspect.report import Column, Facts, Prose, Report, grid
+from icefloe.inspect.view import MOST_LINES, View
+from icefloe.inspect.words import count_text, short_path, time_text
+from icefloe.kernel.schema.schema_json import type_to_json
+from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewVersion
+from icefloe.pointer.identifier import Identifier, dotted
+from icefloe.view import view as stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewColumn:
+    """A column that the view's query gives; `type` as metadata files write it."""
+
+    name: str
+    type: Any
+    doc: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewVersionOverview:
+    """One version: its SQL by dialect, and where names without a namespace or catalog are looked for. A catalog of None is the view's own."""
+
+    version_id: int
+    timestamp_ms: int
+    schema_id: int
+    is_current: bool
+    queries: Mapping[str, str]
+    other_representations: tuple[str, ...]  # types of representations that are no SQL
+    default_catalog: str | None
+    default_namespace: tuple[str, ...]
+    summary: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionLogLine:
+    """When a version became the current one."""
+
+    timestamp_ms: int
+    version_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewHistory(View):
+    """A view, its versions and its version log, oldest first."""
+
+    name: str
+    uuid: str
+    location: str
+    metadata_location: str
+    columns: tuple[ViewColumn, ...]  # of the current version
+    properties: Mapping[str, str]
+    versions: tuple[ViewVersionOverview, ...]
+    version_log: tuple[VersionLogLine, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`. The SQL shown is the current version's."""
+        current = next(version for version in self.versions if version.is_current)
+        facts = Facts(
+            (
+                ("location", self.location),
+                ("metadata file", short_path(self.metadata_location, self.location)),
+                ("names are looked for in", ".".join([current.default_catalog or "(the view's catalog)", *current.default_namespace])),
+                *((f"property {name}", text) for name, text in sorted(self.properties.items())),
+            )
+        )
+        columns = grid(
+            f"columns ({len(self.columns)})",
+            (Column("column"), Column("type"), Column("comment")),
+            [(column.name, str(column.type), column.doc or "") for column in self.columns],
+            most,
+        )
+        queries = [
+            part
+            for dialect, sql in current.queries.items()
+            for part in (Facts((), f"version {current.version_id} in {dialect}"), Prose(sql))
+        ]
+        versions = grid(
+            f"versions ({len(self.versions):,}, oldest first)",
+            (Column("version", is_number=True), Column("made", whole=True), Column("dialects"), Column("made by"), Column("")),
+            [_version_row(version) for version in self.versions],
+            most,
+        )
+        log = grid(
+            "version log: which version was current from when",
+            (Column("from", whole=True), Column("version", is_number=True)),
+            [(time_text(line.timestamp_ms), str(line.version_id)) for line in self.version_log],
+            most,
+        )
+        return Report(f"view {self.name}", (facts, columns, *queries, versions, log))
+
+
+def view_history(source: stored.View) -> ViewHistory:
+    """A view's versions, the SQL of each and its version log, from its metadata alone."""
+    metadata = source.metadata
+    return ViewHistory(
+        name=source.full_name,
+        uuid=metadata.view_uuid,
+        location=metadata.location,
+        metadata_location=source.metadata_location,
+        columns=tuple(ViewColumn(name=field.name, type=type_to_json(field.field_type), doc=field.doc) for field in source.schema().fields),
+        properties=dict(metadata.properties),
+        versions=tuple(_overview(version, metadata.current_version_id) for version in metadata.versions),
+        version_log=tuple(VersionLogLine(timestamp_ms=entry.timestamp_ms, version_id=entry.version_id) for entry in metadata.version_log),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewListing(View):
+    """The full dotted names of a catalog's views."""
+
+    catalog: str
+    views: tuple[str, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        if not self.views:
+            return Report("", (Prose(f"catalog {self.catalog} holds no view"),))
+        return Report("", (grid(f"views of {self.catalog}", (Column("view"),), [(name,) for name in self.views], most),))
+
+
+def view_listing(source: Catalog, namespace: Identifier = ()) -> ViewListing:
+    """The views of a namespace and of those below it; of the whole catalog where none is named.
+
+    Raises:
+        NoSuchNamespaceError, UnsupportedFeatureError: the catalog keeps no views. StorageError
+    """
+    return ViewListing(catalog=source.name, views=tuple(_names(source, namespace)))
+
+
+def _names(source: Catalog, namespace: Identifier) -> list[str]:
+    own = [dotted(name) for name in source.list_views(namespace)] if namespace else []
+    return [*own, *(name for below in source.list_namespaces(namespace) for name in _names(source, below))]
+
+
+def _overview(version: ViewVersion, current_id: int) -> ViewVersionOverview:
+    shown = version.representations
+    return ViewVersionOverview(
+        version_id=version.version_id,
+        timestamp_ms=version.timestamp_ms,
+        schema_id=version.schema_id,
+        is_current=version.version_id == current_id,
+        queries={one.dialect: one.sql for one in shown if isinstance(one, SQLViewRepresentation)},
+        other_representations=tuple(one.type for one in shown if not isinstance(one, SQLViewRepresentation)),
+        default_catalog=version.default_catalog,
+        default_namespace=version.default_namespace,
+        summary=dict(version.summary),
+    )
+
+
+def _version_row(version: ViewVersionOverview) -> tuple[str, ...]:
+    made_by = " ".join(version.summary[key] for key in ("engine-name", "engine-version") if key in version.summary)
+    others = f" and {count_text(len(version.other_representations), 'other')}" if version.other_representations else ""
+    return (
+        str(version.version_id),
+        time_text(version.timestamp_ms),
+        ", ".join(version.queries) + others,
+        made_by or "unknown",
+        "current" if version.is_current else "",
+    )
