@@ -1,6 +1,6 @@
 """The commands of views: `icefloe view list`, `show`, `create`, `replace`, `rollback`, `rename`, `drop`, `register`.
 
-Those that make or change a view print it as it is then. Floor: cli. Spec: View spec, View Metadata; View spec, Versions.
+Each prints the view as it is then. Floor: cli. Spec: View spec, View Metadata; View spec, Versions.
 """
 
 import re
@@ -12,15 +12,14 @@ import typer
 
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
-from icefloe.cli.choose import CatalogChoice, open_catalog
-from icefloe.cli.options import AsJson, CatalogName, CatalogUri, Everything, Warehouse
-from icefloe.cli.screen import say, show
+from icefloe.cli.screen import say
+from icefloe.cli.table_command import looks_at_catalog
 from icefloe.errors import InvalidInputError, InvalidSchemaError, MetadataFormatError, NoSuchFileError
+from icefloe.inspect.view import View as Shown
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import type_from_json
 from icefloe.kernel.types import NestedField
 from icefloe.pointer.identifier import to_identifier
-from icefloe.view.view import View
 
 app = typer.Typer(help="Views: stored queries, each in one or several SQL dialects.", no_args_is_help=True)
 
@@ -51,34 +50,23 @@ _COMMA = re.compile(r",(?![^()]*\))")
 
 
 @app.command("list")
-def list_views(
-    namespace: Namespace = "",
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_catalog
+def list_views(opened: Catalog, namespace: Namespace = "") -> Shown:
     """List views."""
-    opened = _opened(catalog, uri, warehouse)
-    show(look.view_listing(opened, to_identifier(namespace) if namespace else ()), as_json=as_json, everything=everything)
+    return look.view_listing(opened, to_identifier(namespace) if namespace else ())
 
 
 @app.command("show")
-def show_view(
-    name: ViewName,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@looks_at_catalog
+def show_view(opened: Catalog, name: ViewName) -> Shown:
     """Show a view: its columns, its SQL by dialect, its versions and which was current from when."""
-    _show(_opened(catalog, uri, warehouse).load_view(name), as_json, everything)
+    return look.view_history(opened.load_view(name))
 
 
 @app.command("create")
+@looks_at_catalog
 def create_view(
+    opened: Catalog,
     name: ViewName,
     sql: Sql = None,
     file: SqlFile = None,
@@ -88,13 +76,9 @@ def create_view(
     default_catalog: InCatalog = None,
     properties: Properties = None,
     location: Folder = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Make a view of a SELECT statement."""
-    made = _opened(catalog, uri, warehouse).create_view(
+    made = opened.create_view(
         name,
         _statement(sql, file),
         None if schema is None else _schema(schema),
@@ -104,11 +88,13 @@ def create_view(
         properties=_properties(properties),
         location=location,
     )
-    _show(made, as_json)
+    return look.view_history(made)
 
 
 @app.command("replace")
+@looks_at_catalog
 def replace_view(
+    opened: Catalog,
     name: ViewName,
     sql: Sql = None,
     file: SqlFile = None,
@@ -118,13 +104,9 @@ def replace_view(
     default_namespace: InNamespace = None,
     default_catalog: InCatalog = None,
     properties: Properties = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Give a view another statement in one dialect, as a new version; what is not named stays, the other dialects too."""
-    view = _opened(catalog, uri, warehouse).load_view(name)
+    view = opened.load_view(name)
     given = _properties(properties)
     with view.replace_version() as version:
         version.with_properties(given)
@@ -138,69 +120,40 @@ def replace_view(
             version.with_default_namespace(default_namespace)
         if default_catalog is not None:
             version.with_default_catalog(default_catalog)
-    _show(view, as_json)
+    return look.view_history(view)
 
 
 @app.command("rollback")
-def rollback_view(
-    name: ViewName,
-    version: VersionId,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-) -> None:
+@looks_at_catalog
+def rollback_view(opened: Catalog, name: ViewName, version: VersionId) -> Shown:
     """Make an older version the current one again."""
-    view = _opened(catalog, uri, warehouse).load_view(name)
+    view = opened.load_view(name)
     view.rollback_to_version(version)
-    _show(view, as_json)
+    return look.view_history(view)
 
 
 @app.command("rename")
-def rename_view(
-    name: ViewName,
-    new_name: NewName,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-) -> None:
+@looks_at_catalog
+def rename_view(opened: Catalog, name: ViewName, new_name: NewName) -> Shown:
     """Change a view's name; its files stay where they are."""
-    _show(_opened(catalog, uri, warehouse).rename_view(name, new_name), as_json)
+    return look.view_history(opened.rename_view(name, new_name))
 
 
 @app.command("drop")
-def drop_view(
-    name: ViewName, catalog: CatalogName = None, uri: CatalogUri = None, warehouse: Warehouse = None, as_json: AsJson = False
-) -> None:
+@looks_at_catalog
+def drop_view(opened: Catalog, name: ViewName) -> Shown:
     """Remove a view's name. Its files stay, and `register` can bring it back; it is shown as it was."""
-    opened = _opened(catalog, uri, warehouse)
     gone = opened.load_view(name)
     opened.drop_view(name)
     say(f"dropped {gone.full_name}; its metadata file stays: {gone.metadata_location}")
-    if as_json:
-        _show(gone, as_json)
+    return look.view_history(gone)
 
 
 @app.command("register")
-def register_view(
-    name: ViewName,
-    metadata_file: MetadataFile,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-) -> None:
+@looks_at_catalog
+def register_view(opened: Catalog, name: ViewName, metadata_file: MetadataFile) -> Shown:
     """Make a name for a view that exists as a metadata file."""
-    _show(_opened(catalog, uri, warehouse).register_view(name, metadata_file), as_json)
-
-
-def _opened(name: str | None, uri: str | None, warehouse: str | None) -> Catalog:
-    return open_catalog(CatalogChoice(name=name, uri=uri, warehouse=warehouse))
-
-
-def _show(view: View, as_json: bool, everything: bool = False) -> None:
-    show(look.view_history(view), as_json=as_json, everything=everything)
+    return look.view_history(opened.register_view(name, metadata_file))
 
 
 def _statement(sql: str | None, file: str | None) -> str:
