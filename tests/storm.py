@@ -1,0 +1,337 @@
+"""Real processes on one table: writers side by side, and writers that are killed, interrupted or terminated at random moments.
+
+    python -m tests.storm many [--uri URI] [--writers 8] [--commits 100]     throughput and conflict rate, as one line of JSON
+    python -m tests.storm kill [--uri URI] [--rounds 500] [--signal KILL]    how many rounds, acknowledged commits, and commits whose answer was never heard
+
+The tests are `table/test_many_writers.py`. Every commit says in its snapshot's summary who made it, and every writer has rows of its own, so that from what was
+acknowledged follows what the table must hold. Children are forked from this process, which itself reads no table: a round costs milliseconds.
+"""
+
+import argparse
+import json
+import os
+import random
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.catalog.sql import SqlCatalog
+from icefloe.table import Table
+
+SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int64()), ("copy", pa.int64())])
+# Nobody may give up: there are more writers than retries by default.
+PATIENCE = {
+    "commit.retry.num-retries": "10000",
+    "commit.retry.min-wait-ms": "2",
+    "commit.retry.max-wait-ms": "200",
+    "write.delete.mode": "merge-on-read",
+    "write.metadata.previous-versions-max": "20",
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+COPIES = 3
+Row = tuple[str, int, int]
+
+
+@dataclass(kw_only=True)
+class Place:
+    """Where the table lies."""
+
+    uri: str
+    warehouse: str
+    name: str = "db.t"
+
+    def catalog(self) -> SqlCatalog:
+        return SqlCatalog("storm", uri=self.uri, warehouse=self.warehouse)
+
+    def table(self) -> Table:
+        return self.catalog().load_table(self.name)
+
+    def create(self, version: int) -> None:
+        catalog = self.catalog()
+        catalog.create_namespace_if_not_exists("db")
+        catalog.create_table(self.name, SCHEMA, properties={"format-version": str(version), **PATIENCE})
+
+
+def rows(writer: str, number: int) -> pa.Table:
+    return pa.table(
+        {"writer": [writer] * COPIES, "number": pa.array([number] * COPIES, pa.int64()), "copy": pa.array(range(COPIES), pa.int64())}
+    )
+
+
+def own(writer: str, number: int) -> str:
+    return f"writer = '{writer}' and number = {number}"
+
+
+def append(table: Table, writer: str, number: int, said: dict[str, str]) -> int:
+    return table.append(rows(writer, number), said).attempts
+
+
+def overwrite(table: Table, writer: str, number: int, said: dict[str, str]) -> int:
+    return table.overwrite(rows(writer, number), own(writer, number - 1), said).attempts
+
+
+def delete(table: Table, writer: str, number: int, said: dict[str, str]) -> int:
+    return table.delete(f"{own(writer, number - 1)} and copy = 0", said).attempts
+
+
+def delete_keys(table: Table, writer: str, number: int, said: dict[str, str]) -> int:
+    keys = pa.table({"writer": [writer], "number": pa.array([number - 2], pa.int64()), "copy": pa.array([1], pa.int64())})
+    return table.delete_keys(keys, ["writer", "number", "copy"], said).attempts
+
+
+def together(table: Table, writer: str, number: int, said: dict[str, str]) -> int:
+    with table.transaction() as tx:
+        tx.append(rows(writer, number), said)
+        tx.delete(f"{own(writer, number)} and copy = 2")
+        tx.set_properties({f"storm.{writer}": str(number)})
+    return 1
+
+
+def other_mode(table: Table, writer: str, number: int, said: dict[str, str]) -> int:
+    is_merged = table.refresh().properties["write.delete.mode"] == "merge-on-read"
+    with table.transaction() as tx:
+        tx.set_properties({"write.delete.mode": "copy-on-write" if is_merged else "merge-on-read"})
+        tx.append(rows(writer, number), said)
+    return 1
+
+
+# What a writer does in turn: the operation, and which of its own rows are there afterwards.
+OPERATIONS: list[tuple[Callable[[Table, str, int, dict[str, str]], int], Callable[[set[Row], str, int], set[Row]]]] = [
+    (append, lambda held, w, n: held | full(w, n)),
+    (overwrite, lambda held, w, n: {row for row in held if row[1] != n - 1} | full(w, n)),
+    (delete, lambda held, w, n: held - {(w, n - 1, 0)}),
+    (delete_keys, lambda held, w, n: held - {(w, n - 2, 1)}),
+    (together, lambda held, w, n: held | (full(w, n) - {(w, n, 2)})),
+    (delete, lambda held, w, n: held - {(w, n - 1, 0)}),
+    (other_mode, lambda held, w, n: held | full(w, n)),
+]
+
+
+def full(writer: str, number: int) -> set[Row]:
+    return {(writer, number, copy) for copy in range(COPIES)}
+
+
+def held_after(writer: str, commits: int) -> set[Row]:
+    """The rows of a writer after so many commits of its own."""
+    held: set[Row] = set()
+    for number in range(commits):
+        held = OPERATIONS[number % len(OPERATIONS)][1](held, writer, number)
+    return held
+
+
+def write(place: Place, writer: str, commits: int, heard: int) -> None:
+    """A writer: says `number attempts` after each commit that was acknowledged."""
+    table = place.table()
+    for number in range(commits):
+        said = {"storm": f"{writer} {number}"}
+        attempts = OPERATIONS[number % len(OPERATIONS)][0](table, writer, number, said)
+        os.write(heard, f"{number} {attempts}\n".encode())
+
+
+@dataclass(kw_only=True)
+class Child:
+    """A forked process and what it has said so far."""
+
+    pid: int
+    writer: str
+    pipe: int
+    text: bytes = b""
+    status: int | None = None
+
+    @property
+    def said(self) -> list[tuple[int, int]]:
+        lines = self.text.decode().split("\n")[:-1]
+        return [(int(number), int(attempts)) for number, attempts in (line.split() for line in lines)]
+
+    def listen(self, seconds: float | None) -> bool:
+        """Hears something, or nothing within this time; False at the end."""
+        if not select.select([self.pipe], [], [], seconds)[0]:
+            return True
+        part = os.read(self.pipe, 65536)
+        self.text += part
+        return bool(part)
+
+    def end(self) -> None:
+        """Hears all there is, and waits for its end."""
+        while self.listen(None):
+            pass
+        os.close(self.pipe)
+        self.status = os.waitpid(self.pid, 0)[1]
+
+
+def fork(writer: str, work: Callable[[int], None]) -> Child:
+    """A child that does the work, with the end of a pipe to speak into. It leaves 1 where the work fails, and 2 on Ctrl-C."""
+    sys.stdout.flush()
+    mine, its = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(its)
+        return Child(pid=pid, writer=writer, pipe=mine)
+    code = 1
+    try:
+        os.close(mine)
+        work(its)
+        code = 0
+    except KeyboardInterrupt:
+        code = 2
+    except BaseException:  # noqa: BLE001  a child that goes on would be a second test run
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def check_table(place: Place, acknowledged: dict[str, int], *, finished: bool) -> dict[str, int]:
+    """Every acknowledged commit is there once, none is half there, totals are right; how many commits stand by writer.
+
+    A writer that was stopped may have one commit more than it heard of.
+    """
+    table = place.table()
+    made = Counter(snapshot.summary["storm"] for snapshot in table.snapshots() if "storm" in snapshot.summary)
+    assert set(made.values()) <= {1}, f"made twice: {[name for name, count in made.items() if count > 1]}"
+    found = Counter(tuple(row.values()) for row in table.scan().select("writer", "number", "copy").to_arrow().to_pylist())
+    assert set(found.values()) <= {1}, "rows are there twice"
+    stand: dict[str, int] = {}
+    for writer, heard in acknowledged.items():
+        its = {row for row in found if row[0] == writer}
+        possible = [heard] if finished else [heard, heard + 1]
+        fitting = [count for count in possible if held_after(writer, count) == its]
+        assert fitting, f"{writer} was told of {heard} commits, and the table holds {sorted(its)}"
+        stand[writer] = fitting[-1]
+        missing = [number for number in range(heard) if f"{writer} {number}" not in made]
+        assert not missing, f"{writer}: acknowledged commits {missing} are not in the history"
+    check_history(table)
+    return stand
+
+
+def check_history(table: Table) -> None:
+    """One line of snapshots, numbers that rise, totals as the scan counts them."""
+    snapshots = table.snapshots()
+    numbers = [snapshot.sequence_number for snapshot in snapshots]
+    assert numbers == list(range(1, len(snapshots) + 1)), numbers
+    assert [one.parent_snapshot_id for one in snapshots] == [None, *(one.snapshot_id for one in snapshots[:-1])][: len(snapshots)]
+    if snapshots:
+        files = {task.file.file_path for task in table.scan().plan_files()}
+        assert int(snapshots[-1].summary["total-data-files"]) >= len(files)
+        assert table.scan().count() == table.scan().to_arrow().num_rows
+
+
+def checked(work: Callable[[], Any]) -> Any:
+    """What the work returns, done by a child, so that this process stays fit to be forked."""
+    child = fork("check", lambda pipe: void(os.write(pipe, (json.dumps(work()) + "\n").encode())))
+    text = b""
+    while part := os.read(child.pipe, 65536):
+        text += part
+    os.close(child.pipe)
+    assert os.waitpid(child.pid, 0)[1] == 0, "the check failed: see above"
+    return json.loads(text)
+
+
+def void(_: object) -> None:
+    """Nothing."""
+
+
+@dataclass(kw_only=True)
+class Report:
+    """What came of writers side by side."""
+
+    writers: int
+    commits: int
+    seconds: float
+    attempts: int
+    per_second: float = field(init=False)
+    lost_races: float = field(init=False)  # of all attempts that were counted
+
+    def __post_init__(self) -> None:
+        self.per_second = round(self.commits / self.seconds, 1)
+        self.lost_races = round(1 - self.commits / self.attempts, 3)
+
+
+def many_writers(place: Place, writers: int, commits: int, version: int) -> Report:
+    """So many writers at once, and the check of what they left."""
+    checked(lambda: place.create(version))
+    begun = time.monotonic()
+    names = [f"w{number}" for number in range(writers)]
+    children = [fork(name, partial(write, place, name, commits)) for name in names]
+    for child in children:
+        child.end()
+        assert child.status == 0, f"{child.writer} failed: see above"
+        assert len(child.said) == commits
+    seconds = time.monotonic() - begun
+    checked(lambda: check_table(place, {child.writer: commits for child in children}, finished=True))
+    attempts = sum(attempts for child in children for _, attempts in child.said)
+    return Report(writers=writers, commits=writers * commits, seconds=round(seconds, 1), attempts=attempts)
+
+
+@dataclass(kw_only=True)
+class Storm:
+    """What came of writers that were stopped."""
+
+    rounds: int = 0
+    acknowledged: int = 0
+    unheard: int = 0  # commits that stand, and whose writer was stopped before it heard of them
+    outcomes: Counter[str] = field(default_factory=Counter)  # how the writers ended
+
+
+def storm(place: Place, rounds: int, seed: int, signals: Sequence[int] = (signal.SIGKILL,), rounds_each: int = 25) -> Storm:
+    """Stops a writer at a random moment, again and again, and looks at the table each time. A new table every `rounds_each` rounds."""
+    chance, result = random.Random(seed), Storm()
+    for first in range(0, rounds, rounds_each):
+        here = Place(uri=place.uri, warehouse=place.warehouse, name=f"db.t{first // rounds_each}")
+        checked(partial(here.create, chance.choice([2, 3])))
+        acknowledged: dict[str, int] = {}
+        for number in range(first, min(first + rounds_each, rounds)):
+            child = stopped_writer(here, f"r{number}", chance, chance.choice(signals))
+            result.outcomes[str(child.status)] += 1
+            assert child.status != 256, "a writer failed by itself: see above"
+            acknowledged[child.writer] = len(child.said)
+            stand = checked(partial(check_table, here, acknowledged, finished=False))
+            result.rounds += 1
+            result.acknowledged += acknowledged[child.writer]
+            result.unheard += stand[child.writer] - acknowledged[child.writer]
+            acknowledged = stand
+    return result
+
+
+def stopped_writer(place: Place, writer: str, chance: random.Random, kind: int) -> Child:
+    """A writer that got the signal at a random moment: mostly after its first commits, sometimes before."""
+    child = fork(writer, lambda pipe: write(place, writer, 1000, pipe))
+    if chance.random() < 0.8:
+        child.listen(20)
+    time.sleep(chance.random() * 0.15)
+    os.kill(child.pid, kind)
+    child.end()
+    return child
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.storm")
+    parser.add_argument("kind", choices=["many", "kill"])
+    parser.add_argument("--uri", help="an SQLAlchemy URL; a new SQLite file by default")
+    parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--commits", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--version", type=int, default=3)
+    parser.add_argument("--signal", default="KILL", help="KILL, TERM or INT")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(uri=given.uri or f"sqlite:///{folder}/catalog.db", warehouse=folder)
+        if given.kind == "many":
+            shown: Any = many_writers(place, given.writers, given.commits, given.version)
+        else:
+            shown = storm(place, given.rounds, given.seed, [getattr(signal, f"SIG{given.signal}")])
+        print(json.dumps(vars(shown)))
+
+
+if __name__ == "__main__":
+    main()
