@@ -244,3 +244,13 @@ def test_old_metadata_files_go_where_the_table_asks_for_it(catalog: SqlCatalog, 
     assert len(list((tmp_path / "db" / "u").rglob("*.metadata.json"))) == 3
     assert len(table.metadata.metadata_log) == 2
     assert numbers(table) == [0, 1, 2, 3, 4]
+
+
+def test_deletes_that_find_no_row_any_more_after_a_lost_race_leave_no_file(catalog: SqlCatalog, tmp_path: Path) -> None:
+    faults = Faults()
+    catalog.load_table("db.t").append(one(1))
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", meanwhile=lambda: catalog.load_table("db.t").delete())
+    table.delete_keys(one(1), ["n"])
+    assert files(tmp_path, "*.parquet") == {path.name for path in tmp_path.rglob("*.parquet") if "deletes" not in path.name}
+    assert len(table.refresh().snapshots()) == 2

@@ -103,6 +103,7 @@ class DeleteKeys:
             )
         used = _specs_in_use(base, parent_snapshot(base, self._context.branch), read)
         if not used or not self._keys.rows.num_rows:
+            self._discard()  # the winner of a lost race may have removed the last rows
             return None
         specs, updates = self._specs(base, used)
         working = apply_updates(base, updates, max(now_ms, base.last_updated_ms)) if updates else base
@@ -138,8 +139,7 @@ class DeleteKeys:
     def _write(self, base: TableMetadata, specs: tuple[PartitionSpec, ...]) -> None:
         if specs == self._written_for:
             return
-        delete_quietly(self._handle, self.new_data_files())
-        self._files, self._written_for = [], None
+        self._discard()
         target = replace(write_target(self._handle, base), schema=self._keys.schema, older_schemas=tuple(base.schemas))
         for spec in specs:
             for part in self._parts(spec):
@@ -153,6 +153,11 @@ class DeleteKeys:
                 )
                 self._files += written.added
         self._written_for = specs
+
+    def _discard(self) -> None:
+        """Deletes the files of earlier attempts."""
+        delete_quietly(self._handle, self.new_data_files())
+        self._files, self._written_for = [], None
 
     def _parts(self, spec: PartitionSpec) -> Sequence[Part]:
         if spec.is_unpartitioned:

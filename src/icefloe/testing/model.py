@@ -31,7 +31,7 @@ from icefloe.kernel.ports import FileIO
 from icefloe.pointer.identifier import Identifier
 from icefloe.table.table_reader import TableReader
 from icefloe.testing.faults import Event, Fault, Faults, SimulatedCrash
-from icefloe.testing.walk import Recount, Walk
+from icefloe.testing.walk import Recount, Walk, WalkedRow
 
 Bag = Counter[tuple[Any, ...]]
 REFUSALS = (CommitConflictError, CommitInvalidatedError, InvalidInputError, NotFoundError, UnsupportedError, StorageError)
@@ -78,11 +78,19 @@ class State:
 
 @dataclass(slots=True, kw_only=True)
 class Landing:
-    """What a swap brought: snapshots that were not there, in order, as JSON; those that are gone; and how many writes of the operation made none."""
+    """What a swap brought: snapshots that were not there, in order, as JSON; those that are gone; and how many writes of the operation made none.
+
+    `rows` are those that a snapshot really holds.
+    """
 
     new: list[Mapping[str, Any]]
     gone: set[int]
     idle: int
+    rows: Callable[[Mapping[str, Any]], Bag]
+
+    def is_next(self, rows: Bag) -> bool:
+        """Whether the next new snapshot holds these rows."""
+        return bool(self.new) and self.rows(self.new[0]) == rows
 
     def take(self) -> Mapping[str, Any]:
         """The next new snapshot."""
@@ -119,7 +127,7 @@ class Rows:
         parent = state.head(self.branch)
         before = state.rows(parent)
         after = self.change(before)
-        if landing.idle and self.may_be_idle and after == before:
+        if landing.idle and self.may_be_idle and after == before and not landing.is_next(after):
             landing.idle -= 1
             return
         found = landing.take()
@@ -319,7 +327,7 @@ class CommitModel:
         now = {snapshot["snapshot-id"]: snapshot for snapshot in after.get("snapshots") or ()}
         new = [snapshot for snapshot_id, snapshot in now.items() if snapshot_id not in known]
         makes = sum(effect.makes_snapshot for effect in one.effects)
-        landing = Landing(new=list(new), gone=known - now.keys(), idle=makes - len(new))
+        landing = Landing(new=list(new), gone=known - now.keys(), idle=makes - len(new), rows=lambda one: self._rows(after, one))
         state = self.state.copy()
         for effect in one.effects:
             effect.apply(state, landing)
@@ -351,11 +359,9 @@ class CommitModel:
 
     def _check_snapshot(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> None:
         """Its rows are the model's, its summary is what a recount finds, its row ids are nobody else's."""
-        found: Bag = Counter()
-        ids: set[int] = set()
+        found, ids = self._rows(document, snapshot), set[int]()
         for row in self.walk.rows(document, snapshot):
-            values = tuple(row.values.get(number) for number in self._columns)
-            found[values] += 1
+            values = self._values(row)
             if row.row_id is not None:
                 must(row.row_id not in ids, f"two rows have the row id {row.row_id}")
                 owner = self._row_ids.setdefault(row.row_id, values[0])
@@ -368,6 +374,12 @@ class CommitModel:
         recount = Recount(files=self.walk.live_files(document, snapshot), before=before)
         problems = list(recount.problems(snapshot["summary"]))
         must(not problems, f"summary of {snapshot}: {problems}")
+
+    def _rows(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Bag:
+        return Counter(self._values(row) for row in self.walk.rows(document, snapshot))
+
+    def _values(self, row: WalkedRow) -> tuple[Any, ...]:
+        return tuple(row.values.get(number) for number in self._columns)
 
     def check(self) -> None:
         """Every file that the table names is there, whatever happened."""
