@@ -4,6 +4,7 @@ A step is one operation of one writer. Its plan orders faults, and other writers
 and its answer.
 """
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,17 +19,27 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from icefloe import LongType
 from icefloe.io.memory import MemoryFileIO
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.new_table import new_table_metadata
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.kernel.scan.plan import plan_scan
 from icefloe.kernel.schema.arrow import schema_from_arrow
 from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
+from icefloe.table.engines import IN_PROCESS
 from icefloe.table.handle import TableHandle, load_metadata, write_new_metadata
 from icefloe.table.system import RandomIds
+from icefloe.table.transaction import Transaction
+from icefloe.table.write_target import write_target
+from icefloe.testing.effects import Bag, CherryPick, Effect, Expiry, Files, Properties, Refs, Rows
 from icefloe.testing.faults import OF_SWAPS, Fault, Faults, FaultyFileIO, FaultyStore
-from icefloe.testing.model import Bag, CommitModel, Effect, Properties, Rows
+from icefloe.testing.model import CommitModel
+from icefloe.testing.walk import Walk
 
 NAME = ("db", "t")
 COLUMNS = ("uid", "part", "value")
@@ -40,6 +51,7 @@ PATIENCE = {
     "commit.retry.max-wait-ms": "0",
     "commit.status-check.min-wait-ms": "0",
     "commit.status-check.max-wait-ms": "0",
+    "commit.manifest.min-count-to-merge": "4",
 }
 FILTERS: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     "part = 'a'": lambda row: row[1] == "a",
@@ -52,14 +64,42 @@ FILTERS: dict[str, Callable[[tuple[Any, ...]], bool]] = {
 VALUES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=6)
 FILTER = st.sampled_from(sorted(FILTERS))
 # A part of an operation: its name and its arguments.
-PART = st.one_of(
-    st.tuples(st.just("append"), VALUES),
-    st.tuples(st.just("delete"), FILTER),
-    st.tuples(st.just("overwrite"), FILTER, VALUES),
-    st.tuples(st.just("delete_keys"), st.sampled_from(["uid", "value"]), st.lists(st.integers(0, 9), min_size=1, max_size=3)),
+BRANCH = st.sampled_from(["main", "main", "main", "b"])
+ROWS = st.one_of(
+    st.tuples(st.just("append"), BRANCH, VALUES),
+    st.tuples(st.just("delete"), BRANCH, FILTER),
+    st.tuples(st.just("overwrite"), BRANCH, FILTER, VALUES),
+    st.tuples(st.just("delete_keys"), BRANCH, st.sampled_from(["uid", "value"]), st.lists(st.integers(0, 9), min_size=1, max_size=3)),
+    st.tuples(st.just("upsert"), BRANCH, st.lists(st.integers(0, 30), min_size=1, max_size=3, unique=True), VALUES),
+    st.tuples(st.just("overwrite_partitions"), BRANCH, VALUES),
 )
+FILES = st.one_of(
+    st.tuples(st.just("append_file"), BRANCH, st.sampled_from(["fast_append", "merge_append"]), VALUES),
+    st.tuples(st.just("delete_file"), BRANCH, st.integers(0, 9)),
+    st.tuples(st.just("overwrite_file"), BRANCH, st.integers(0, 9), VALUES),
+    st.tuples(st.just("rewrite_file"), BRANCH, st.integers(0, 9)),
+)
+REFS = st.one_of(
+    st.tuples(st.just("create_branch")),
+    st.tuples(st.just("remove_branch")),
+    st.tuples(st.just("tag"), st.sampled_from("xy")),
+    st.tuples(st.just("fast_forward"), st.sampled_from([("main", "b"), ("b", "main")])),
+    st.tuples(st.just("replace_branch")),
+    st.tuples(st.just("rollback"), st.integers(1, 3)),
+    st.tuples(st.just("pick"), st.integers(0, 9)),
+)
+OTHER = st.one_of(
+    st.tuples(st.just("expire"), st.integers(1, 3)),
+    st.tuples(st.just("stage"), VALUES),
+    st.tuples(st.just("statistics")),
+)
+PART = st.one_of(ROWS, ROWS, FILES, REFS)
 OPERATION = st.one_of(
-    PART,
+    ROWS,
+    ROWS,
+    FILES,
+    REFS,
+    OTHER,
     st.tuples(st.just("together"), st.lists(PART, min_size=1, max_size=3)),
     st.tuples(st.just("property"), st.integers(0, 3), st.integers(0, 9)),
     st.tuples(st.just("mode"), st.sampled_from(["copy-on-write", "merge-on-read"])),
@@ -101,6 +141,32 @@ def steps(depth: int) -> st.SearchStrategy[Step]:
     )
 
 
+Operation = tuple[Callable[[Any], Any], list[Effect]]
+
+
+def seen(table: Any) -> TableMetadata:
+    """The metadata that a change of the table or within the transaction builds on."""
+    return table.table_metadata if isinstance(table, Transaction) else table.metadata
+
+
+class ReadsStaged:
+    """The files of a storage, and those that a transaction has made and not written yet."""
+
+    def __init__(self, io: MemoryFileIO, table: Any) -> None:
+        self.read = table._start().read if isinstance(table, Transaction) else io.read
+
+
+def file_seen(table: Any, io: MemoryFileIO, branch: str, number: int) -> DataFile | None:
+    """One of the data files of a branch as the writer sees it."""
+    metadata = seen(table)
+    if branch not in metadata.refs:
+        return None
+    read = ReadsStaged(io, table).read
+    tasks = plan_scan(metadata, metadata.snapshot_by_id(metadata.refs[branch].snapshot_id), AlwaysTrue(), read).tasks()
+    files = sorted((task.file for task in tasks), key=lambda file: file.file_path)
+    return files[number % len(files)] if files else None
+
+
 class Writer:
     """One process: its faults, and the table as it last saw it."""
 
@@ -128,7 +194,7 @@ class ManyWriters(RuleBasedStateMachine):
         mode=st.sampled_from(["copy-on-write", "merge-on-read"]),
     )
     def create(self, version: int, spec: tuple[str, ...], mode: str) -> None:
-        self.io = MemoryFileIO()
+        self.io, self.spec = MemoryFileIO(), spec
         self.inner = SqlPointerStore("lake", "sqlite://")
         self.inner.create_namespace(("db",), {})
         folder = f"memory://model/{RandomIds().uuid()}"
@@ -138,7 +204,13 @@ class ManyWriters(RuleBasedStateMachine):
             schema=schema,
             spec=partition_spec_from_text(schema, spec) if spec else UNPARTITIONED_SPEC,
             sort_order=UNSORTED_SORT_ORDER,
-            properties={"format-version": str(version), "write.delete.mode": mode, **PATIENCE},
+            properties={
+                "format-version": str(version),
+                "write.delete.mode": mode,
+                "write.merge.mode": mode,
+                "write.wap.enabled": "true",
+                **PATIENCE,
+            },
             table_uuid=RandomIds().uuid(),
             now_ms=1,
         )
@@ -203,44 +275,217 @@ class ManyWriters(RuleBasedStateMachine):
             self.next_uid += 1
         return pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=True)) for row in rows], schema=SCHEMA), Counter(rows)
 
-    def append(self, values: list[Any]) -> Any:
+    def append(self, branch: str, values: list[Any]) -> Operation:
         table, rows = self.rows(values)
-        return lambda t: t.append(table), [Rows(change=lambda before: before + rows)]
+        return lambda t: t.append(table, branch=branch), [Rows(branch=branch, change=lambda before: before + rows)]
 
-    def delete(self, text: str) -> Any:
-        return lambda t: t.delete(text), [Rows(change=without(FILTERS[text]), may_be_idle=True)]
+    def delete(self, branch: str, text: str) -> Operation:
+        return lambda t: t.delete(text, branch=branch), [Rows(branch=branch, change=without(FILTERS[text]), may_be_idle=True)]
 
-    def overwrite(self, text: str, values: list[Any]) -> Any:
+    def overwrite(self, branch: str, text: str, values: list[Any]) -> Operation:
         (table, rows), change = self.rows(values), without(FILTERS[text])
-        return lambda t: t.overwrite(table, text), [Rows(change=lambda before: change(before) + rows)]
+        return lambda t: t.overwrite(table, text, branch=branch), [Rows(branch=branch, change=lambda before: change(before) + rows)]
 
-    def delete_keys(self, column: str, keys: list[int]) -> Any:
+    def delete_keys(self, branch: str, column: str, keys: list[int]) -> Operation:
         place = COLUMNS.index(column)
         rows = pa.table({column: pa.array(keys, pa.int64())})
-        return lambda t: t.delete_keys(rows, [column]), [Rows(change=without(lambda row: row[place] in keys), may_be_idle=True)]
+        effect = Rows(branch=branch, change=without(lambda row: row[place] in keys), may_be_idle=True)
+        return lambda t: t.delete_keys(rows, [column], branch=branch), [effect]
 
-    def together(self, parts: list[tuple[Any, ...]]) -> Any:
+    def upsert(self, branch: str, uids: list[int], values: list[Any]) -> Operation:
+        """Some rows that may be there, and some that are not."""
+        _, new = self.rows(values)
+        old = [(uid, *values[uid % len(values)]) for uid in uids if uid < self.next_uid - len(values)]
+        source = Counter([*new.elements(), *old])
+        ids = {row[0] for row in source}
+        rows = pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=True)) for row in source], schema=SCHEMA)
+        effect = Rows(branch=branch, change=lambda before: without(lambda row: row[0] in ids)(before) + source, may_be_idle=True)
+        return lambda t: t.upsert(rows, ["uid"], branch=branch), [effect]
+
+    def overwrite_partitions(self, branch: str, values: list[Any]) -> Operation:
+        table, rows = self.rows(values)
+        gone = {part for part, _ in values} if self.spec else {"a", "b"}
+        effect = Rows(branch=branch, change=lambda before: without(lambda row: row[1] in gone)(before) + rows)
+        return lambda t: t.dynamic_partition_overwrite(table, branch=branch), [effect]
+
+    def written(self, rows: pa.Table) -> list[DataFile]:
+        """Data files that are nobody's yet; the table's own writer makes them."""
+        quiet = TableHandle(identifier=NAME, store=self.inner, io=self.io)
+        return list(IN_PROCESS.write(rows, write_target(quiet, load_metadata(quiet).metadata)))
+
+    def append_file(self, branch: str, kind: str, values: list[Any]) -> Operation:
+        table, rows = self.rows(values)
+        files = self.written(table)
+
+        def do(t: Any) -> None:
+            with getattr(t.update_snapshot(branch=branch), kind)() as update:
+                for file in files:
+                    update.append_file(file)
+
+        return do, [Rows(branch=branch, change=lambda before: before + rows)]
+
+    def delete_file(self, branch: str, number: int) -> Operation:
+        effects: list[Effect] = []
+
+        def do(t: Any) -> None:
+            file = file_seen(t, self.io, branch, number)
+            if file is not None:
+                effects.append(Files(branch=branch, removed={file.file_path}, added=Counter()))
+                with t.update_snapshot(branch=branch).delete_files() as update:
+                    update.delete_file(file).validate_files_exist()
+
+        return do, effects
+
+    def overwrite_file(self, branch: str, number: int, values: list[Any]) -> Operation:
+        effects: list[Effect] = []
+        table, rows = self.rows(values)
+        files = self.written(table)
+
+        def do(t: Any) -> None:
+            file = file_seen(t, self.io, branch, number)
+            if file is not None:
+                effects.append(Files(branch=branch, removed={file.file_path}, added=rows))
+                with t.update_snapshot(branch=branch).overwrite() as update:
+                    update.delete_file(file)
+                    for one in files:
+                        update.add_file(one)
+
+        return do, effects
+
+    def rewrite_file(self, branch: str, number: int) -> Operation:
+        """The rows of a file, as the writer sees them, in a new one: rows that others delete meanwhile must not come back."""
+        effects: list[Effect] = []
+
+        def do(t: Any) -> None:
+            file = file_seen(t, self.io, branch, number)
+            if file is None:
+                return
+            metadata = seen(t)
+            document, walk = json.loads(write_table_metadata(metadata)), Walk(ReadsStaged(self.io, t))
+            snapshot = walk.snapshot(document, metadata.refs[branch].snapshot_id)
+            live = [row.values for row in walk.rows(document, snapshot) if row.path == file.file_path]
+            rows = pa.Table.from_pylist([{name: row.get(number + 1) for number, name in enumerate(COLUMNS)} for row in live], schema=SCHEMA)
+            files = self.written(rows) if live else []
+            effects.append(Rows(branch=branch, change=lambda before: before))
+            with t.update_snapshot(branch=branch).rewrite_files() as update:
+                update.delete_file(file).validate_from_snapshot(metadata.refs[branch].snapshot_id)
+                for one in files:
+                    update.add_file(one)
+
+        return do, effects
+
+    def create_branch(self) -> Operation:
+        effects: list[Effect] = []
+
+        def do(t: Any) -> None:
+            main = seen(t).refs.get("main")
+            if main is None:
+                effects.append(Rows(branch="b", change=lambda before: before, origin="main"))
+            else:
+                effects.append(Refs(change=lambda state: {"b": ("branch", main.snapshot_id)}))
+            t.manage_snapshots().create_branch(branch_name="b").commit()
+
+        return do, effects
+
+    def remove_branch(self) -> Operation:
+        return lambda t: t.manage_snapshots().remove_branch("b").commit(), [Refs(change=lambda state: {"b": None})]
+
+    def tag(self, name: str) -> Operation:
+        """A tag at the head of main as the writer sees it; removed where it is there."""
+        effects: list[Effect] = []
+
+        def do(t: Any) -> None:
+            metadata = seen(t)
+            if name in metadata.refs:
+                effects.append(Refs(change=lambda state: {name: None}))
+                t.manage_snapshots().remove_tag(name).commit()
+            elif "main" in metadata.refs:
+                effects.append(Refs(change=lambda state: {name: ("tag", metadata.refs["main"].snapshot_id)}))
+                t.manage_snapshots().create_tag(tag_name=name).commit()
+
+        return do, effects
+
+    def moved(self, name: str, to: str, how: str) -> Operation:
+        effects: list[Effect] = []
+
+        def do(t: Any) -> None:
+            target = seen(t).refs.get(to)
+            if target is not None:
+                effects.append(Refs(change=lambda state: {name: ("branch", target.snapshot_id)}))
+                getattr(t.manage_snapshots(), how)(name, to).commit()
+
+        return do, effects
+
+    def fast_forward(self, names: tuple[str, str]) -> Operation:
+        return self.moved(*names, "fast_forward")
+
+    def replace_branch(self) -> Operation:
+        return self.moved("b", "main", "replace_branch")
+
+    def rollback(self, back: int) -> Operation:
+        effects: list[Effect] = []
+
+        def do(t: Any) -> None:
+            metadata = seen(t)
+            target = metadata.current_snapshot()
+            for _ in range(back):
+                parent = target.parent_snapshot_id if target else None
+                target = metadata.snapshot_by_id(parent) if parent is not None else None
+            if target is not None:
+                effects.append(Refs(change=lambda state: {"main": ("branch", target.snapshot_id)}))
+                t.manage_snapshots().rollback_to_snapshot(target.snapshot_id).commit()
+
+        return do, effects
+
+    def pick(self, number: int) -> Operation:
+        """A snapshot, staged or of a branch, picked for main."""
+        effects: list[Effect] = []
+
+        def do(t: Any) -> None:
+            found = list(seen(t).snapshots)
+            if found:
+                source = found[-1 - number % len(found)].snapshot_id
+                effects.append(CherryPick(source=source))
+                t.manage_snapshots().cherry_pick(source).commit()
+
+        return do, effects
+
+    def stage(self, values: list[Any]) -> Operation:
+        table, rows = self.rows(values)
+        said = {"wap.id": f"w{self.next_uid}"}
+        return lambda t: t.append(table, said), [Rows(change=lambda before: before + rows, staged=True)]
+
+    def expire(self, retain_last: int) -> Operation:
+        later = 4_102_444_800_000  # 2100: every snapshot is older
+        return lambda t: t.expire_snapshots(older_than=later, retain_last=retain_last), [Expiry()]
+
+    def statistics(self) -> Operation:
+        return lambda t: t.compute_statistics(), []
+
+    def together(self, parts: list[tuple[Any, ...]]) -> Operation:
         made = [self.operation(part) for part in parts]
+        every: list[Effect] = []
 
         def do(table: Table) -> None:
             with table.transaction() as tx:
-                for one, _ in made:
+                for one, effects in made:
                     one(tx)
+                    every.extend(effects)  # some know what they do only now
 
-        return do, [effect for _, effects in made for effect in effects]
+        return do, every
 
-    def property(self, number: int, value: int) -> Any:
+    def property(self, number: int, value: int) -> Operation:
         values = {f"model.{number}": f"{value}"}
         return lambda t: t.set_properties(values), [Properties(values=values)]
 
-    def mode(self, mode: str) -> Any:
+    def mode(self, mode: str) -> Operation:
         values = {"write.delete.mode": mode}
         return lambda t: t.set_properties(values), [Properties(values=values)]
 
-    def add_column(self) -> Any:
+    def add_column(self) -> Operation:
         def do(table: Table) -> None:
             with table.update_schema() as update:
-                update.add_column(f"c{table.metadata.last_column_id}", LongType())
+                update.add_column(f"c{seen(table).last_column_id}", LongType())
 
         return do, []
 

@@ -11,10 +11,10 @@ either holds. Floor: testing. Spec: Optimistic Concurrency; Sequence Numbers; Ro
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from icefloe.errors import (
     CommitConflictError,
@@ -30,190 +30,13 @@ from icefloe.kernel.metadata.read import read_table_metadata
 from icefloe.kernel.ports import FileIO
 from icefloe.pointer.identifier import Identifier
 from icefloe.table.table_reader import TableReader
+from icefloe.testing.effects import Bag, Effect, Expiry, Landing, State, must
 from icefloe.testing.faults import Event, Fault, Faults, SimulatedCrash
 from icefloe.testing.walk import Recount, Walk, WalkedRow
 
-Bag = Counter[tuple[Any, ...]]
+# What an operation may be refused for with nobody else about: the model does not know what each asks for.
+WRONG_ALONE = (InvalidInputError, NotFoundError, UnsupportedError)
 REFUSALS = (CommitConflictError, CommitInvalidatedError, InvalidInputError, NotFoundError, UnsupportedError, StorageError)
-
-
-class BrokenInvariantError(AssertionError):
-    """What must hold of commits does not."""
-
-
-def must(holds: object, what: str) -> None:
-    """Raises `BrokenInvariantError` with these words unless it holds."""
-    if not holds:
-        raise BrokenInvariantError(what)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSnapshot:
-    """A snapshot as it must be: its parent, and the rows it holds as a multiset."""
-
-    parent_id: int | None
-    rows: Bag
-
-
-@dataclass(slots=True, kw_only=True)
-class State:
-    """The table as it must be. `refs` are branches and tags by name: the kind, and the snapshot."""
-
-    snapshots: dict[int, ModelSnapshot] = field(default_factory=dict)
-    refs: dict[str, tuple[str, int]] = field(default_factory=dict)
-    properties: dict[str, str] = field(default_factory=dict)
-
-    def copy(self) -> "State":
-        """The same, to be changed."""
-        return State(snapshots=dict(self.snapshots), refs=dict(self.refs), properties=dict(self.properties))
-
-    def head(self, branch: str) -> int | None:
-        """The snapshot of a branch; None where it has none yet."""
-        return self.refs[branch][1] if branch in self.refs else None
-
-    def rows(self, snapshot_id: int | None) -> Bag:
-        """The rows of a snapshot; none of None."""
-        return self.snapshots[snapshot_id].rows if snapshot_id is not None else Counter()
-
-
-@dataclass(slots=True, kw_only=True)
-class Landing:
-    """What a swap brought: snapshots that were not there, in order, as JSON; those that are gone; and how many writes of the operation made none.
-
-    `rows` are those that a snapshot really holds.
-    """
-
-    new: list[Mapping[str, Any]]
-    gone: set[int]
-    idle: int
-    rows: Callable[[Mapping[str, Any]], Bag]
-
-    def is_next(self, rows: Bag) -> bool:
-        """Whether the next new snapshot holds these rows."""
-        return bool(self.new) and self.rows(self.new[0]) == rows
-
-    def take(self) -> Mapping[str, Any]:
-        """The next new snapshot."""
-        must(self.new, "the commit lacks a snapshot that the operation makes")
-        return self.new.pop(0)
-
-
-class Effect(Protocol):
-    """What an operation does to a table, as the model sees it."""
-
-    @property
-    def makes_snapshot(self) -> bool:
-        """Whether it adds a snapshot, where it has something to do."""
-
-    def apply(self, state: State, landing: Landing) -> None:
-        """Changes the state, and takes the snapshots that it makes from the landing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """A snapshot on a branch whose rows are `change` of those before. `may_be_idle`: none where no row changes. `staged`: no branch moves to it."""
-
-    change: Callable[[Bag], Bag]
-    branch: str = "main"
-    may_be_idle: bool = False
-    staged: bool = False
-
-    @property
-    def makes_snapshot(self) -> bool:
-        return True
-
-    def apply(self, state: State, landing: Landing) -> None:
-        """See `Effect`."""
-        parent = state.head(self.branch)
-        before = state.rows(parent)
-        after = self.change(before)
-        if landing.idle and self.may_be_idle and after == before and not landing.is_next(after):
-            landing.idle -= 1
-            return
-        found = landing.take()
-        must(found.get("parent-snapshot-id") == parent, f"the snapshot is not on the head of {self.branch}: {found}, head {parent}")
-        state.snapshots[found["snapshot-id"]] = ModelSnapshot(parent_id=parent, rows=after)
-        if not self.staged:
-            state.refs[self.branch] = ("branch", found["snapshot-id"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refs:
-    """Branches and tags that are made, moved or removed (None): `change` gives them from the state."""
-
-    change: Callable[[State], Mapping[str, tuple[str, int] | None]]
-
-    @property
-    def makes_snapshot(self) -> bool:
-        return False
-
-    def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
-        """See `Effect`."""
-        for name, ref in self.change(state).items():
-            if ref is None:
-                state.refs.pop(name, None)
-            else:
-                state.refs[name] = ref
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Properties:
-    """Table properties set to these values."""
-
-    values: Mapping[str, str]
-
-    @property
-    def makes_snapshot(self) -> bool:
-        return False
-
-    def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
-        """See `Effect`."""
-        state.properties.update(self.values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CherryPick:
-    """The changes of another snapshot put on `main`: the branch moves to it where it stands on the head, else they become a snapshot of their own."""
-
-    source: int
-
-    @property
-    def makes_snapshot(self) -> bool:
-        return True
-
-    def apply(self, state: State, landing: Landing) -> None:
-        """See `Effect`."""
-        head, picked = state.head("main"), state.snapshots[self.source]
-        if not landing.new:
-            must(picked.parent_id == head, f"main was moved to {self.source}, which does not stand on its head {head}")
-            landing.idle -= 1
-            state.refs["main"] = ("branch", self.source)
-            return
-        found, before = landing.take(), state.rows(picked.parent_id)
-        must(found.get("parent-snapshot-id") == head, f"the snapshot is not on the head of main: {found}, head {head}")
-        rows = state.rows(head) - (before - picked.rows) + (picked.rows - before)
-        state.snapshots[found["snapshot-id"]] = ModelSnapshot(parent_id=head, rows=rows)
-        state.refs["main"] = ("branch", found["snapshot-id"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expiry:
-    """Snapshots that no branch or tag names may go; `ids` must, where they are given."""
-
-    ids: frozenset[int] = frozenset()
-
-    @property
-    def makes_snapshot(self) -> bool:
-        return False
-
-    def apply(self, state: State, landing: Landing) -> None:
-        """See `Effect`."""
-        named = {snapshot_id for _, snapshot_id in state.refs.values()}
-        must(not named & landing.gone, f"expired snapshots {named & landing.gone} that a branch or tag names")
-        must(self.ids & state.snapshots.keys() <= landing.gone, f"snapshots {self.ids} were to expire, and {landing.gone} did")
-        for snapshot_id in landing.gone:
-            del state.snapshots[snapshot_id]
-        landing.gone.clear()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -225,6 +48,7 @@ class Commit:
     effects: Sequence[Effect]
     base: str  # where the writer's metadata was read
     since: int  # its part of the writer's log
+    started: int  # how many swaps there had been
     until: int | None = None
     landed: list[str] = field(default_factory=list)
     outcome: str = "under way"
@@ -236,6 +60,11 @@ class Commit:
     def events(self) -> list[Event]:
         """What it did."""
         return self.faults.log[self.since : self.until]
+
+    @property
+    def expires(self) -> bool:
+        """Whether it deletes files after its commit, and may fail at that."""
+        return any(isinstance(effect, Expiry) for effect in self.effects)
 
     @property
     def has_swapped(self) -> bool:
@@ -262,11 +91,15 @@ class CommitModel:
         self._columns = tuple(columns)
         self._under_way: list[Commit] = []
         self._row_ids: dict[int, Any] = {}
+        self._landed_files: set[str] = set()
+        self._uncleaned: set[str] = set()
 
     @contextmanager
     def commit(self, writer: str, faults: Faults, table: TableReader, effects: Sequence[Effect]) -> Iterator[Commit]:
         """Surrounds one operation: swallows the errors that an operation may end in, and checks what it came to."""
-        one = Commit(writer=writer, faults=faults, effects=effects, base=table.metadata_location, since=len(faults.log))
+        one = Commit(
+            writer=writer, faults=faults, effects=effects, base=table.metadata_location, since=len(faults.log), started=len(self.ever)
+        )
         quiet = one.base == self.location
         landings = len(self.ever)
         self._under_way.append(one)
@@ -279,8 +112,12 @@ class CommitModel:
         except REFUSALS as error:
             one.outcome = "refused"
             was_alone = quiet and landings == len(self.ever) and not any(event.fault for event in faults.log[one.since :])
-            must(not was_alone or isinstance(error, UnsupportedError), f"refused without any reason: {error!r}")
-            must(not one.landed, f"{writer}: {type(error).__name__} was raised, and the commit stands: {error}")
+            must(not was_alone or isinstance(error, WRONG_ALONE), f"refused without any reason: {error!r}")
+            if one.expires and isinstance(error, StorageError | NotFoundError):
+                one.outcome = "uncleaned" if one.landed else "refused"
+            must(
+                not one.landed or one.outcome == "uncleaned", f"{writer}: {type(error).__name__} was raised, and the commit stands: {error}"
+            )
         else:
             one.outcome = "acknowledged"
             must(one.landed or self._is_idle(one), f"{writer}: the commit was acknowledged, and never happened")
@@ -290,12 +127,24 @@ class CommitModel:
     def _finish(self, one: Commit) -> None:
         self.steps[one.outcome] += 1
         one.until = len(one.faults.log)
-        if one.outcome in {"acknowledged", "refused"} or (one.outcome == "interrupted" and not one.has_swapped):
+        if one.outcome == "uncleaned":
+            self._under_way.remove(one)
+        elif one.outcome in {"acknowledged", "refused"} or (one.outcome == "interrupted" and not one.has_swapped):
             self._under_way.remove(one)
             self._check_cleaned_up(one)
         else:
             self.unknown.append(one)  # it may land yet
         self.check()
+        self._check_expired(one)
+
+    def _check_expired(self, one: Commit) -> None:
+        """After an expiry that nothing disturbed no file is left that only expired snapshots had."""
+        named = self.walk.referenced(self.walk.document(self.location))
+        left = {path for path in self._landed_files if self._io.exists(path)} - named
+        alone = len(self.ever) - one.started == len(one.landed) and not any(event.fault for event in one.events())
+        if one.expires and one.outcome == "acknowledged" and alone:
+            must(left <= self._uncleaned, f"files of expired snapshots are left: {sorted(left - self._uncleaned)}")
+        self._uncleaned |= left
 
     def _is_idle(self, one: Commit) -> bool:
         """Whether the operation had nothing to do on the metadata its writer held, or on a later one it saw."""
@@ -327,7 +176,13 @@ class CommitModel:
         now = {snapshot["snapshot-id"]: snapshot for snapshot in after.get("snapshots") or ()}
         new = [snapshot for snapshot_id, snapshot in now.items() if snapshot_id not in known]
         makes = sum(effect.makes_snapshot for effect in one.effects)
-        landing = Landing(new=list(new), gone=known - now.keys(), idle=makes - len(new), rows=lambda one: self._rows(after, one))
+        landing = Landing(
+            new=list(new),
+            gone=known - now.keys(),
+            idle=makes - len(new),
+            rows=lambda one: self._rows(after, one),
+            rows_in=lambda one, paths: self._rows_in(after if one in now else before, one, paths),
+        )
         state = self.state.copy()
         for effect in one.effects:
             effect.apply(state, landing)
@@ -338,6 +193,7 @@ class CommitModel:
         self._check_numbers(before, new)
         self.state, self.location = state, location
         self.ever.append(location)
+        self._landed_files |= self.walk.referenced(after)
         for snapshot in new:
             self._check_snapshot(after, snapshot)
 
@@ -377,6 +233,12 @@ class CommitModel:
 
     def _rows(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Bag:
         return Counter(self._values(row) for row in self.walk.rows(document, snapshot))
+
+    def _rows_in(self, document: Mapping[str, Any], snapshot_id: int, paths: Collection[str]) -> Bag:
+        rows = list(self.walk.rows(document, self.walk.snapshot(document, snapshot_id)))
+        missing = set(paths) - {file.path for file in self.walk.live_files(document, self.walk.snapshot(document, snapshot_id))}
+        must(not missing, f"files were to be removed that are not in the table: {missing}")
+        return Counter(self._values(row) for row in rows if row.path in paths)
 
     def _values(self, row: WalkedRow) -> tuple[Any, ...]:
         return tuple(row.values.get(number) for number in self._columns)
