@@ -321,7 +321,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--version", type=int, default=3)
-    parser.add_argument("--signal", default="KILL", help="KILL, TERM or INT")
+    parser.add_argument("--signal", default="KILL", help="one or several of KILL, TERM and INT")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -329,7 +329,7 @@ def main() -> None:
         if given.kind == "many":
             shown: Any = many_writers(place, given.writers, given.commits, given.version)
         else:
-            shown = storm(place, given.rounds, given.seed, [getattr(signal, f"SIG{given.signal}")])
+            shown = storm(place, given.rounds, given.seed, [getattr(signal, f"SIG{name}") for name in given.signal.split(",")])
         print(json.dumps(vars(shown)))
 
 
