@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.load import load_catalog
+from icefloe.catalog.memory import InMemoryCatalog
 from icefloe.catalog.sql import SqlCatalog
 from icefloe.errors import (
     AlreadyExistsError,
@@ -142,6 +143,7 @@ __all__ = [
     "IcefloeError",
     "IdentityTransform",
     "In",
+    "InMemoryCatalog",
     "IntegerType",
     "InvalidFilterError",
     "InvalidIdentifierError",

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.catalog.catalog_views import CatalogViews
+from icefloe.catalog.transaction import CatalogTransaction
 from icefloe.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -17,11 +18,14 @@ from icefloe.errors import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    StorageFullError,
+    StoragePermissionError,
     TableAlreadyExistsError,
 )
 from icefloe.io.choose import load_file_io
 from icefloe.io.locations import join, qualified
 from icefloe.kernel.metadata.new_table import new_table_metadata
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.schema.given_schema import given_schema
@@ -29,7 +33,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.pointer.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.pointer.pointer import PointerStore
 from icefloe.table.commit_loop import delete_quietly
-from icefloe.table.handle import TableHandle, load_metadata, read_metadata_at, write_new_metadata
+from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, read_metadata_at
 from icefloe.table.system import RandomIds, SystemClock
 from icefloe.table.table import Table
 
@@ -128,11 +132,36 @@ class Catalog(CatalogViews):
             TableAlreadyExistsError, NoSuchNamespaceError, InvalidIdentifierError, InvalidSchemaError, UnsupportedTypeError,
             InvalidPartitionSpecError, InvalidPropertyError, UnsupportedFormatVersionError
         """
-        name = to_table_identifier(identifier)
+        handle, metadata = self.new_table(
+            to_table_identifier(identifier),
+            schema,
+            location=location,
+            partition_spec=partition_spec,
+            sort_order=sort_order,
+            properties=properties,
+        )
+        written = new_metadata_location(handle.ids, metadata, previous_location=None)
+        self.store.check(handle.identifier, written, metadata)
+        handle.io.write(written, metadata_content(metadata))
+        published = self._point_at(handle, written)
+        if published != written:
+            delete_quietly(handle, [written])
+        return Table(handle, read_metadata_at(handle.io, published))
+
+    def new_table(
+        self,
+        identifier: Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Mapping[str, str] | None = None,
+    ) -> tuple[TableHandle, TableMetadata]:
+        """The metadata of a table that is not written yet, and where it will be. Takes and raises what `create_table` does."""
         kept = {key: str(value) for key, value in (properties or {}).items()}
-        if self.table_exists(name):
+        if self.table_exists(identifier):
             raise TableAlreadyExistsError(
-                f"table {dotted(name)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
+                f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
             )
         own_schema = given_schema(schema)
         texts = [partition_spec] if isinstance(partition_spec, str) else partition_spec
@@ -142,26 +171,22 @@ class Catalog(CatalogViews):
                 f"a sort order of type {type(sort_order).__qualname__} is not understood",
                 next_step="pass a SortOrder, or create the table and then use table.update_sort_order()",
             )
-        folder = qualified((location or self._default_location(name)).rstrip("/"))
-        ids, clock = RandomIds(), SystemClock()
+        folder = qualified((location or self._default_location(identifier)).rstrip("/"))
         metadata = new_table_metadata(
             location=folder,
             schema=own_schema,
             spec=spec,
             sort_order=sort_order,
             properties=kept,
-            table_uuid=ids.uuid(),
-            now_ms=clock.now_ms(),
+            table_uuid=RandomIds().uuid(),
+            now_ms=SystemClock().now_ms(),
         )
-        handle = self._handle(name, folder)
-        written = write_new_metadata(handle.io, ids, metadata, previous_location=None)
-        self._point_at(handle, written)
-        return Table(handle, read_metadata_at(handle.io, written))
+        return self._handle(identifier, folder), metadata
 
-    def _point_at(self, handle: TableHandle, location: str) -> None:
+    def _point_at(self, handle: TableHandle, location: str) -> str:
         try:
-            self.store.create(handle.identifier, location)
-        except (NoSuchNamespaceError, AlreadyExistsError):
+            return self.store.create(handle.identifier, location)
+        except (NoSuchNamespaceError, AlreadyExistsError, StoragePermissionError, StorageFullError):
             delete_quietly(handle, [location])
             raise
 
@@ -178,14 +203,31 @@ class Catalog(CatalogViews):
         handle = self._handle(name, self.store.load(name).metadata_location)
         return Table(handle, load_metadata(handle))
 
+    def load_tables(self, *identifiers: Name) -> list[Table]:
+        """Several tables as they were at one moment, in the order asked for: a commit to several is seen whole or not at all. Raises as `load_table`."""
+        names = [to_table_identifier(identifier) for identifier in identifiers]
+        tables = []
+        for pointer in self.store.load_all(names):
+            handle = self._handle(pointer.identifier, pointer.metadata_location)
+            tables.append(Table(handle, read_metadata_at(handle.io, pointer.metadata_location)))
+        return tables
+
+    def transaction(self) -> CatalogTransaction:
+        """Changes of several tables as one commit, all or none:
+
+        `with catalog.transaction() as tx: tx.load_table("db.a").append(rows); tx.load_table("db.b").delete("day = 3")`
+        """
+        return CatalogTransaction(self)
+
     def register_table(self, identifier: Name, metadata_location: str) -> Table:
         """Makes a name for a table that exists as files. Raises `TableAlreadyExistsError`, `NoSuchFileError`, `MetadataFormatError`."""
         name = to_table_identifier(identifier)
         metadata_location = qualified(metadata_location)
         handle = self._handle(name, metadata_location)
         loaded = read_metadata_at(handle.io, metadata_location)
-        self.store.create(name, metadata_location)
-        return Table(handle, loaded)
+        self.store.check(name, metadata_location, loaded.metadata)
+        published = self.store.create(name, metadata_location)
+        return Table(handle, LoadedMetadata(location=published, metadata=loaded.metadata))
 
     def rename_table(self, from_identifier: Name, to_identifier: Name) -> Table:
         """Changes the name; files stay where they are. Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""

@@ -5,6 +5,7 @@ Floor: catalog.
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.config import catalog_properties, default_catalog_name, known_catalogs
+from icefloe.catalog.memory import InMemoryCatalog
 from icefloe.catalog.sql import SqlCatalog
 from icefloe.errors import NoSuchCatalogError, UnsupportedFeatureError
 
@@ -23,8 +24,7 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     known = catalog_properties(chosen, given)
     kind = known.get("type", "").lower()
     if kind == "in-memory":
-        known.setdefault("uri", "sqlite:///:memory:")
-        kind = "sql"
+        return InMemoryCatalog(chosen, **known)
     if not known.get("uri"):
         others = ", ".join(known_catalogs()) or "none"
         raise NoSuchCatalogError(

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import QueuePool
 
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.pointer.sql_errors import without_password
@@ -51,7 +51,7 @@ def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
             f"catalog {catalog!r}: uri {without_password(uri)!r} names no database: {error}",
             next_step="write it as sqlite:////folder/catalog.db or postgresql://user:password@host/database",
         ) from error
-    if not isinstance(engine.pool, StaticPool):
+    if not _is_in_memory(url):  # that one is copied with the process
         _ENGINES.add(engine)
     return engine
 
@@ -81,11 +81,16 @@ def _engine(url: URL, *, echo: bool) -> Engine:
 
 
 def _sqlite(url: URL, *, echo: bool) -> Engine:
-    if url.database in (None, "", ":memory:"):
-        return create_engine(url, echo=echo, poolclass=StaticPool, connect_args={"check_same_thread": False})
+    if _is_in_memory(url):
+        # The connection is the database. Threads take it in turns, or one would commit what another has half done.
+        return create_engine(url, echo=echo, poolclass=QueuePool, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False})
     engine = create_engine(url, echo=echo, connect_args={"timeout": SQLITE_LOCK_WAIT_S})
     event.listen(engine, "connect", _full_sync)
     return engine
+
+
+def _is_in_memory(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
 
 
 def _full_sync(connection: Any, _record: object) -> None:

@@ -76,7 +76,18 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if kind is None:
             self.commit_transaction()
-        elif self._is_open:
+        else:
+            self.give_up()
+
+    def end(self) -> Action | None:
+        """Every change so far as one action, for whoever commits it, and then calls `run_afterwards`; None without a change. The transaction is over then."""
+        self._check_open()
+        self._is_open = False
+        return Together(self._actions, self._staged) if self._actions else None
+
+    def give_up(self) -> None:
+        """Deletes the files of rows that were written for it, unless it is over."""
+        if self._is_open:
             self._is_open = False
             delete_quietly(self._handle, [location for action in self._actions for location in action.new_data_files()])
 

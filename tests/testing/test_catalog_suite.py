@@ -1,0 +1,58 @@
+"""The suite of catalogs, on every catalog there is."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from icefloe import Catalog, InMemoryCatalog, SqlCatalog
+from icefloe.testing.catalog_suite import CatalogSuite
+
+
+class TestInMemory(CatalogSuite):
+    @pytest.fixture
+    def catalog(self) -> Catalog:
+        return InMemoryCatalog("lake")
+
+
+class TestSqliteInMemory(CatalogSuite):
+    @pytest.fixture
+    def catalog(self, tmp_path: Path) -> Iterator[Catalog]:
+        made = SqlCatalog("lake", uri="sqlite://", warehouse=str(tmp_path))
+        yield made
+        made.close()
+
+
+class OpenedTwice(CatalogSuite):
+    """Each handle is a catalog of its own, as in another process."""
+
+    @pytest.fixture
+    def uri(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path}/catalog.db"
+
+    @pytest.fixture
+    def reopen(self, uri: str, tmp_path: Path) -> Iterator[Callable[[], Catalog]]:
+        opened: list[SqlCatalog] = []
+
+        def another() -> Catalog:
+            opened.append(SqlCatalog("lake", uri=uri, warehouse=str(tmp_path / "warehouse")))
+            return opened[-1]
+
+        yield another
+        for one in opened:
+            one.close()
+
+    @pytest.fixture
+    def catalog(self, reopen: Callable[[], Catalog]) -> Catalog:
+        return reopen()
+
+
+class TestSqliteFile(OpenedTwice):
+    pass
+
+
+@pytest.mark.postgres
+class TestPostgres(OpenedTwice):
+    @pytest.fixture
+    def uri(self, postgres_uri: str) -> str:
+        return postgres_uri
