@@ -5,7 +5,6 @@ Floor: catalog.
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.config import catalog_properties, default_catalog_name, known_catalogs
-from icefloe.catalog.memory import InMemoryCatalog
 from icefloe.catalog.sql import SqlCatalog
 from icefloe.errors import NoSuchCatalogError, UnsupportedFeatureError
 
@@ -24,7 +23,9 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     known = catalog_properties(chosen, given)
     kind = known.get("type", "").lower()
     if kind == "in-memory":
-        return InMemoryCatalog(chosen, **known)
+        # SQLite in memory, as it is PyIceberg's; unlike `InMemoryCatalog` it keeps views too.
+        known.setdefault("uri", "sqlite:///:memory:")
+        kind = "sql"
     if not known.get("uri"):
         others = ", ".join(known_catalogs()) or "none"
         raise NoSuchCatalogError(
