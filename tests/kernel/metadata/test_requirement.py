@@ -29,8 +29,11 @@ TABLE = new_table_metadata(location="memory://t", schema=Schema(NestedField(1, "
 )
 def test_each_requirement_holds_or_names_what_changed(held: Any, failed: Any) -> None:
     held.check(TABLE)
-    with pytest.raises(CommitConflictError, match="another writer changed the table"):
+    with pytest.raises(CommitConflictError, match="another writer changed the table") as error:
         failed.check(TABLE)
+    assert [problem.where for problem in error.value.problems] == ["expected", "found"]
+    is_another = isinstance(failed, r.AssertTableUUID)
+    assert (error.value.next_step or "").startswith("a retry will fail again" if is_another else "a retry makes sense")
     with pytest.raises(CommitConflictError, match="the table is gone"):
         held.check(None)
 

@@ -6,8 +6,11 @@ Floor: kernel.metadata. Spec: REST catalog, TableRequirement (names and meaning)
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from icefloe.errors import CommitConflictError
+from icefloe.errors import CommitConflictError, Problem
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+
+REFRESH = "a retry makes sense on the newer table: refresh it, look whether the change is still right, and make it again"
+ANOTHER_TABLE = "a retry will fail again: this is another table under the same name; load it anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,11 @@ class AssertCreate:
     def check(self, metadata: TableMetadata | None) -> None:
         """Raises `CommitConflictError` where the table is there."""
         if metadata is not None:
-            raise CommitConflictError("the table was created by another writer", next_step="load it")
+            raise CommitConflictError(
+                "the table was created by another writer",
+                problems=(Problem(where="expected", what="no table"), Problem(where="found", what=f"a table with uuid {metadata.table_uuid}")),
+                next_step="a retry will fail again: load the table",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class AssertTableUUID:
     def check(self, metadata: TableMetadata | None) -> None:
         """Raises `CommitConflictError` where it is another table, or gone."""
         wanted = None if self.uuid is None else self.uuid.lower()  # a uuid is a number, however its digits are written
-        _compare(metadata, "table uuid", wanted, lambda table: None if table.table_uuid is None else table.table_uuid.lower())
+        _compare(metadata, "table uuid", wanted, _uuid, ANOTHER_TABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +130,37 @@ def check_requirements(requirements: Iterable[Requirement], metadata: TableMetad
 
 
 def _compare(
-    metadata: TableMetadata | None, what: str, expected: str | int | None, found: Callable[[TableMetadata], str | int | None]
+    metadata: TableMetadata | None,
+    what: str,
+    expected: str | int | None,
+    found: Callable[[TableMetadata], str | int | None],
+    next_step: str = REFRESH,
 ) -> None:
     if metadata is None:
-        raise CommitConflictError("the table is gone: another writer dropped or renamed it", next_step="check its name")
-    actual = found(metadata)
-    if actual != expected:
         raise CommitConflictError(
-            f"the {what} was to be {'none' if expected is None else expected}, and is {'none' if actual is None else actual}: "
-            "another writer changed the table",
-            next_step="refresh the table and try again",
+            "the table is gone: another writer dropped or renamed it",
+            problems=(Problem(where="expected", what=f"a table whose {what} is {_told(expected)}"), Problem(where="found", what="no table")),
+            next_step="a retry will fail again while the name is free: check it",
         )
+    actual = found(metadata)
+    if actual == expected:
+        return
+    newest = metadata.current_snapshot()
+    by = "" if newest is None else f"; its newest snapshot is {newest.snapshot_id} ({newest.operation or 'of an unknown operation'})"
+    raise CommitConflictError(
+        f"the {what} was to be {_told(expected)}, and is {_told(actual)}: another writer changed the table",
+        snapshot_id=None if newest is None else newest.snapshot_id,
+        problems=(
+            Problem(where="expected", what=f"{what}: {_told(expected)}"),
+            Problem(where="found", what=f"{what}: {_told(actual)}{by}"),
+        ),
+        next_step=next_step,
+    )
+
+
+def _uuid(table: TableMetadata) -> str | None:
+    return None if table.table_uuid is None else table.table_uuid.lower()
+
+
+def _told(value: str | int | None) -> str | int:
+    return "none" if value is None else value
