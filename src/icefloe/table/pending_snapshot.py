@@ -42,8 +42,9 @@ class PendingSnapshot(PendingChange):
         self._start = start
         self._commit = commit
         self._properties = dict(snapshot_properties or {})
-        self._context = commit_context(start.handle, start.metadata, self._properties, branch)
+        self._branch = branch
         self._stage_only = False
+        self._committing()  # a wrong branch is refused here
         self._given: set[DeleteKey] = set()
         self._gone: set[DeleteKey] = set()
 
@@ -72,7 +73,8 @@ class PendingSnapshot(PendingChange):
         """What to commit. Raises as `commit`."""
 
     def _committing(self) -> CommitContext:
-        return replace(self._context, snapshot_properties=dict(self._properties), stage_only=self._context.stage_only or self._stage_only)
+        context = commit_context(self._start.handle, self._start.metadata, self._properties, self._branch)
+        return replace(context, stage_only=context.stage_only or self._stage_only)
 
     def _added(self, file: DataFile, *contents: FileContent) -> DataFile:
         """A file to add. Raises `InvalidInputError` where it is wrong: of another content, of an unknown spec, listed before, not allowed by the version."""
