@@ -4,10 +4,10 @@ It is text to the tests (`test_isolation.py` reads this file), since it runs in 
 """
 
 import json
-import sys
 import tempfile
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-not-found]
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 spark = globals()["spark"]
 jvm = spark._jvm
@@ -85,10 +85,12 @@ class Plan:
 
     def expire(self):
         change = self.table.expireSnapshots().cleanExpiredFiles(False)
-        gone = [snapshot.snapshotId() for snapshot in self.table.snapshots()]
+        gone = [snapshot.snapshotId() for snapshot in self.table.snapshots()][: None if self.who == "first" else 1]
         if self.who == "first":
-            self.table.newFastAppend().appendFile(rows("unrelated", "b")).commit()
-        for snapshot_id in gone if self.who == "first" else gone[:1]:
+            self.table.newFastAppend().appendFile(rows("unrelated-0", "b")).commit()
+            gone.append(self.table.currentSnapshot().snapshotId())
+            self.table.newFastAppend().appendFile(rows("unrelated-1", "b")).commit()
+        for snapshot_id in gone:
             change.expireSnapshotId(snapshot_id)
         return change
 
@@ -135,15 +137,17 @@ def run(planned, first, level, version, location):
     try:
         change.commit()
         refused = ""
-    except Py4JJavaError as error:
-        refused = str(error.java_exception)
+    except (Py4JJavaError, CapturedException) as error:
+        refused = str(error)
     return {"planned": planned, "first": first, "level": level, "refused": refused, "files": live(tables.load(location))}
 
 
+# What checks nothing knows of no level, and only positions of deleted rows are told differently in version 2.
+CHECKED = tuple(name for name in OPERATIONS if name.startswith(("overwrite", "replace", "row delta")))
+PAIRS = [("serializable", planned, first) for planned in OPERATIONS for first in OPERATIONS]
+PAIRS += [("snapshot", planned, first) for planned in CHECKED for first in OPERATIONS]
+
 with tempfile.TemporaryDirectory() as folder:
-    number = 0
-    for level in ("serializable", "snapshot"):
-        for planned in OPERATIONS:
-            for first in OPERATIONS:
-                number += 1
-                print(json.dumps(run(planned, first, level, VERSION, f"{folder}/t{number}")), flush=True)  # noqa: F821  set before this text
+    for number, (level, planned, first) in enumerate(PAIRS):
+        if VERSION > 2 or "row delta: positions" in (planned, first):  # noqa: F821  set before this text
+            print(json.dumps(run(planned, first, level, VERSION, f"{folder}/t{number}")), flush=True)  # noqa: F821

@@ -161,13 +161,13 @@ def _spec(plan: Planning) -> None:
 
 
 def _expire(plan: Planning) -> None:
-    """The first snapshot is expired; where it comes before another operation, so is the one that the other was planned on."""
+    """The first snapshot is expired. Where that comes before another operation, all go that were there when the other was planned, and one more."""
+    gone = [101]
     if plan.who == "first":
-        plan.taken.append(Append([rows("unrelated", name="b")], plan.table.context()))
-        gone: tuple[int, ...] = (101, plan.since)
-    else:
-        gone = (101,)
-    plan.taken.append(MetadataChange(lambda _: (RemoveSnapshots(gone),), (AssertTableUUID(plan.table.metadata.table_uuid),)))
+        contexts = [plan.table.context() for _ in range(2)]
+        plan.taken.extend(Append([rows(f"unrelated-{index}", name="b")], context) for index, context in enumerate(contexts))
+        gone += [plan.since, contexts[0].snapshot_id]
+    plan.taken.append(MetadataChange(lambda _: (RemoveSnapshots(tuple(gone)),), (AssertTableUUID(plan.table.metadata.table_uuid),)))
 
 
 # In the order of the table. The keys are the names that the table of docs/commits.md has.

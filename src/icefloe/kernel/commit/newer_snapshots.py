@@ -104,7 +104,7 @@ def newer_snapshots(base: TableMetadata, branch: str, since: int | None, first: 
     transaction's own: after a lost race their parents are others, and the winners stand below them.
 
     Raises:
-        CommitInvalidatedError: `since` is no longer in the table, or not in the branch's history; or that history does not reach back far enough.
+        CommitInvalidatedError: `since` is not in the branch's history, or that history does not reach back to it.
     """
     head = parent_snapshot(base, branch)
     found: list[Snapshot] = []
@@ -117,7 +117,8 @@ def newer_snapshots(base: TableMetadata, branch: str, since: int | None, first: 
         if known is None or known.parent_snapshot_id == oldest.parent_snapshot_id:
             return NewerSnapshots(base, found, read)
         expected = known.parent_snapshot_id
-    if expected is None and (oldest is None or oldest.parent_snapshot_id is None):
+    # Where `since` itself is expired the history is whole as long as the snapshot after it is there, and names it.
+    if (oldest.parent_snapshot_id if oldest is not None else None) == expected:
         return NewerSnapshots(base, found, read)
     raise _no_history(base, branch, expected, oldest, head)
 
