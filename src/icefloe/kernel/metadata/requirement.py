@@ -22,7 +22,10 @@ class AssertCreate:
         if metadata is not None:
             raise CommitConflictError(
                 "the table was created by another writer",
-                problems=(Problem(where="expected", what="no table"), Problem(where="found", what=f"a table with uuid {metadata.table_uuid}")),
+                problems=(
+                    Problem(where="expected", what="no table"),
+                    Problem(where="found", what=f"a table with uuid {metadata.table_uuid}"),
+                ),
                 next_step="a retry will fail again: load the table",
             )
 
@@ -139,7 +142,10 @@ def _compare(
     if metadata is None:
         raise CommitConflictError(
             "the table is gone: another writer dropped or renamed it",
-            problems=(Problem(where="expected", what=f"a table whose {what} is {_told(expected)}"), Problem(where="found", what="no table")),
+            problems=(
+                Problem(where="expected", what=f"a table whose {what} is {_told(expected)}"),
+                Problem(where="found", what="no table"),
+            ),
             next_step="a retry will fail again while the name is free: check it",
         )
     actual = found(metadata)

@@ -1,0 +1,408 @@
+"""Conflict rules against brute force: a random history of commits, a change planned on some snapshot of it, and a model that looks at every file since."""
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernel.commit.made_up_table import BY_NAME, FLAT, MadeUpTable, equality_deletes, name_of, position_deletes, rows, vector
+
+from icefloe.errors import CommitInvalidatedError, InvalidInputError
+from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.commit.conflicts import ConflictRules
+from icefloe.kernel.commit.overwrite import Overwrite
+from icefloe.kernel.commit.replace_partitions import ReplacePartitions
+from icefloe.kernel.commit.rewrite_files import RewriteFiles
+from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.commit.together import StagedFiles, Together
+from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThan, LessThan, Or
+from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.kernel.manifest.file_rules import is_deletion_vector
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.update import apply_updates
+from icefloe.kernel.metadata.update_snapshots import RemoveSnapshots, SetSnapshotRef
+
+LEAVES = st.sampled_from(
+    [AlwaysTrue(), EqualTo("name", "a"), EqualTo("name", "b"), LessThan("id", 5), GreaterThan("id", 6), EqualTo("id", 3)]
+)
+FILTERS = LEAVES | st.builds(And, LEAVES, LEAVES) | st.builds(Or, LEAVES, LEAVES)
+NAMES = st.sampled_from([None, "a", "b"])
+
+
+def bounded(file: DataFile, low: int, high: int) -> DataFile:
+    """The file with the bounds of its ids."""
+    count = file.record_count
+    return replace(
+        file,
+        lower_bounds={1: struct.pack("<q", low)},
+        upper_bounds={1: struct.pack("<q", high)},
+        value_counts={1: count},
+        null_value_counts={1: 0},
+    )
+
+
+def span(file: DataFile) -> tuple[int, int] | None:
+    if file.lower_bounds is None or file.upper_bounds is None:
+        return None
+    return struct.unpack("<q", file.lower_bounds[1])[0], struct.unpack("<q", file.upper_bounds[1])[0]
+
+
+def may_match(expression: BooleanExpression, file: DataFile) -> bool:
+    """Whether a row of the file, or a row that a delete file deletes, may match: ids between its bounds, and the name of its partition."""
+    if isinstance(expression, And):
+        return all(may_match(term, file) for term in expression.terms)
+    if isinstance(expression, Or):
+        return any(may_match(term, file) for term in expression.terms)
+    if isinstance(expression, AlwaysTrue):
+        return True
+    assert isinstance(expression, EqualTo | LessThan | GreaterThan)
+    if expression.term == "name":
+        return file.spec_id == FLAT or file.partition == (expression.literal,)
+    ids = span(file)
+    if ids is None:
+        return True
+    tests: dict[type, Callable[[int], bool]] = {
+        EqualTo: lambda one: one == expression.literal,
+        LessThan: lambda one: one < expression.literal,
+        GreaterThan: lambda one: one > expression.literal,
+    }
+    return any(tests[type(expression)](one) for one in range(ids[0], ids[1] + 1))
+
+
+def may_delete(delete: DataFile, file: DataFile) -> bool:
+    if delete.content == FileContent.POSITION_DELETES and delete.referenced_data_file is not None:
+        return delete.referenced_data_file == file.file_path
+    if delete.content == FileContent.EQUALITY_DELETES and delete.spec_id == FLAT:
+        return True
+    return (delete.spec_id, delete.partition) == (file.spec_id, file.partition)
+
+
+@dataclass
+class Past:
+    """What one snapshot did, and what was live after it."""
+
+    snapshot_id: int
+    operation: str
+    added: list[DataFile]
+    removed: list[DataFile]
+    live: dict[str, DataFile]
+
+    def data(self) -> list[DataFile]:
+        return [file for file in self.live.values() if file.content == FileContent.DATA]
+
+    def about(self, path: str) -> list[DataFile]:
+        return [file for file in self.live.values() if file.referenced_data_file == path]
+
+
+class History:
+    """A table with a random past, which is written down beside it."""
+
+    def __init__(self, version: int, data: st.DataObject) -> None:
+        self.table = MadeUpTable(version)
+        self.data = data
+        self.past: list[Past] = []
+        self.made = 0
+        self.commit(Append(first := [self.new_file(), self.new_file()], self.table.context()), first, [])
+        steps = [self.append, self.overwrite, self.mark, self.by_key, self.rewrite]
+        for step in data.draw(st.lists(st.sampled_from(steps), max_size=6)):
+            step()
+
+    def draw(self, strategy: st.SearchStrategy[Any]) -> Any:
+        return self.data.draw(strategy)
+
+    def name(self, kind: str) -> str:
+        self.made += 1
+        return f"{kind}{self.made}"
+
+    def new_file(self) -> DataFile:
+        low = self.draw(st.integers(0, 9))
+        return bounded(rows(self.name("d"), name=self.draw(NAMES)), low, self.draw(st.integers(low, 9)))
+
+    def commit(self, action: Action, added: list[DataFile], removed: list[DataFile]) -> None:
+        snapshot = self.table.commit(action)
+        before = self.past[-1].live if self.past else {}
+        gone = {name_of(file) for file in removed} | {
+            name
+            for name, file in before.items()
+            if file.referenced_data_file in {one.file_path for one in removed if one.content == FileContent.DATA}
+        }
+        live = {name: file for name, file in before.items() if name not in gone} | {name_of(file): file for file in added}
+        self.past.append(Past(snapshot.snapshot_id, snapshot.operation or "", added, [before[name] for name in sorted(gone)], live))
+
+    def some(self) -> list[DataFile]:
+        known = self.past[-1].data()
+        return [self.draw(st.sampled_from(known))] if known else []
+
+    def append(self) -> None:
+        files = [self.new_file()]
+        self.commit(Append(files, self.table.context()), files, [])
+
+    def overwrite(self) -> None:
+        removed, added = self.some(), [self.new_file()] if self.draw(st.booleans()) else []
+        if removed or added:
+            self.commit(Overwrite(removed=removed, added=added, **self.table.numbered()), added, removed)
+
+    def mark(self) -> None:
+        for target in self.some():
+            old = self.past[-1].about(target.file_path) if self.table.metadata.format_version > 2 else []
+            new = self.marks(target)
+            added = [self.new_file()] if self.draw(st.booleans()) else []
+            self.commit(RowDelta(added=added, added_deletes=[new], removed_deletes=old, **self.table.numbered()), [*added, new], old)
+
+    def marks(self, target: DataFile) -> DataFile:
+        if self.table.metadata.format_version > 2:
+            return vector(self.name("v"), target)
+        return position_deletes(self.name("p"), target, target=self.draw(st.sampled_from([None, target.file_path])))
+
+    def by_key(self) -> None:
+        low = self.draw(st.integers(0, 9))
+        partition = self.draw(st.sampled_from([None, *self.past[-1].data()]))
+        new = bounded(equality_deletes(self.name("e"), partition), low, self.draw(st.integers(low, 9)))
+        self.commit(RowDelta(added_deletes=[new], **self.table.numbered()), [new], [])
+
+    def rewrite(self) -> None:
+        for old in self.some():
+            new = replace(old, file_path=self.name("d"))
+            rules = ConflictRules(since=self.past[-1].snapshot_id)
+            self.commit(RewriteFiles(added=[new], removed=[old], rules=rules, **self.table.numbered()), [new], [old])
+
+
+@dataclass
+class Change:
+    """A row delta that was planned on a snapshot of the past."""
+
+    rules: ConflictRules
+    removed: list[DataFile]
+    marks: list[DataFile]
+    replaced: list[DataFile]
+    target: DataFile | None
+
+    def conflicts(self, since: list[Past], head: Past) -> Iterator[str]:
+        """Every reason to refuse it, by brute force."""
+        rules = self.rules
+
+        def matches(file: DataFile) -> bool:
+            if rules.partitions is None:
+                return may_match(rules.row_filter, file)
+            return (file.spec_id, file.partition) in rules.partitions or (
+                file.content == FileContent.EQUALITY_DELETES and file.spec_id == FLAT
+            )
+
+        for file in [*self.removed, *self.replaced]:
+            if name_of(file) not in head.live:
+                yield "gone"
+        for mark in self.marks:
+            if mark.referenced_data_file is not None and mark.referenced_data_file not in head.live:
+                yield "target gone"
+        vectors = [one for one in head.about(self.target.file_path) if is_deletion_vector(one)] if self.target else []
+        if any(is_deletion_vector(mark) for mark in self.marks) and any(one not in self.replaced for one in vectors):
+            yield "second vector"
+        for past in since:
+            data, deletes = ([one for one in past.added if (one.content == FileContent.DATA) is kind] for kind in (True, False))
+            gone = [one for one in past.removed if one.content == FileContent.DATA and matches(one)]
+            if rules.no_added_data and past.operation != "replace" and any(map(matches, data)):
+                yield "added data"
+            if rules.no_removed_data and gone:
+                yield "removed data"
+            if not (rules.skip_deletes and past.operation == "delete") and any(one.file_path in rules.required_files for one in gone):
+                yield "required"
+            if rules.no_added_deletes and any(map(matches, deletes)):
+                yield "added deletes"
+            if rules.no_newer_deletes and any(matches(one) and may_delete(one, file) for one in deletes for file in self.removed):
+                yield "newer deletes"
+            for mark in self.marks:
+                if is_deletion_vector(mark) and any(
+                    one.referenced_data_file == mark.referenced_data_file and one not in self.replaced for one in deletes
+                ):
+                    yield "vector"
+
+
+def planned(history: History) -> tuple[Change, list[Past]]:
+    """A change, and the snapshots since the one it was planned on."""
+    place = history.draw(st.integers(0, len(history.past) - 1))
+    seen, known = history.past[place], history.past[place].data()
+    some = st.lists(st.sampled_from(known), max_size=1) if known else st.just([])
+    removed = history.draw(some)
+    target = next((file for file in history.draw(some) if file not in removed), None)
+    marks = [history.marks(target)] if target else []
+    replaced = seen.about(target.file_path) if target and history.table.metadata.format_version > 2 else []
+    flags = {
+        flag: history.draw(st.booleans())
+        for flag in ("no_added_data", "no_added_deletes", "no_removed_data", "no_newer_deletes", "skip_deletes")
+    }
+    partitions = history.draw(st.none() | st.just(frozenset({(BY_NAME, ("a",))})))
+    required = frozenset(file.file_path for file in history.draw(some))
+    from_start = history.draw(st.booleans()) and place == 0
+    rules = ConflictRules(
+        since=None if from_start else seen.snapshot_id,
+        row_filter=history.draw(FILTERS),
+        partitions=partitions,
+        required_files=required,
+        **flags,
+    )
+    return Change(rules, removed, marks, replaced, target), history.past if from_start else history.past[place + 1 :]
+
+
+@pytest.mark.parametrize("examples", [30, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_change_is_refused_where_and_only_where_a_file_of_some_snapshot_since_conflicts(version: int, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        history = History(version, data)
+        change, since = planned(history)
+        action = RowDelta(
+            added=[history.new_file()],
+            added_deletes=change.marks,
+            removed=change.removed,
+            removed_deletes=change.replaced,
+            rules=change.rules,
+            **history.table.numbered(),
+        )
+        expected = sorted(set(change.conflicts(since, history.past[-1])))
+        before = history.table.metadata
+        try:
+            history.table.commit(action)
+        except CommitInvalidatedError as error:
+            assert expected, error
+            assert history.table.metadata is before
+            assert error.snapshot_id in {None, *(past.snapshot_id for past in history.past)}
+            assert [problem.where for problem in error.problems] == ["expected", "found"]
+        else:
+            assert expected == []
+
+    check()
+
+
+# ---- what history there is ----
+
+ONE, TWO = rows("one", name="a"), rows("two", name="b")
+
+
+def table_of(count: int) -> MadeUpTable:
+    """Snapshots 101, 102 and so on, each with a file."""
+    made = MadeUpTable(3)
+    for number in range(count):
+        made.commit(Append([rows(f"file-{number}", name="a")], made.context()))
+    return made
+
+
+def delta(table: MadeUpTable, **rules: Any) -> RowDelta:
+    return RowDelta(added=[rows("new", name="a")], rules=ConflictRules(no_added_data=True, **rules), **table.numbered())
+
+
+def expire(table: MadeUpTable, *snapshot_ids: int) -> None:
+    table.metadata = apply_updates(table.metadata, [RemoveSnapshots(snapshot_ids)], 9)
+
+
+def test_a_base_that_was_never_there_or_is_not_in_the_history_is_refused() -> None:
+    table = table_of(3)
+    with pytest.raises(CommitInvalidatedError, match="snapshot 5, which this commit was planned on, is no longer in the table"):
+        table.commit(delta(table, since=5))
+    table.metadata = apply_updates(table.metadata, [SetSnapshotRef("main", SnapshotRef(snapshot_id=102))], 9)
+    with pytest.raises(CommitInvalidatedError, match="103, which this commit was planned on, is not in the history of main") as error:
+        table.commit(delta(table, since=103))
+    assert "rolled back or replaced" in error.value.problems[1].what
+
+
+def test_an_expired_base_is_enough_where_all_after_it_is_there() -> None:
+    table = table_of(4)
+    expire(table, 101, 102)
+    with pytest.raises(CommitInvalidatedError, match=r"snapshot 104 \(append\) conflicts with this commit: it added file-3"):
+        table.commit(delta(table, since=102))
+    with pytest.raises(CommitInvalidatedError, match="101, which this commit was planned on, is no longer in the table"):
+        table.commit(delta(table, since=101))
+    with pytest.raises(CommitInvalidatedError, match="since its first snapshot cannot be known"):
+        table.commit(delta(table))
+
+
+def test_in_a_transaction_the_winners_are_seen_below_its_own_snapshots() -> None:
+    table = table_of(1)
+    own = Append([ONE], table.context())
+    staged = StagedFiles()
+    first = own.attempt(table.metadata, number=0, now_ms=5, read=table.read)
+    staged.add(first)
+    working = apply_updates(table.metadata, first.updates, 5)
+    second = delta(table, since=first.snapshot_id)
+    made = second.attempt(working, number=0, now_ms=6, read=staged.reading(table.read))
+    assert made is not None
+    table.commit(Append([TWO], table.context()))
+    with pytest.raises(CommitInvalidatedError, match="it added two after it was planned"):
+        Together([own, second], staged).attempt(table.metadata, number=1, now_ms=7, read=table.read)
+
+
+def test_a_commit_is_refused_for_what_came_and_went_again() -> None:
+    table = table_of(1)
+    table.commit(Append([ONE], table.context()))
+    table.commit(Overwrite(removed=["one"], added=[], **table.numbered()))
+    with pytest.raises(CommitInvalidatedError, match="it added one after"):
+        table.commit(delta(table, since=101))
+
+
+# ---- files that are removed by a rule ----
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_filter_takes_the_files_that_match_whole_and_refuses_the_others(version: int) -> None:
+    @settings(max_examples=20, deadline=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        history = History(version, data) if version > 1 else History.__new__(History)
+        if version == 1:
+            history.table, history.data, history.past, history.made = MadeUpTable(1), data, [], 0
+            for _ in range(data.draw(st.integers(1, 4))):
+                history.append()
+        chosen = data.draw(FILTERS)
+        files = history.past[-1].data()
+        partly = [file for file in files if may_match(chosen, file) and not must_match(chosen, file)]
+        whole = {file.file_path for file in files if may_match(chosen, file) and must_match(chosen, file)}
+        action = Overwrite(removed=[], added=[rows("new")], row_filter=chosen, **history.table.numbered())
+        if partly:
+            with pytest.raises(InvalidInputError, match="cannot delete file where some, but not all, rows match"):
+                history.table.commit(action)
+            return
+        history.table.commit(action)
+        live = {entry.data_file.file_path for entry in history.table.live().values() if entry.data_file.content == FileContent.DATA}
+        assert live == {file.file_path for file in files} - whole | {"new"}
+        targets = {entry.data_file.referenced_data_file for entry in history.table.live().values()}
+        assert not targets & whole
+
+    check()
+
+
+def must_match(expression: BooleanExpression, file: DataFile) -> bool:
+    """Whether partition and bounds prove, term by term, that every row matches."""
+    if isinstance(expression, And):
+        return all(must_match(term, file) for term in expression.terms)
+    if isinstance(expression, Or):
+        return any(must_match(term, file) for term in expression.terms)
+    if isinstance(expression, AlwaysTrue):
+        return True
+    assert isinstance(expression, EqualTo | LessThan | GreaterThan)
+    if expression.term == "name":
+        return file.spec_id == BY_NAME and file.partition == (expression.literal,)
+    low, high = span(file) or (0, 99)
+    if isinstance(expression, EqualTo):
+        return low == high == expression.literal
+    return high < expression.literal if isinstance(expression, LessThan) else low > expression.literal
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_replaced_partitions_lose_every_file_and_delete_of_theirs(version: int) -> None:
+    @settings(max_examples=15, deadline=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        history = History(version, data)
+        new = rows("new", name=data.draw(NAMES))
+        history.table.commit(ReplacePartitions(added=[new], **history.table.numbered()))
+        before = history.past[-1].live
+        stays = {
+            name for name, file in before.items() if new.spec_id != FLAT and (file.spec_id, file.partition) != (BY_NAME, new.partition)
+        }
+        assert set(history.table.live()) == stays | {"new"}
+
+    check()
