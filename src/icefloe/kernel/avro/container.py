@@ -180,8 +180,21 @@ def write_records_container(
     schema_text: str, metadata: Mapping[str, str], codec: str, parts: Iterable[tuple[Any, NDArray[np.int64]]]
 ) -> bytes:
     """The same file of records that lie one after another: each part is their bytes, a buffer, and where each of them ends."""
+    blocks = ((count, compress(codec, data)) for count, data in divided(parts))
+    return blocks_container(schema_text, metadata, codec, blocks)
+
+
+def blocks_container(schema_text: str, metadata: Mapping[str, str], codec: str, blocks: Iterable[tuple[int, bytes]]) -> bytes:
+    """The same of blocks that are compressed already, each with how many records it has."""
     sync = sync_marker(schema_text, metadata, codec)
     written = [header_bytes(schema_text, metadata, codec, sync)]
+    for count, packed in blocks:
+        written += (encode_long(count), encode_long(len(packed)), packed, sync)
+    return b"".join(written)
+
+
+def divided(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterator[tuple[int, bytes]]:
+    """Records, as `write_records_container` takes them, in blocks of about `BLOCK_BYTES`: how many, and their bytes."""
     pending: list[memoryview] = []  # the beginning of a block, left over from the parts before
     count = size = 0
     for data, ends in parts:
@@ -194,8 +207,7 @@ def write_records_container(
             count, size, row = count + min(last + 1, len(ends)) - row, size + stop - start, last + 1
             start = stop
             if last < len(ends):
-                written.append(block_bytes(count, b"".join(pending), codec, sync))
+                yield count, b"".join(pending)
                 pending, count, size = [], 0, 0
     if count:
-        written.append(block_bytes(count, b"".join(pending), codec, sync))
-    return b"".join(written)
+        yield count, b"".join(pending)

@@ -7,6 +7,7 @@ ID Inheritance.
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.merge import restate_manifest
 from icefloe.kernel.manifest.read import read_columns
-from icefloe.kernel.manifest.write import write_manifest
+from icefloe.kernel.manifest.write_added import write_added_manifests
 from icefloe.kernel.manifest.write_columns import ManifestTarget
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata import properties
@@ -53,8 +54,9 @@ def added_manifests(
     *,
     sequence_number: int | None = None,
 ) -> list[NewManifest]:
-    """One manifest of ADDED entries for each partition spec among the data files, then one for each among the delete files.
+    """Manifests of ADDED entries for each partition spec among the data files, then for each among the delete files.
 
+    Each is one, but where so many files are added that it would outgrow `commit.manifest.target-size-bytes`.
     Sequence numbers are left to be inherited, but for data files whose rows are as old as `sequence_number`.
 
     Raises:
@@ -65,33 +67,16 @@ def added_manifests(
     for file in files:
         content = ManifestContent.DATA if file.content == FileContent.DATA else ManifestContent.DELETES
         groups[content, file.spec_id].append(file)
-    made = []
+    made: list[NewManifest] = []
     for (content, spec_id), group in sorted(groups.items()):
-        entries = [
-            ManifestEntry(
-                status=ManifestEntryStatus.ADDED,
-                snapshot_id=context.snapshot_id,
-                sequence_number=sequence_number if content == ManifestContent.DATA else None,
-                file_sequence_number=None,
-                data_file=file,
-            )
-            for file in group
-        ]
-        target = manifest_target(base, content, spec_id, context, numbers)
-        data, line = write_manifest(
-            entries,
-            path=target.path,
-            schema=target.schema,
-            schema_json=target.schema_json,
-            spec_fields_json=target.spec_fields_json,
-            spec_id=spec_id,
-            partition_type=target.partition_type,
-            snapshot_id=target.snapshot_id,
-            format_version=target.format_version,
-            content=content,
-            codec=target.codec,
+        written = write_added_manifests(
+            group,
+            partial(manifest_target, base, content, spec_id, context, numbers),
+            sequence_number=sequence_number if content == ManifestContent.DATA else None,
+            target_bytes=properties.MANIFEST_TARGET_SIZE_BYTES.read(base.properties),
+            parallel=context.parallel,
         )
-        made.append((NewFile(location=target.path, content=data), line))
+        made += [(NewFile(location=line.manifest_path, content=data), line) for data, line in written]
     return made
 
 

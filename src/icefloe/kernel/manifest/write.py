@@ -106,8 +106,8 @@ def _encoded(
     write_partition = tuple_writer(partition_type)
     for entry in entries:
         _check(entry, content, format_version)
-        totals.add(entry)
         try:
+            totals.add(entry)
             yield encode(record(entry, snapshot_id, write_partition))
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
             raise InvalidInputError(f"the entry of {entry.data_file.file_path} cannot be written: {error}") from error

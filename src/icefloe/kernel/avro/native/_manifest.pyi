@@ -27,3 +27,6 @@ _T = TypeVar("_T")
 Field = tuple[Any, Any]
 
 def make_objects(kind: type[_T], fields: tuple[Field, ...], count: int, /) -> list[_T]: ...
+
+# A field's steps (int32), and its values: a list of one for each record, or the bytes that are the field in all of them.
+def encode_rows(fields: tuple[tuple[bytes, list[Any] | bytes], ...], count: int, /) -> Records: ...

@@ -1,0 +1,162 @@
+/* Python values as records, field by field: what `encode.py` does with one value after another. What it refuses is told there: the twin runs over it again. */
+
+#include "memory.h"
+#include "varint.h"
+
+/* How a value is written. `write_rows.py` makes the steps. */
+enum Encode {
+    ENCODE_RAW = 1,  /* bytes that are encoded already */
+    ENCODE_LONG,
+    ENCODE_TEXT,
+    ENCODE_BYTES,
+    ENCODE_OPTIONAL, /* length; steps for a value that is not None */
+    ENCODE_LIST,     /* length; the steps of one item */
+    ENCODE_ID_MAP,   /* length; the steps of one value; keys are numbers, and the size in bytes is told */
+};
+
+static int failed(Outcome outcome)
+{
+    return outcome ? (raise_outcome(outcome, 0), -1) : 0;
+}
+
+static int put_sized(Memory *out, const char *bytes, Py_ssize_t size)
+{
+    return failed(append_long(out, size)) || failed(memory_append(out, bytes, (size_t)size)) ? -1 : 0;
+}
+
+static int put_long(Memory *out, PyObject *value)
+{
+    int64_t number = PyLong_AsLongLong(value);
+    return (number == -1 && PyErr_Occurred()) || failed(append_long(out, number)) ? -1 : 0;
+}
+
+static int put_value(Memory *out, const int32_t *step, PyObject *value);
+
+static int put_items(Memory *out, const int32_t *step, PyObject *values)
+{
+    int is_tuple = PyTuple_Check(values);
+    if (!is_tuple && !PyList_Check(values)) {
+        PyErr_SetString(PyExc_TypeError, "a list is neither a tuple nor a list");
+        return -1;
+    }
+    Py_ssize_t count = is_tuple ? PyTuple_Size(values) : PyList_Size(values);
+    if (count && failed(append_long(out, count)))
+        return -1;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (put_value(out, step, is_tuple ? PyTuple_GetItem(values, i) : PyList_GetItem(values, i)))
+            return -1;
+    return failed(append_long(out, 0));
+}
+
+static int put_id_map(Memory *out, const int32_t *step, PyObject *pairs)
+{
+    if (!PyDict_Check(pairs)) {
+        PyErr_SetString(PyExc_TypeError, "a map is not a dict");
+        return -1;
+    }
+    Py_ssize_t count = PyDict_Size(pairs), position = 0;
+    if (!count)
+        return failed(append_long(out, 0));
+    if (failed(append_long(out, -(int64_t)count)))
+        return -1;
+    size_t body = out->size;
+    PyObject *key, *value;
+    while (PyDict_Next(pairs, &position, &key, &value))
+        if (put_long(out, key) || put_value(out, step, value))
+            return -1;
+    uint8_t encoded[LONGEST_VARINT]; /* the size stands before the body, and is known behind it */
+    size_t size = out->size - body, head = put_raw(encoded, zigzag((int64_t)size));
+    if (failed(memory_reserve(out, head)))
+        return -1;
+    memmove(out->bytes + body + head, out->bytes + body, size);
+    memcpy(out->bytes + body, encoded, head);
+    out->size += head;
+    return failed(append_long(out, 0));
+}
+
+static int put_value(Memory *out, const int32_t *step, PyObject *value)
+{
+    static const uint8_t null_branch = 0, value_branch = 2;
+    const char *text;
+    char *bytes;
+    Py_ssize_t size;
+    switch (step[0]) {
+    case ENCODE_RAW:
+        return PyBytes_AsStringAndSize(value, &bytes, &size) ? -1 : failed(memory_append(out, bytes, (size_t)size));
+    case ENCODE_LONG:
+        return put_long(out, value);
+    case ENCODE_TEXT:
+        text = PyUnicode_AsUTF8AndSize(value, &size);
+        return text == NULL ? -1 : put_sized(out, text, size);
+    case ENCODE_BYTES:
+        return PyBytes_AsStringAndSize(value, &bytes, &size) ? -1 : put_sized(out, bytes, size);
+    case ENCODE_OPTIONAL:
+        if (value == Py_None)
+            return failed(memory_append(out, &null_branch, 1));
+        return failed(memory_append(out, &value_branch, 1)) ? -1 : put_value(out, step + 2, value);
+    case ENCODE_LIST:
+        return put_items(out, step + 2, value);
+    case ENCODE_ID_MAP:
+        return put_id_map(out, step + 2, value);
+    default:
+        PyErr_SetString(PyExc_ValueError, "there is no such step");
+        return -1;
+    }
+}
+
+/* One record: each field is (steps, values): values are a list of one for each record, or the bytes that are the field in all of them. */
+static int put_record(Memory *out, PyObject *fields, Py_ssize_t row)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(fields); i++) {
+        PyObject *field = PyTuple_GetItem(fields, i), *values = PyTuple_GetItem(field, 1);
+        char *bytes;
+        Py_ssize_t size;
+        if (PyBytes_Check(values)) {
+            if (PyBytes_AsStringAndSize(values, &bytes, &size) || failed(memory_append(out, bytes, (size_t)size)))
+                return -1;
+            continue;
+        }
+        PyObject *value = PyList_GetItem(values, row);
+        if (value == NULL || put_value(out, (const int32_t *)(const void *)PyBytes_AsString(PyTuple_GetItem(field, 0)), value))
+            return -1;
+    }
+    return 0;
+}
+
+static int check_fields(PyObject *fields, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(fields); i++) {
+        PyObject *steps, *values;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(fields, i), "SO", &steps, &values))
+            return -1;
+        if (PyBytes_Check(values) || (PyList_Check(values) && PyList_Size(values) == count && PyBytes_Size(steps) >= 8))
+            continue;
+        PyErr_SetString(PyExc_ValueError, "a field does not have as many values as there are records");
+        return -1;
+    }
+    return 0;
+}
+
+PyObject *encode_rows(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *fields, *result = NULL;
+    Py_ssize_t count;
+    if (!PyArg_ParseTuple(arguments, "O!n", &PyTuple_Type, &fields, &count) || check_fields(fields, count))
+        return NULL;
+    Memory out = {NULL, 0, 0}, ends = {NULL, 0, 0};
+    int broken = 0;
+    for (Py_ssize_t row = 0; row < count && !broken; row++) {
+        broken = put_record(&out, fields, row);
+        int64_t end = (int64_t)out.size;
+        broken = broken || failed(memory_append(&ends, &end, sizeof end));
+    }
+    if (!broken) {
+        PyObject *first = memory_handed_over(&out), *second = memory_handed_over(&ends);
+        result = first && second ? Py_BuildValue("(OO)", first, second) : NULL;
+        Py_XDECREF(first);
+        Py_XDECREF(second);
+    }
+    memory_free(&out);
+    memory_free(&ends);
+    return result;
+}
