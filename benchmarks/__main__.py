@@ -11,6 +11,7 @@ MODULES = {
     "manifests": "benchmarks.manifests",
     "planning-deletes": "benchmarks.planning_deletes",
     "append": "benchmarks.appending",
+    "files-commit": "benchmarks.files_commit",
     "metadata": "benchmarks.metadata",
     "deletes": "benchmarks.deletes",
     "spark": "benchmarks.spark_rows",

@@ -8,11 +8,11 @@ from functools import partial
 from benchmarks import measure, planning_table
 from benchmarks.measure import Comparison, child, interleaved, median, say, seconds
 
-REPEATS, MANIFESTS = 3, 20
+REPEATS, MANIFESTS = 3, 100
 
 
 def run() -> list[Comparison]:
-    """Both, over 20 manifests of 1,000 entries."""
+    """Both, over 100 manifests of 1,000 entries."""
     folder = planning_table.metadata_path(measure.BUILD / "planning").parent
     say(f"manifests: writing and merging {MANIFESTS} manifests")
     arguments = ("manifests_child.py", str(folder), str(MANIFESTS))
