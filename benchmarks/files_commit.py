@@ -1,6 +1,6 @@
 """One commit of many data files that are written already, beside PyIceberg's: descriptions with statistics of 20 columns, in two partition fields.
 
-The commit alone is measured: PyIceberg's `fast_append`, which its `append` and `add_files` go through, and our append, which merges manifests where they are small.
+The commit alone is measured: PyIceberg's `fast_append`, which its `append` and `add_files` go through, and our append with merging on.
 """
 
 from functools import partial
