@@ -27,7 +27,7 @@ from icefloe.kernel.types import (
     StringType,
     UUIDType,
 )
-from icefloe.kernel.values import decimal_bytes, to_bytes
+from icefloe.kernel.values import decimal_bytes, from_bytes, to_bytes
 
 # Bytes. Arrow leaves a minimum or maximum longer than this out of a footer (its `max_statistics_size`), and the whole pair with it.
 LONGEST_FOOTER_STATISTIC = 4096
@@ -164,6 +164,11 @@ def set_bounds(metrics: FileMetrics, leaf: Leaf, mode: MetricsMode, extremes: tu
     metrics.lower_bounds[leaf.field_id] = _serialized(leaf.kind, low)
     if high is not None:
         metrics.upper_bounds[leaf.field_id] = _serialized(leaf.kind, high)
+
+
+def physical_value(kind: PrimitiveType, raw: Any) -> Any:
+    """The physical value of what a footer holds: bool, int (decimals unscaled), float, bytes."""
+    return from_bytes(kind, _serialized(kind, _value_of(kind, raw)))
 
 
 def _value_of(kind: PrimitiveType, raw: Any) -> Any:

@@ -37,8 +37,8 @@ class OrcRows:
                 self._stripes = stripes_of(self._file)
             except (ValueError, IndexError) as error:
                 raise DataFileFormatError(f"{self._path} has a footer that is no sound ORC footer: {error}", path=self._path) from error
-        self._ids: IdOf = _attribute_id
-        self.schema = with_ids(stored, _attribute_id)
+        self._ids: IdOf = orc_field_id
+        self.schema = with_ids(stored, orc_field_id)
         if name_mapping is not None and not has_ids(self.schema):
             self._ids = mapped_ids(name_mapping)
             self.schema = with_ids(stored, self._ids)
@@ -81,6 +81,6 @@ class OrcRows:
             yield StoredBatch(first_row + start, batch.slice(start, BATCH_ROWS))
 
 
-def _attribute_id(_: tuple[str, ...], field: Any) -> int | None:
+def orc_field_id(_: tuple[str, ...], field: Any) -> int | None:
     text = (field.metadata or {}).get(ID_ATTRIBUTE.encode())
     return int(text) if text is not None and text.isdigit() else None

@@ -196,7 +196,7 @@ class Projector:
             return array
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        if not _may_become(array.type, field.field_type):
+        if not may_become(array.type, field.field_type):
             raise self._mismatch(field, array.type)
         if self.floors_nanoseconds and pa.types.is_timestamp(array.type) and array.type.unit == "ns" and target.unit == "us":
             return _floored(array, target)
@@ -241,7 +241,7 @@ def same_ids(arrow: Any, kind: IcebergType) -> bool:
     )
 
 
-def _may_become(arrow: Any, kind: IcebergType) -> bool:
+def may_become(arrow: Any, kind: IcebergType) -> bool:
     """Whether a column stored so may be read as the type: the type itself in another width or wrapping, or a promotion of the spec."""
     types = pa.types
     if isinstance(kind, DecimalType):

@@ -11,12 +11,16 @@ import pyspark
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
+from icefloe.datafile.footers import FooterRequest
+from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.rewrite import RewrittenFile
 from icefloe.datafile.target import WriteTarget
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.added_files import files_to_add
 from icefloe.spark.native import gateway_is_at_hand
 from icefloe.spark.positions import find_positions
 from icefloe.spark.rewrite import rewrite_files
@@ -68,6 +72,10 @@ class SparkEngine:
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """Where in each task's file the rows lie that match and are not deleted yet, one Spark task a file; in the order of the tasks."""
         return find_positions(session(), request)
+
+    def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
+        """Reads the footers of files that another writer made, many in each Spark task; in the order of the locations."""
+        return files_to_add(session(), locations, request, spec, table_name)
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """See `Engine.upsert_source`. Raises as `spark_source`, and `UnsupportedFeatureError` for Spark Connect."""

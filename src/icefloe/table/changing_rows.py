@@ -17,7 +17,7 @@ from icefloe.table.manifest_rewrite import RewriteManifestsResult, manifests_of_
 from icefloe.table.result import WriteResult
 from icefloe.table.update_snapshot import UpdateSnapshot
 from icefloe.table.write_target import commit_context
-from icefloe.table.writes import append, delete_keys, overwrite_partitions, replace_rows, upsert
+from icefloe.table.writes import add_files, append, delete_keys, overwrite_partitions, replace_rows, upsert
 
 
 class ChangesRows(Changing):
@@ -102,6 +102,32 @@ class ChangesRows(Changing):
                 inserts=when_not_matched_insert_all,
                 case_sensitive=case_sensitive,
             )
+        )
+
+    def add_files(
+        self,
+        file_paths: str | Sequence[str],
+        snapshot_properties: Mapping[str, str] | None = None,
+        check_duplicate_files: bool = True,
+        branch: str = MAIN,
+    ) -> WriteResult:
+        """Makes Parquet and ORC files that other writers made the table's, where they are and as they are, in one snapshot. Only their footers are read.
+
+        `file_paths` is a list of locations, or one text: a folder, a pattern such as `s3://lake/in/*.parquet`, or a file. Columns are found by the files' field
+        ids, or by name, by the table's name mapping; a table without one gets the mapping of its names in the same commit. Optional columns may be missing,
+        columns that the table does not have are passed over. The partition is read from folders `field=value/`, else from the least and greatest values in the
+        footer. From now on the files are the table's: what expires or drops them deletes them.
+
+        Raises:
+            InvalidInputError: a file stands twice in the list, or is the table's already (not looked for without `check_duplicate_files`).
+            SchemaMismatchError: columns of a file do not fit, or its partition cannot be told; every column is named.
+            DataFileFormatError, UnsupportedFeatureError: a file is damaged, of another format, or encrypted.
+            NoSuchFileError: a file is not there.
+            CommitConflictError, CommitUnknownError: as `append`; the files stay where they are.
+        """
+        start = self._start()
+        return self._write(
+            add_files(start.handle, start.metadata, file_paths, snapshot_properties or {}, branch, check_duplicates=check_duplicate_files)
         )
 
     def delete_keys(

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.datafile.footers import FooterRequest
+from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.rewrite import RewrittenFile
 from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.expressions.predicate import BooleanExpression
@@ -151,6 +153,9 @@ class Engine(Protocol):
 
     def read(self, request: ScanRequest) -> Any:
         """The rows in the engine's own form: an Arrow table, a Spark DataFrame."""
+
+    def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
+        """Reads the footers of files that another writer made, in the order of the locations. Raises as `file_to_add`, for the first that does not fit."""
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """Checks the rows and what their keys are. Nothing is written.

@@ -17,6 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.footers import FooterRequest
+from icefloe.datafile.partition_of_file import FileToAdd, file_to_add
 from icefloe.datafile.positions import matching_positions
 from icefloe.datafile.read import read_task
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
@@ -26,6 +28,7 @@ from icefloe.datafile.write import write_batches
 from icefloe.errors import InvalidInputError, StorageError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import NAME_MAPPING
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
@@ -37,6 +40,9 @@ from icefloe.table.upsert_source import arrow_source
 
 # Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
+# Threads that read footers: on object stores each waits for two answers, and does little else.
+FOOTER_THREADS = 16
+FOOTERS_AT_ONCE = 32
 
 
 class InProcessEngine:
@@ -126,6 +132,22 @@ class InProcessEngine:
         reader = self.read_batches(request)
         return reader.read_all()
 
+    def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:  # noqa: ARG002
+        """See `Engine.files_to_add`. Footers are read side by side."""
+        if len(locations) < 2:
+            return [file_to_add(location, request, spec) for location in locations]
+        with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
+            # One call a batch: a task of the pool for each of a hundred thousand files would cost more than the files.
+            waiting = [
+                pool.submit(_footers, locations[start : start + FOOTERS_AT_ONCE], request, spec)
+                for start in range(0, len(locations), FOOTERS_AT_ONCE)
+            ]
+            try:
+                return [found for batch in waiting for found in batch.result()]
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """See `Engine.upsert_source`. The rows of a `RecordBatchReader` are read into memory."""
         return arrow_source(arrow_table(rows), schema, key_ids, updates=updates)
@@ -138,6 +160,10 @@ class InProcessEngine:
         """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
         schema = schema_to_arrow(request.projection)
         return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
+
+
+def _footers(locations: Sequence[str], request: FooterRequest, spec: PartitionSpec) -> list[FileToAdd]:
+    return [file_to_add(location, request, spec) for location in locations]
 
 
 def arrow_table(rows: Any) -> pa.Table:

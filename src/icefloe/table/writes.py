@@ -19,6 +19,7 @@ from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
+from icefloe.table.add_files import AddFiles, engine_for_footers, footer_request, locations_to_add
 from icefloe.table.delete_keys import DeleteKeys, keys_of
 from icefloe.table.engines import IN_PROCESS, engine_for_rows
 from icefloe.table.handle import TableHandle
@@ -164,6 +165,26 @@ def upsert(
         )
 
     return PreparedWrite(action=action, result=result)
+
+
+def add_files(
+    handle: TableHandle,
+    base: TableMetadata,
+    file_paths: str | Sequence[str],
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+    *,
+    check_duplicates: bool,
+) -> PreparedWrite:
+    """One `append` snapshot of files that exist. Raises as `locations_to_add`, `file_to_add` and `AddFiles`."""
+    check_known_transforms(base.spec())
+    locations = locations_to_add(handle, file_paths)
+    engine = engine_for_footers(locations)
+    context = commit_context(handle, base, snapshot_properties, branch, engine)
+    found = engine.files_to_add(locations, footer_request(handle, base), base.spec(), handle.table_name)
+    files = [one.file for one in found]
+    action = AddFiles(handle, base, files, context, check_duplicates=check_duplicates, maps_names=not all(one.has_ids for one in found))
+    return PreparedWrite(action=action, result=lambda made, attempts: _result("append", engine.name, made, attempts, added=files))
 
 
 def delete_keys(

@@ -1,0 +1,93 @@
+"""`files_of`: the files that a folder, a pattern or a single location means.
+
+Floor: io. Spec: File Locations in Metadata.
+"""
+
+import glob
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from icefloe.errors import NoSuchFileError, UnsupportedFeatureError
+from icefloe.io.choose import SchemeFileIO
+from icefloe.io.local import LocalFileIO
+from icefloe.io.locations import local_path, scheme_of
+from icefloe.io.object_store import ObjectStoreFileIO
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.storage_errors import storage_error
+
+_SIGNS = frozenset("*?[")
+
+
+def files_of(io: FileIO, location: str) -> list[str]:
+    """The files that a location means, sorted: those of a pattern with `*`, `?` or `[`, all in and below a folder, or the file itself.
+
+    Files and folders whose names begin with `_` or `.` are left out of folders, save those of the form name=value, as Spark and Hive do.
+
+    Raises:
+        NoSuchFileError: nothing is there.
+        UnsupportedFeatureError: the storage cannot be listed.
+    """
+    own = io.at(location) if isinstance(io, SchemeFileIO) else io
+    if isinstance(own, LocalFileIO):
+        found = _local(location)
+    elif isinstance(own, ObjectStoreFileIO):
+        found = _stored(own, location)
+    elif io.exists(location):
+        found = [location]
+    else:
+        raise UnsupportedFeatureError(
+            f"the storage of {location} cannot be listed", path=location, next_step="pass the locations of the files one by one"
+        )
+    if not found:
+        raise NoSuchFileError(f"no file is at {location}", path=location, next_step="check the folder or the pattern")
+    return found
+
+
+def _local(location: str) -> list[str]:
+    path = local_path(location)
+    if os.path.isfile(path):
+        return [location]
+    # What comes back is told in the form that was asked in: `file:` locations stay such.
+    prefix = location[: len(location) - len(path)] if location.endswith(path) else ""
+    try:
+        if os.path.isdir(path):
+            return sorted(prefix + os.path.join(folder, name) for folder, name in _walk(path))
+        return sorted(prefix + name for name in glob.glob(path, recursive=True) if os.path.isfile(name))
+    except OSError as error:
+        raise storage_error(error, location) from error
+
+
+def _walk(top: str) -> Iterable[tuple[str, str]]:
+    def failed(error: OSError) -> None:
+        raise error
+
+    for folder, inner, names in os.walk(top, onerror=failed):
+        inner[:] = sorted(name for name in inner if _is_data(name))
+        yield from ((folder, name) for name in names if _is_data(name))
+
+
+def _stored(io: ObjectStoreFileIO, location: str) -> list[str]:
+    store = io.connect()
+    scheme = scheme_of(location)
+
+    def ask(request: Callable[[Any], Any]) -> Any:
+        try:
+            return request(store)
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    if _SIGNS.intersection(location):
+        names = ask(lambda found: found.glob(location))
+    else:
+        top = location.rstrip("/")
+        names = [
+            name
+            for name in ask(lambda found: found.find(top))
+            if all(map(_is_data, name.split("://")[-1][len(top.split("://")[-1]) :].strip("/").split("/")))
+        ]
+    return sorted(name if "://" in name else f"{scheme}://{name}" for name in names)
+
+
+def _is_data(name: str) -> bool:
+    return not name.startswith(("_", ".")) or "=" in name

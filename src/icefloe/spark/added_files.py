@@ -1,0 +1,42 @@
+"""Footers of files that are added to a table, read by Spark's tasks where they are many, by `datafile.partition_of_file`.
+
+Floor: spark. Spec: Data File Fields.
+"""
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from icefloe.datafile.footers import FooterRequest
+from icefloe.datafile.partition_of_file import FileToAdd, file_to_add
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.rewrite import MOST_SPARK_TASKS
+
+FILES_PER_TASK = 64
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Runs in Spark's tasks: a location in, the pickled file out."""
+
+    request: FooterRequest
+    spec: PartitionSpec
+
+    def __call__(self, location: str) -> bytes:
+        with errors_carried():
+            return pickle.dumps(file_to_add(location, self.request, self.spec))
+
+
+def files_to_add(
+    spark: SparkSession, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str
+) -> list[FileToAdd]:
+    """What a manifest says of each file, in the order of the locations. Raises as `file_to_add`, and `EngineError` where Spark's job failed otherwise."""
+    if not locations:
+        return []
+    tasks = max(1, min(len(locations) // FILES_PER_TASK, MOST_SPARK_TASKS))
+    found = spark.sparkContext.parallelize(list(locations), tasks).map(FileReader(request, spec))
+    packed = run_job(spark, f"read footers of files to add to {table_name}", found.collect)
+    return [pickle.loads(one) for one in packed]  # noqa: S301 packed by FileReader in this job

@@ -1,0 +1,324 @@
+"""Files that other writers made, added to tables: their columns, metrics and partitions, what is refused, and that refusals change nothing."""
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+from tests.table.test_upsert import files_under, race, second
+
+from icefloe import SqlCatalog, StringType
+from icefloe.errors import (
+    CommitInvalidatedError,
+    DataFileFormatError,
+    InvalidInputError,
+    NoSuchFileError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.partitioning.transforms import BucketTransform
+from icefloe.kernel.types import DateType
+from icefloe.table import Table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.float64()), ("at", pa.timestamp("us")), ("on", pa.date32())])
+
+
+def make(folder: Path, spec: tuple[str, ...] = (), version: int = 2, schema: pa.Schema = SCHEMA, **properties: str) -> Table:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
+    catalog.create_namespace_if_not_exists("db")
+    settings = {"format-version": str(version), "commit.retry.min-wait-ms": "1", **properties}
+    return catalog.create_table("db.t", schema, partition_spec=spec, properties=settings)
+
+
+def row(number: int, part: str | None = "a", value: float | None = 1.0) -> dict[str, Any]:
+    return {"id": number, "part": part, "value": value, "at": dt.datetime(2024, 2, 29, number % 24), "on": dt.date(2024, 2, 29)}
+
+
+def put(path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA, **options: Any) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, **options)
+    return str(path)
+
+
+def live(table: Table) -> list[DataFile]:
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    return [entry.data_file for manifest in snapshot.manifests(table.io) for entry in manifest.fetch_manifest_entry(table.io)]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_files_become_the_tables_and_are_not_touched(tmp_path: Path, version: int) -> None:
+    table = make(tmp_path, version=version)
+    table.append(pa.Table.from_pylist([row(0)], schema=SCHEMA))
+    paths = [put(tmp_path / f"in/{name}.parquet", [row(name), row(name + 10)]) for name in (1, 2)]
+    before = [Path(path).read_bytes() for path in paths]
+    result = table.add_files(paths, {"job": "7"})
+    assert (result.operation, result.engine, result.added_files, result.added_records) == ("append", "in-process", 2, 4)
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 11, 12]
+    assert [Path(path).read_bytes() for path in paths] == before
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert (snapshot.summary["total-records"], snapshot.summary["added-data-files"], snapshot.summary["job"]) == ("5", "2", "7")
+    assert table.scan("id = 12").plan().files_kept == 1
+    if version == 3:
+        assert sorted(table.scan().select("_row_id").to_arrow()["_row_id"].to_pylist()) == [0, 1, 2, 3, 4]
+
+
+def test_a_table_gets_a_name_mapping_only_where_a_file_needs_one(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(pa.Table.from_pylist([row(0)], schema=SCHEMA))
+    own = live(table)[0].file_path
+    table.delete("id = 0")
+    table.add_files([own])
+    assert "schema.name-mapping.default" not in table.properties
+    table.add_files([put(tmp_path / "in/1.parquet", [row(1)])])
+    mapping = table.properties["schema.name-mapping.default"]
+    with table.update_schema() as update:
+        update.rename_column("value", "amount")
+    table.add_files([put(tmp_path / "in/2.parquet", [row(2, value=2.0)])])
+    assert table.properties["schema.name-mapping.default"] != mapping  # it follows renames, and still knows the old name
+    assert sorted(table.scan().to_arrow()["amount"].to_pylist()) == [1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("as_pattern", [False, True])
+def test_a_folder_or_a_pattern_is_its_files(tmp_path: Path, as_pattern: bool) -> None:
+    table = make(tmp_path)
+    for number, name in enumerate(("a.parquet", "part=x/b.parquet", "_temporary/c.parquet", ".hidden.parquet", "_SUCCESS")):
+        put(tmp_path / "in" / name, [row(number)])
+    result = table.add_files(f"{tmp_path}/in/**/*.parquet" if as_pattern else f"file://{tmp_path}/in")
+    assert result.added_files == (3 if as_pattern else 2)
+    with pytest.raises(NoSuchFileError, match="nothing"):
+        table.add_files(f"{tmp_path}/nothing/*.parquet")
+
+
+def test_partitions_come_from_the_path_or_from_the_values(tmp_path: Path) -> None:
+    spec = ("part", "day(at)", "truncate(10, id)", "bucket(4, on)")
+    table = make(tmp_path, spec)
+    day = (dt.date(2024, 2, 29) - dt.date(1970, 1, 1)).days
+    bucket = BucketTransform(4).apply(DateType(), day)
+    put(tmp_path / f"in/part=caf%C3%A9+x/on_bucket={bucket}/1.parquet", [row(11), row(13)], SCHEMA.remove(1))
+    put(tmp_path / "in/2.parquet", [row(21, "b"), row(22, "b")])
+    put(tmp_path / "in/part=__HIVE_DEFAULT_PARTITION__/3.parquet", [row(5, None)])
+    table.add_files(str(tmp_path / "in"))
+    found = sorted((file.partition for file in live(table)), key=repr)
+    assert found == sorted([("café x", day, 10, bucket), ("b", day, 20, bucket), (None, day, 0, bucket)], key=repr)
+    assert sorted(table.scan("part = 'café x'").to_arrow()["id"].to_pylist()) == [11, 13]
+    assert table.scan("part = 'b'").plan().files_kept == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "folder", "rows", "message"),
+    [
+        (("part",), "", [row(1, "a"), row(2, "b")], "values from a to b"),
+        (("part",), "", [row(1, "a"), row(2, None)], "and 1 nulls"),
+        (("part",), "part=c", [row(1, "a")], "the path says 'c'"),
+        (("part",), "part=a", [row(1, "a"), row(2, "b")], "several values"),
+        (("value",), "", [row(1)], "NaN"),
+        (("bucket(4, id)",), "", [row(1), row(2)], r"no single value of bucket\[4\]\(id\): values from 1 to 2"),
+        (("bucket(4, id)",), "id_bucket=9", [row(1)], "bucket 9, and there are 4"),
+        (("hour(at)",), "", [row(1), row(2)], "2024-02-29-01 to 2024-02-29-02"),
+        (("day(on)",), "on_day=Friday", [row(1)], "Friday"),
+    ],
+)
+def test_a_partition_that_cannot_be_told_is_refused(
+    tmp_path: Path, spec: tuple[str, ...], folder: str, rows: list[dict[str, Any]], message: str
+) -> None:
+    table = make(tmp_path, spec)
+    path = put(tmp_path / "in" / folder / "1.parquet", rows)
+    files = files_under(tmp_path)
+    with pytest.raises(SchemaMismatchError, match=message) as found:
+        table.add_files([path])
+    assert found.value.path == path
+    assert files_under(tmp_path) == files
+    assert table.refresh().current_snapshot() is None
+
+
+def test_columns_that_do_not_fit_are_named_and_others_are_passed_over(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            ("n", pa.int32()),
+            ("s", pa.struct([("x", pa.int32()), ("l", pa.list_(pa.string()))])),
+            ("at", pa.timestamp("us", "UTC")),
+            ("d", pa.decimal128(9, 2)),
+        ]
+    )
+    table = make(tmp_path, schema=schema)
+    narrow = pa.schema([("id", pa.int32()), ("s", pa.struct([("x", pa.int16())])), ("other", pa.int8()), ("d", pa.decimal128(5, 2))])
+    table.add_files([put(tmp_path / "1.parquet", [{"id": 1, "s": {"x": 2}, "other": 3, "d": Decimal("1.50")}], narrow)])
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "n": None, "s": {"x": 2, "l": None}, "at": None, "d": Decimal("1.50")}]
+    assert table.scan("id = 1 AND d = 1.5").plan().files_kept == 1
+    assert table.scan("d > 1.5").plan().files_kept == 0
+    wrong = pa.schema([("n", pa.int64()), ("s", pa.struct([("l", pa.list_(pa.int32()))])), ("at", pa.timestamp("us")), ("d", pa.float64())])
+    path = put(tmp_path / "2.parquet", [{"n": 1}], wrong)
+    with pytest.raises(SchemaMismatchError) as found:
+        table.add_files([path])
+    assert [problem.where for problem in found.value.problems] == ["id", "n", "s.l.element", "at", "d"]
+    with pytest.raises(SchemaMismatchError, match="1 nulls"):
+        table.add_files([put(tmp_path / "3.parquet", [{"id": None}], pa.schema([("id", pa.int64())]))])
+    nanos = pa.schema([("id", pa.int64()), ("at", pa.timestamp("ns", "UTC"))])
+    with pytest.raises(SchemaMismatchError, match="nanoseconds"):
+        table.add_files([put(tmp_path / "4.parquet", [{"id": 1, "at": 1}], nanos)])
+
+
+def test_files_that_stand_there_already_are_refused(tmp_path: Path) -> None:
+    table = make(tmp_path, version=3, **{"write.delete.mode": "merge-on-read"})
+    path = put(tmp_path / "in/1.parquet", [row(1), row(2)])
+    with pytest.raises(InvalidInputError, match="twice"):
+        table.add_files([path, path])
+    with pytest.raises(InvalidInputError, match="twice"):
+        table.add_files([path, str(tmp_path / "in/*")])
+    table.add_files([path])
+    table.delete("id = 1")
+    before = table.metadata_location
+    with pytest.raises(InvalidInputError, match=r"1 file is one of lake\.db\.t already"):
+        table.add_files([path, put(tmp_path / "in/2.parquet", [row(3)])])
+    vectors = [str(found) for found in files_under(tmp_path) if found.suffix == ".puffin"]
+    with pytest.raises(DataFileFormatError, match="neither Parquet nor ORC"):
+        table.add_files(vectors)
+    assert table.refresh().metadata_location == before
+    with pytest.raises(InvalidInputError, match="already"):
+        add_in_transaction(table, str(tmp_path / "in/2.parquet"), 2)
+    assert table.refresh().metadata_location == before
+    assert (tmp_path / "in/2.parquet").exists()
+    table.add_files([path], check_duplicate_files=False)
+    # The vector is older than the file's second life in the table, and so is not about it.
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 2]
+
+
+def add_in_transaction(table: Table, path: str, times: int) -> None:
+    with table.transaction() as tx:
+        for _ in range(times):
+            tx.add_files([path])
+
+
+def test_what_is_no_sound_data_file_is_refused_by_name(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    good = Path(put(tmp_path / "in/1.parquet", [row(1)]))
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(good.read_bytes()[:-20])
+    sealed = tmp_path / "sealed.parquet"
+    sealed.write_bytes(b"PARE" + good.read_bytes()[4:-4] + b"PARE")
+    text = tmp_path / "rows.csv"
+    text.write_text("id,part\n1,a\n")
+    avro = tmp_path / "rows.avro"
+    avro.write_bytes(b"Obj\x01" + bytes(20))
+    for path, error, words in [
+        (cut, DataFileFormatError, "no sound footer"),
+        (sealed, UnsupportedFeatureError, "encrypted"),
+        (text, DataFileFormatError, "neither Parquet nor ORC"),
+        (avro, DataFileFormatError, "Avro"),
+        (tmp_path / "gone.parquet", NoSuchFileError, "gone"),
+    ]:
+        with pytest.raises(error, match=words) as found:
+            table.add_files([str(good), str(path)])
+        assert found.value.path == str(path)
+    assert table.refresh().current_snapshot() is None
+    assert good.exists()
+
+
+def test_orc_files_are_added_by_their_path_without_metrics(tmp_path: Path) -> None:
+    table = make(tmp_path, ("part",))
+    path = tmp_path / "in/part=a/1.orc"
+    path.parent.mkdir(parents=True)
+    orc.write_table(pa.Table.from_pylist([row(1), row(2)], schema=SCHEMA), path)
+    table.add_files([str(path)])
+    assert (live(table)[0].record_count, live(table)[0].partition) == (2, ("a",))
+    assert sorted(table.scan("id > 1").to_arrow()["id"].to_pylist()) == [2]
+
+
+def test_files_added_twice_at_once_are_the_tables_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path)
+    path = put(tmp_path / "in/1.parquet", [row(1)])
+    race(table, monkeypatch, lambda: second(tmp_path).add_files([path]))
+    with pytest.raises((InvalidInputError, CommitInvalidatedError)):
+        table.add_files([path])
+    assert table.refresh().scan().count() == 1
+    assert Path(path).exists()
+
+
+def test_a_schema_changed_meanwhile_asks_for_another_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path)
+    path = put(tmp_path / "in/1.parquet", [row(1)])
+
+    def winner() -> None:
+        with second(tmp_path).update_schema() as update:
+            update.add_column("later", StringType())
+
+    race(table, monkeypatch, winner)
+    with pytest.raises(CommitInvalidatedError, match="schema"):
+        table.add_files([path])
+    assert table.refresh().current_snapshot() is None
+    assert Path(path).exists()
+    table.add_files([path])
+    assert table.scan().count() == 1
+
+
+KINDS = {
+    "i": (pa.int32(), st.integers(-3, 3)),
+    "l": (pa.int64(), st.sampled_from([-(2**40), 0, 7])),
+    "f": (pa.float32(), st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf")])),
+    "g": (pa.float64(), st.sampled_from([0.0, -0.0, -2.5, float("nan")])),
+    "t": (pa.string(), st.sampled_from(["", "kiwi", "größe" * 20, "\U0010ffff" * 30])),
+    "b": (pa.binary(), st.sampled_from([b"", b"\xff" * 40, b"\x00"])),
+    "d": (pa.decimal128(20, 3), st.sampled_from([Decimal("-1.250"), Decimal("99999999999999999.999")])),
+    "c": (pa.date32(), st.sampled_from([dt.date(1969, 12, 31), dt.date(2024, 2, 29)])),
+    "m": (pa.timestamp("us"), st.sampled_from([dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 2, 29)])),
+    "z": (pa.timestamp("us", "UTC"), st.sampled_from([dt.datetime(2024, 2, 29, tzinfo=dt.UTC)])),
+    "h": (pa.time64("us"), st.sampled_from([dt.time(0), dt.time(23, 59, 59, 999999)])),
+    "o": (pa.bool_(), st.booleans()),
+}
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_rows_and_pruning_are_those_of_the_same_rows_appended(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Every file of pyarrow in any of its forms: what is found by any filter is found by the table that wrote the rows itself, and bounds hold."""
+    folder = tmp_path_factory.mktemp("added")
+    names = data.draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4, unique=True))
+    schema = pa.schema([pa.field(name, KINDS[name][0]) for name in names])
+    rows = data.draw(st.lists(st.fixed_dictionaries({name: st.none() | KINDS[name][1] for name in names}), max_size=6))
+    for name in ("added", "appended"):
+        (folder / name).mkdir()
+    added = make(folder / "added", schema=schema)
+    appended = make(folder / "appended", schema=schema)
+    form = data.draw(
+        st.fixed_dictionaries(
+            {
+                "row_group_size": st.sampled_from([1, 2, 100]),
+                "version": st.sampled_from(["1.0", "2.4", "2.6"]),
+                "write_statistics": st.sampled_from([True, True, names[:1], False]),
+                "store_decimal_as_integer": st.booleans(),
+                "store_schema": st.booleans(),
+            }
+        )
+    )
+    try:
+        path = put(folder / "in/1.parquet", rows, schema, **form)
+    except pa.ArrowInvalid:
+        return  # version 1.0 has no way to say it
+    added.add_files([path])
+    appended.append(pa.Table.from_pylist(rows, schema=schema))
+    assert added.scan().to_arrow().sort_by([(names[0], "ascending")]).num_rows == len(rows)
+    for one in rows:
+        for name, value in one.items():
+            if value is None:
+                where = f"{name} IS NULL"
+            elif isinstance(value, float) and value != value:  # noqa: PLR0124 NaN
+                where = f"{name} IS NAN"
+            elif isinstance(value, bytes):
+                where = f"{name} = X'{value.hex()}'"
+            elif isinstance(value, str | dt.date | dt.time):
+                where = f"{name} = '{value.isoformat() if not isinstance(value, str) else value}'"
+            elif value == float("inf"):
+                continue
+            else:
+                where = f"{name} = {value}"
+            assert repr(added.scan(where).to_arrow().to_pylist()) == repr(appended.scan(where).to_arrow().to_pylist()), where
