@@ -14,6 +14,7 @@ MODULES = {
     "files-commit": "benchmarks.files_commit",
     "metadata": "benchmarks.metadata",
     "deletes": "benchmarks.deletes",
+    "upsert": "benchmarks.upsert",
     "spark": "benchmarks.spark_rows",
 }
 

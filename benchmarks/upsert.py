@@ -1,0 +1,46 @@
+"""Upserts into tables of 1,000,000 rows in ten files, beside PyIceberg's of the same rows; and of as many rows as the table has, beside its smaller one.
+
+Half of the rows of each upsert are the table's with another value, half are new. Each engine makes its own table with its own writer, once a run.
+"""
+
+import shutil
+
+from benchmarks import measure
+from benchmarks.measure import Comparison, child, say, seconds
+
+TABLE_ROWS = 1_000_000
+
+
+def run() -> list[Comparison]:
+    """PyIceberg's quadratic upsert is measured once, at two sizes."""
+    lines = []
+    for rows, goal in ((1_000, ""), (100_000, "<= 0.1")):
+        say(f"upsert: {rows:,} rows into {TABLE_ROWS:,}")
+        ours, theirs = upserted("icefloe", rows), upserted("pyiceberg", rows)
+        what = f"upsert of {rows:,} rows into {TABLE_ROWS:,}"
+        lines.append(Comparison(what, seconds(ours), seconds(theirs), ours / theirs, goal))
+        if goal:
+            spark = upserted("icefloe", rows, "spark")
+            lines.append(Comparison(f"{what}, by Spark", seconds(spark), seconds(theirs), spark / theirs, goal))
+    whole = upserted("icefloe", TABLE_ROWS)
+    lines.append(
+        Comparison(f"upsert of {TABLE_ROWS:,} rows into as many, beside 100,000 above", seconds(whole), seconds(theirs), whole / theirs, "")
+    )
+    lines.append(by_spark(theirs))
+    return lines
+
+
+def by_spark(theirs: float) -> Comparison:
+    """The large upsert on Spark, in the same words."""
+    taken = upserted("icefloe", TABLE_ROWS, "spark")
+    return Comparison("the same, by Spark", seconds(taken), seconds(theirs), taken / theirs, "")
+
+
+def upserted(engine: str, rows: int, by: str = "arrow") -> float:
+    """Seconds of the upsert alone, without making the table."""
+    folder = measure.BUILD / "upsert"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "warehouse").mkdir(parents=True)
+    found = child(engine, "upsert_child.py", str(folder), str(TABLE_ROWS), str(rows), by)
+    assert (found["updated"], found["inserted"]) == (rows // 2, rows - rows // 2), found
+    return float(found["seconds"])

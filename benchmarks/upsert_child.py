@@ -1,0 +1,69 @@
+"""Makes a table and upserts into it, with the engine whose Python runs this; prints seconds and counts as JSON.
+
+python upsert_child.py ENGINE FOLDER TABLE_ROWS ROWS arrow|spark
+"""
+
+import json
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql", "pyiceberg": "pyiceberg.catalog.sql"}
+FILES = 10
+
+
+def rows_of(numbers: range, text: str) -> pa.Table:
+    """Rows with a key, two numbers and two texts, as measurements have them."""
+    count = len(numbers)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "device": pa.array([f"device-{number % 5000}" for number in numbers]),
+            "kind": pa.array([text] * count),
+            "value": pa.array([number * 0.5 for number in numbers], pa.float64()),
+            "count": pa.array([number % 100 for number in numbers], pa.int32()),
+        }
+    )
+
+
+def catalog(engine: str, folder: str) -> Any:
+    """The engine's SQL catalog on a file of its own."""
+    made = import_module(MODULE_OF_SQL_CATALOG[engine]).SqlCatalog
+    return made("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+
+
+def main() -> None:
+    """The source's rows are spread over the table: every n-th of its keys, and as many beyond it."""
+    engine, folder, table_rows, rows, by = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+    lake = catalog(engine, folder)
+    lake.create_namespace("bench")
+    step = table_rows // FILES
+    table = lake.create_table("bench.t", rows_of(range(1), "old").schema)
+    for start in range(0, table_rows, step):
+        table.append(rows_of(range(start, start + step), "old"))
+    known = rows // 2
+    source: Any = pa.concat_tables(
+        [
+            rows_of(range(0, known * (table_rows // known), table_rows // known), "new"),
+            rows_of(range(table_rows, table_rows + rows - known), "new"),
+        ]
+    )
+    if by == "spark":
+        spark = import_module("icefloe.spark.session").session(
+            {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8"}, master="local[2]"
+        )
+        pq.write_table(source, f"{folder}/source.parquet")
+        source = spark.read.parquet(f"{folder}/source.parquet")
+        spark.range(10).count()  # the first job of a session is not measured
+    started = time.perf_counter()
+    result = table.upsert(source, ["id"])
+    taken = time.perf_counter() - started
+    print(json.dumps({"seconds": taken, "updated": result.rows_updated, "inserted": result.rows_inserted}))
+
+
+if __name__ == "__main__":
+    main()
