@@ -82,5 +82,6 @@ class OrcRows:
 
 
 def orc_field_id(_: tuple[str, ...], field: Any) -> int | None:
+    """The id that an ORC column says itself, as `field_ids.with_ids` asks for it."""
     text = (field.metadata or {}).get(ID_ATTRIBUTE.encode())
     return int(text) if text is not None and text.isdigit() else None
