@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 def differing(left: Any, right: Any) -> Mask:
     """One truth value per row of two Arrow arrays of the same type and length: whether the values differ.
 
-    Lists are compared element by element, maps entry by entry in their order, structs member by member, variants by their bytes.
+    Lists are compared element by element, maps key by key, whatever order their entries have, structs member by member, variants by their bytes.
     """
     left, right = _plain(left), _plain(right)
     if pa.types.is_null(left.type):
@@ -44,13 +44,38 @@ def _values_differ(left: Any, right: Any) -> Mask:
         found: Mask = np.logical_or.reduce([np.zeros(len(left), np.bool_), *parts])
         return found
     if pa.types.is_map(kind):
-        return _lists_differ(left, right, ("keys", "items"))
+        return _maps_differ(left, right)
     if is_list(kind):
         return _lists_differ(left, right, ("values",))
     if pa.types.is_floating(kind):
         numbers, others = numpy_of(left), numpy_of(right)
         return np.asarray((numbers != others) & ~(np.isnan(numbers) & np.isnan(others)))
     return numpy_of(pc.not_equal(left, right))
+
+
+def _maps_differ(left: Any, right: Any) -> Mask:
+    """Spark does not keep the order of entries, so maps that differ as they stand are looked at again with their entries sorted."""
+    found = _lists_differ(left, right, ("keys", "items"))
+    places = np.flatnonzero(found & (numpy_of(_lengths(left)) == numpy_of(_lengths(right))))
+    if not len(places):
+        return found
+    again = [_sorted_entries(array_of_chunks(array.take(pa.array(places)))) for array in (left, right)]
+    found[places] = _lists_differ(again[0], again[1], ("keys", "items"))
+    return found
+
+
+def _sorted_entries(maps: Any) -> Any:
+    """Maps without nulls, each with its entries by ascending key; as they are where the keys have no order."""
+    keys, items = _inside(maps, "keys"), _inside(maps, "items")
+    lengths = np.diff(offsets_of(maps))
+    plain = _plain(keys)
+    plain = plain.cast(pa.binary()) if pa.types.is_fixed_size_binary(plain.type) else plain
+    if pa.types.is_nested(plain.type):
+        return maps
+    owners = pa.array(np.repeat(np.arange(len(maps)), lengths))
+    order = pc.sort_indices(pa.table({"map": owners, "key": plain}), sort_keys=[("map", "ascending"), ("key", "ascending")])
+    starts = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    return pa.MapArray.from_arrays(starts, keys.take(order), items.take(order), type=maps.type)
 
 
 def _lists_differ(left: Any, right: Any, parts: tuple[str, ...]) -> Mask:

@@ -1,7 +1,7 @@
 """`AddFiles`: the action of `table.add_files`: data files that other writers made become the table's, as they are and where they are.
 
 What their footers say is `datafile/footers.py` and `datafile/partition_of_file.py`. Floor: table.
-Spec: Snapshots; Column Projection; Name Mapping Serialization.
+Spec: Snapshots; Column Projection.
 """
 
 from collections import Counter

@@ -1,0 +1,213 @@
+"""Upserts of Spark DataFrames: one join whose tasks write; the same rows, counts and row ids as in this process; footers of added files in a job."""
+
+import datetime as dt
+import gc
+import uuid
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.comparing import same_rows
+
+from icefloe import SqlCatalog, Table
+from icefloe.errors import InvalidInputError, SchemaMismatchError
+from icefloe.spark.added_files import files_to_add
+from icefloe.table import add_files
+from icefloe.table.engines import IN_PROCESS
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("part", pa.string()),
+        ("value", pa.float64()),
+        ("tags", pa.map_(pa.string(), pa.float64())),
+        ("inner", pa.struct([("l", pa.list_(pa.float32())), ("d", pa.decimal128(9, 2))])),
+        ("raw", pa.binary()),
+        ("u", pa.uuid()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
+COLUMNS = "id int, part string, value float, tags map<string, double>, inner struct<d: decimal(5, 2), l: array<float>>, raw binary, u string, at timestamp"
+
+
+def row(number: int, *, other: int = 0) -> dict[str, Any]:
+    nan = float("nan")
+    return {
+        "id": number,
+        "part": "ab"[number % 2],
+        "value": nan if number % 3 == 0 else 0.5 * number,
+        "tags": [("k", nan), ("n", 1.0 + other)] if number % 5 else None,
+        "inner": {"l": [0.5, nan, None], "d": Decimal(number)} if number % 7 else None,
+        "raw": bytes([number % 256]),
+        "u": uuid.UUID(int=number).bytes,
+        "at": dt.datetime(2024, 2, 29, tzinfo=dt.UTC) + dt.timedelta(hours=number),
+    }
+
+
+def arrow(*rows: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+
+
+def frame(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
+    """The rows in narrower types, with the members of the struct in another order."""
+    found = [
+        {
+            **one,
+            "tags": None if one["tags"] is None else dict(one["tags"]),
+            "inner": one["inner"] and {"d": one["inner"]["d"], "l": one["inner"]["l"]},
+            "u": str(uuid.UUID(bytes=one["u"])).upper(),
+            "raw": bytearray(one["raw"]),
+        }
+        for one in rows
+    ]
+    return spark.createDataFrame(found, COLUMNS)
+
+
+def make(lake: SqlCatalog, name: str, version: int, mode: str, spec: tuple[str, ...] = ()) -> Table:
+    settings = {"format-version": str(version), "write.merge.mode": mode, "write.delete.mode": "merge-on-read"}
+    return lake.create_table(name, SCHEMA, partition_spec=spec, properties=settings)
+
+
+def contents(table: Table) -> list[str]:
+    """The rows, with the entries of maps by key: Spark does not keep their order."""
+    return sorted(repr({**found, "tags": sorted(found["tags"] or ())}) for found in table.scan().to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "spec"),
+    [
+        (1, "copy-on-write", ("part", "bucket(2, id)")),
+        (2, "merge-on-read", ()),
+        (3, "copy-on-write", ()),
+        (3, "merge-on-read", ("part", "day(at)")),
+    ],
+)
+def test_an_upsert_by_spark_does_what_one_in_this_process_does(
+    spark: SparkSession, lake: SqlCatalog, version: int, mode: str, spec: tuple[str, ...]
+) -> None:
+    by_spark, here = (make(lake, name, version, mode, spec) for name in ("db.s", "db.h"))
+    first = [row(number) for number in range(60)]
+    changed = [row(number, other=number % 2) for number in range(40, 80)]
+    for table in (by_spark, here):
+        table.append(arrow(*first[:30]))
+        table.append(arrow(*first[30:]))
+        table.delete("id in (3, 41, 42)") if version > 1 else None
+    results = (
+        by_spark.upsert(frame(spark, *changed), ["id"]),
+        here.upsert(arrow(*changed), ["id"]),
+    )
+    assert [result.engine for result in results] == ["spark", "in-process"]
+    counts = [(result.rows_updated, result.rows_inserted, result.rows_unchanged) for result in results]
+    assert counts[0] == counts[1]
+    assert counts[0][0] > 5
+    columns = ("*", "_row_id", "_last_updated_sequence_number") if version == 3 else ("*",)
+    same_rows(by_spark, "TRUE", *columns)
+    assert contents(by_spark) == contents(here)
+    if version == 3:
+        ids, wanted = (
+            {
+                one["id"]: one["_row_id"]
+                for one in table.scan("id < 60").select("id", "_row_id").to_arrow().to_pylist()
+                if one["id"] not in (41, 42)
+            }
+            for table in (by_spark, here)
+        )
+        assert ids == wanted
+
+
+@pytest.mark.parametrize("key", ["id", "u", "at", "raw", "inner.d", "part"])
+def test_keys_of_any_type_are_joined_alike(spark: SparkSession, lake: SqlCatalog, key: str) -> None:
+    by_spark, here = (make(lake, f"db.{name}", 2, "merge-on-read") for name in ("s", "h"))
+    rows = [row(number) for number in range(1, 7 if key != "part" else 3)]
+    for table in (by_spark, here):
+        table.append(arrow(*rows[::2]))
+    for updates, inserts in ((True, True), (False, True), (True, False)):
+        changed = [{**one, "value": 7.5 + inserts} for one in rows]
+        results = [
+            table.upsert(source, [key], updates, inserts) for table, source in ((by_spark, frame(spark, *changed)), (here, arrow(*changed)))
+        ]
+        assert len({(one.rows_updated, one.rows_inserted, one.rows_unchanged) for one in results}) == 1
+    assert contents(by_spark) == contents(here)
+
+
+def test_nulls_equal_no_key_and_nan_does(spark: SparkSession, lake: SqlCatalog) -> None:
+    schema = pa.schema([("k", pa.float64()), ("v", pa.int32())])
+    table = lake.create_table("db.n", schema)
+    nan = float("nan")
+    table.append(pa.table({"k": [None, nan, -0.0], "v": [1, 2, 3]}, schema=schema))
+    result = table.upsert(spark.createDataFrame([(None, 4), (None, 4), (nan, 5), (0.0, 6)], "k double, v int"), ["k"])
+    assert (result.rows_updated, result.rows_inserted, result.rows_unchanged) == (2, 2, 0)
+    assert sorted(table.scan().to_arrow()["v"].to_pylist()) == [1, 4, 4, 5, 6]
+
+
+def test_refusals_name_keys_and_columns_and_leave_no_file(spark: SparkSession, lake: SqlCatalog, tmp_path: Path) -> None:
+    table = make(lake, "db.t", 2, "copy-on-write")
+    table.append(arrow(row(7), row(8)))
+    table.append(arrow(row(7)))
+    before = {path for path in tmp_path.rglob("*.parquet")}
+    with pytest.raises(InvalidInputError, match="1 key .id. more than once: 1"):
+        table.upsert(frame(spark, row(1), row(1), row(2)), ["id"])
+    with pytest.raises(InvalidInputError, match=r"match several rows of lake\.db\.t: 7"):
+        table.upsert(frame(spark, row(7, other=1), row(2)), ["id"])
+    with pytest.raises(SchemaMismatchError, match="raw"):
+        table.upsert(frame(spark, row(1)).drop("raw"), ["id"])
+    assert {path for path in tmp_path.rglob("*.parquet")} == before
+    assert table.upsert(frame(spark, row(8)).limit(0), ["id"]).snapshot_id is None
+    gc.collect()  # the tracebacks above still hold what they were about
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
+
+
+def test_a_dataframe_is_computed_once_also_after_a_lost_race(
+    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(lake, "db.t", 2, "copy-on-write")
+    table.append(arrow(*(row(number) for number in range(10))))
+    computed = spark.sparkContext.accumulator(0)
+
+    def count(batches: Any) -> Any:
+        for batch in batches:
+            computed.add(batch.num_rows)
+            yield batch
+
+    source = frame(spark, *(row(number, other=1) for number in range(5, 15)))
+    store, original, won = table.handle.store, table.handle.store.swap, []
+
+    def swap(*given: Any, **named: Any) -> Any:
+        if not won:
+            won.append(True)
+            lake.load_table("db.t").append(arrow(row(12)))
+        return original(*given, **named)
+
+    monkeypatch.setattr(store, "swap", swap)
+    result = table.upsert(source.mapInArrow(count, source.schema), ["id"])
+    assert (result.attempts, result.rows_updated + result.rows_unchanged, result.rows_inserted) == (2, 6, 4)
+    assert computed.value == 10
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(15))
+
+
+def test_footers_read_by_spark_are_those_read_here(
+    spark: SparkSession, lake: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(lake, "db.t", 2, "copy-on-write", ("part",))
+    paths = []
+    for number in range(20):
+        folder = tmp_path / "in" / f"part={'ab'[number % 2]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        paths.append(str(folder / f"{number}.parquet"))
+        pq.write_table(arrow(row(number)), paths[-1])
+    request = add_files.footer_request(table.handle, table.metadata)
+    assert files_to_add(spark, paths, request, table.spec(), "t") == IN_PROCESS.files_to_add(paths, request, table.spec(), "t")
+    monkeypatch.setattr(add_files, "FOOTERS_FOR_SPARK", 10)
+    result = table.add_files(str(tmp_path / "in"))
+    assert (result.engine, result.added_files) == ("spark", 20)
+    same_rows(table, "id > 4")
+    bad = tmp_path / "in/part=a/bad.parquet"
+    bad.write_bytes(b"PAR1 and no more")
+    with pytest.raises(Exception, match=r"bad\.parquet has no sound footer"):
+        table.add_files(str(tmp_path / "in"), check_duplicate_files=False)
