@@ -96,9 +96,35 @@ def test_losing_every_race_leaves_no_file_and_says_what_to_do(room: Room) -> Non
     assert room.truth() == view
 
 
+def test_a_lost_reply_is_looked_up(room: Room) -> None:
+    view = room.view()
+    room.faults.order("swap", Fault.LOST_REPLY)
+    say(view, "SELECT 1")
+    assert view == room.truth()
+    assert queries(view) == ["SELECT 0", "SELECT 1"]
+    room.faults.order("swap", Fault.UNKNOWN)
+    say(view, "SELECT 2")
+    assert queries(room.truth()) == ["SELECT 0", "SELECT 1", "SELECT 2"]
+
+
+def test_a_property_that_others_built_on_unheard_is_unknown(room: Room) -> None:
+    view = room.view()
+
+    def others() -> None:
+        for number in (7, 8):
+            say(room.truth(), f"SELECT {number}")
+
+    room.faults.order("swap", Fault.OVERTAKEN, meanwhile=others)
+    with pytest.raises(CommitUnknownError, match="no longer tells"), view.update_properties() as update:
+        update.set("comment", "c")
+    assert (room.truth().properties["comment"], queries(room.truth())) == ("c", ["SELECT 0", "SELECT 7", "SELECT 8"])
+    assert len(room.files()) == 4
+
+
 def test_an_unknown_outcome_deletes_nothing(room: Room) -> None:
     view = room.view()
     room.faults.order("swap", Fault.LOST_REPLY)
+    room.faults.order("load", Fault.UNAVAILABLE, after=1, times=None)
     with pytest.raises(CommitUnknownError, match=r"lake\.db\.v may or may not") as unknown:
         say(view, "SELECT 1")
     assert "history" in str(unknown.value)

@@ -109,6 +109,9 @@ class ViewPointers(Protocol):
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
         """See `PointerStore.swap`."""
 
+    def settle(self, changes: Sequence[PointerChange]) -> Outcome:
+        """See `PointerStore.settle`."""
+
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Raises `NoSuchViewError`, `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
 

@@ -3,20 +3,20 @@
 When to try again, and what an outcome means, is the loop that tables have (`icefloe.table.swap_loop`). Floor: view.
 Spec: View spec, Metadata Location; View spec, Overview; Optimistic Concurrency.
 
-A reply can be lost while the commit stands, and another commit can follow. View metadata has no log of files, so an attempt is known again by the pointer,
-which also says what it named before, and by its entry of the version log with the version it names. A change of properties or of the location alone, lost
-from sight by two commits of others, is made once more: to the same values.
+A reply can be lost while the commit stands, and others can build on it. View metadata has no log of files, so an attempt is known again by the pointer,
+which also says what it named before, and by its entry of the version log with the version it names. A change of properties or of the location alone that
+several others have built on cannot be known again: its outcome is unknown.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from icefloe.errors import IcefloeError, NoSuchViewError, NotFoundError
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.view.update import ViewUpdate, apply_view_updates
 from icefloe.kernel.view.view_metadata import ViewMetadata
-from icefloe.kernel.view.view_version import VersionLogEntry, ViewVersion
-from icefloe.table.swap_loop import swap_until_settled
+from icefloe.pointer.pointer import PointerChange
+from icefloe.table.swap_loop import look_until_settled, swap_until_settled
 from icefloe.view.handle import (
     LoadedView,
     ViewHandle,
@@ -32,15 +32,29 @@ ViewChange = Callable[[ViewMetadata, int], Sequence[ViewUpdate]]
 CommitView = Callable[[ViewChange], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """What an attempt that changed the current version left in the metadata."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tried:
+    """One attempt: what it was based on, where its metadata file lies, and what it made."""
 
-    entry: VersionLogEntry
-    version: ViewVersion
+    base: LoadedView
+    location: str
+    made: ViewMetadata
 
-    def stands_in(self, view: ViewMetadata) -> bool:
-        return view.versions.get(self.version.version_id) == self.version and self.entry in view.version_log
+    def stands_in(self, found: LoadedView) -> bool | None:
+        """Whether the attempt is part of what the pointer names by now; None where that does not tell."""
+        if self.location in (found.location, found.previous_location):
+            return True
+        if self.base.location in (found.location, found.previous_location):
+            return False
+        before, log = self.base.metadata, found.metadata.version_log
+        if self.made.current_version_id != before.current_version_id:
+            version = self.made.version()
+            if self.made.version_log[-1] in log and found.metadata.versions.get(version.version_id) == version:
+                return True
+            # The log is cut at its beginning alone, so that where the entry before is there, ours would be.
+            if before.version_log and before.version_log[-1] in log:
+                return False
+        return None
 
 
 class _ViewCommit:
@@ -56,13 +70,16 @@ class _ViewCommit:
         self.base = base  # what the attempt at hand builds on; after success what it made
         self.number = 0
         self.swap_begun = False
-        self.metadata_locations: list[str] = []
-        self.marks: list[_Mark] = []
+        self.tried: list[_Tried] = []
+
+    @property
+    def metadata_locations(self) -> list[str]:
+        return [tried.location for tried in self.tried]
 
     def try_once(self) -> Outcome:
         # The first attempt looks too: what changes nothing on a view that was loaded long ago may change the view as it is now.
         self.base = reload_view_metadata(self.handle, self.base)
-        if self._is_already_committed():
+        if self._stands():
             return Committed()
         handle, base = self.handle, self.base
         log = base.metadata.version_log
@@ -72,36 +89,52 @@ class _ViewCommit:
         if made == base.metadata:
             return Committed()
         location = new_view_location(handle.ids, made, previous_location=base.location)
-        self.metadata_locations.append(location)
+        self.tried.append(_Tried(base=base, location=location, made=made))
         write_view_file(handle, location, made)
-        if made.current_version_id != base.metadata.current_version_id:
-            self.marks.append(_Mark(made.version_log[-1], made.version()))
         self.swap_begun = True
-        outcome = handle.pointers.swap(handle.identifier, expected=base.location, new=location)
+        outcome = self._swap(PointerChange(identifier=handle.identifier, expected=base.location, new=location))
         if isinstance(outcome, Committed):
             self.base = LoadedView(location=location, metadata=made, previous_location=base.location)
-        elif isinstance(outcome, Conflicted):
+        elif isinstance(outcome, Conflicted | Refused):
             self.swap_begun = False
         return outcome
 
-    def _is_already_committed(self) -> bool:
+    def _swap(self, change: PointerChange) -> Outcome:
+        """The swap, and where its answer is lost what can be found out about it."""
+        pointers = self.handle.pointers
+        outcome = pointers.swap(change.identifier, expected=str(change.expected), new=change.new)
+        if isinstance(outcome, Unknown):
+            outcome = look_until_settled(lambda: pointers.settle([change]), outcome, self.base.metadata.properties)
+        if not isinstance(outcome, Conflicted) or not outcome.is_unheard:
+            return outcome
+        try:
+            found = reload_view_metadata(self.handle, self.base)
+        except IcefloeError as error:
+            return Unknown(reason=f"the answer was lost, and then: {error.message}")
+        stands = self.tried[-1].stands_in(found)
+        if stands is None:
+            return Unknown(reason="the answer was lost, and what others have made of the view since no longer tells")
+        return Committed() if stands else outcome
+
+    def _stands(self) -> bool:
         """Whether an earlier attempt, thought lost, stands in the view that another writer built on."""
-        pointed_at = {self.base.location, self.base.previous_location}
-        return bool(pointed_at.intersection(self.metadata_locations)) or any(mark.stands_in(self.base.metadata) for mark in self.marks)
+        return any(tried.stands_in(self.base) for tried in self.tried)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
         if outcome.found is not None:
             self.base = load_view_metadata(self.handle)
-        return self._is_already_committed()
+        return self._stands()
 
     def abandon(self) -> None:
         if self.swap_begun:
             return
-        if self.metadata_locations:
+        if self.tried:
             # An earlier swap was answered with a conflict, which a lost reply can hide: only the view itself can tell.
             try:
                 self.base = load_view_metadata(self.handle)
             except IcefloeError:
+                return
+            if self._stands():
                 return
         self.delete_leftovers()
 
