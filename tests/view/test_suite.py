@@ -1,6 +1,6 @@
 """The suite of views against every kind of catalog that keeps them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,14 +9,39 @@ from icefloe import Catalog, SqlCatalog, load_catalog
 from icefloe.testing.view_suite import ViewSuite
 
 
-class TestSqlite(ViewSuite):
+class OpenedTwice(ViewSuite):
+    """Each handle is a catalog of its own, as in another process."""
+
     @pytest.fixture
-    def reopen(self, tmp_path: Path) -> Callable[[], Catalog]:
-        return lambda: SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"{tmp_path}/warehouse")
+    def uri(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path}/catalog.db"
+
+    @pytest.fixture
+    def reopen(self, uri: str, tmp_path: Path) -> Iterator[Callable[[], Catalog]]:
+        opened: list[SqlCatalog] = []
+
+        def another() -> Catalog:
+            opened.append(SqlCatalog("lake", uri=uri, warehouse=f"{tmp_path}/warehouse"))
+            return opened[-1]
+
+        yield another
+        for one in opened:
+            one.close()
 
     @pytest.fixture
     def catalog(self, reopen: Callable[[], Catalog]) -> Catalog:
         return reopen()
+
+
+class TestSqlite(OpenedTwice):
+    pass
+
+
+@pytest.mark.postgres
+class TestPostgres(OpenedTwice):
+    @pytest.fixture
+    def uri(self, postgres_uri: str) -> str:
+        return postgres_uri
 
 
 class TestInMemory(ViewSuite):

@@ -218,6 +218,12 @@ def test_a_view_is_replaced_and_rolled_back() -> None:
     assert len(back.versions) == 2
 
 
+def test_ids_of_versions_count_up_whatever_id_is_asked_for() -> None:
+    made = replaced(replaced(view(), version(7, "SELECT 2")), version(3, "SELECT 3"))
+    assert [one.version_id for one in made.versions] == [1, 7, 8]
+    assert made.current_version_id == 8
+
+
 def test_a_version_that_says_the_same_is_not_added_again() -> None:
     again = replaced(replaced(view(), version(2, "SELECT 2")), version(7, timestamp_ms=77))
     assert (again.current_version_id, len(again.versions)) == (1, 2)
