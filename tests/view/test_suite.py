@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from icefloe import Catalog, SqlCatalog, load_catalog
+from icefloe.errors import UnsupportedFeatureError
 from icefloe.testing.view_suite import ViewSuite
 
 
@@ -48,3 +50,23 @@ class TestInMemory(ViewSuite):
     @pytest.fixture
     def catalog(self, tmp_path: Path) -> Catalog:
         return load_catalog("here", type="in-memory", warehouse=str(tmp_path))
+
+
+def test_a_catalog_that_keeps_tables_alone_refuses_views_by_name() -> None:
+    catalog = Catalog("files", TablesAlone(), {})  # type: ignore[arg-type]
+    assert not catalog.keeps_views
+    for ask in (
+        lambda: catalog.create_view("db.v", "SELECT 1", pa.schema([("n", pa.int64())])),
+        lambda: catalog.load_view("db.v"),
+        lambda: catalog.list_views("db"),
+        lambda: catalog.drop_view("db.v"),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="'files' keeps tables alone") as refused:
+            ask()
+        assert "SQL catalog" in str(refused.value)
+
+
+class TablesAlone:
+    """A store without `views`."""
+
+    name = "files"

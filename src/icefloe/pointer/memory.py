@@ -7,15 +7,18 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from icefloe.errors import (
+    AlreadyExistsError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
+    ViewAlreadyExistsError,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.pointer.identifier import Identifier, dotted
+from icefloe.pointer.memory_views import MemoryViews
 from icefloe.pointer.pointer import PointerChange, TablePointer
 
 
@@ -27,6 +30,11 @@ class MemoryPointerStore:
         self._lock = threading.RLock()
         self._namespaces: dict[Identifier, dict[str, str]] = {}
         self._tables: dict[Identifier, TablePointer] = {}
+        self._views = MemoryViews(name, self._lock, self._require, self._require_free, self._tables.__contains__)
+
+    def views(self) -> MemoryViews:
+        """The names of views."""
+        return self._views
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         with self._lock:
@@ -50,7 +58,8 @@ class MemoryPointerStore:
         with self._lock:
             self._require(namespace)
             depth = len(namespace)
-            held = [dotted(name) for name in (*self._tables, *self._namespaces) if len(name) > depth and name[:depth] == namespace]
+            names = (*self._tables, *self._views.pointers, *self._namespaces)
+            held = [dotted(name) for name in names if len(name) > depth and name[:depth] == namespace]
             if held:
                 raise NamespaceNotEmptyError(
                     f"namespace {dotted(namespace)!r} is not empty: it holds {', '.join(sorted(held)[:5])}", next_step="drop these first"
@@ -74,6 +83,11 @@ class MemoryPointerStore:
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TablePointer]:
         with self._lock:
             for identifier in identifiers:
+                if identifier in self._views.pointers:
+                    raise NoSuchTableError(
+                        f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: that name is a view",
+                        next_step="load it with load_view",
+                    )
                 if identifier not in self._tables:
                     raise NoSuchTableError(
                         f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}",
@@ -100,7 +114,7 @@ class MemoryPointerStore:
                 if change.expected is None:
                     try:
                         self._require_free(change.identifier)
-                    except (NoSuchNamespaceError, TableAlreadyExistsError) as error:
+                    except (NoSuchNamespaceError, AlreadyExistsError) as error:
                         return Refused(error=error)
                 elif found is None or found.metadata_location != change.expected:
                     return Conflicted(found=found.metadata_location if found else None, table=dotted(change.identifier))
@@ -146,6 +160,10 @@ class MemoryPointerStore:
 
     def _require_free(self, identifier: Identifier) -> None:
         self._require(identifier[:-1])
+        if identifier in self._views.pointers:
+            raise ViewAlreadyExistsError(
+                f"view {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
+            )
         if identifier in self._tables:
             raise TableAlreadyExistsError(
                 f"table {dotted(identifier)!r} already exists in catalog {self.name!r}",
