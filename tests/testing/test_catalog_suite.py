@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe import Catalog, InMemoryCatalog, SqlCatalog
+from icefloe import Catalog, InMemoryCatalog, SqlCatalog, load_catalog
 from icefloe.testing.catalog_suite import CatalogSuite
 
 
@@ -21,6 +21,18 @@ class TestSqliteInMemory(CatalogSuite):
         made = SqlCatalog("lake", uri="sqlite://", warehouse=str(tmp_path))
         yield made
         made.close()
+
+
+class TestFileSystem(CatalogSuite):
+    renames_tables = takes_locations = keeps_namespace_properties = commits_several_tables = keeps_files_of_dropped_tables = False
+
+    @pytest.fixture
+    def reopen(self, tmp_path: Path) -> Callable[[], Catalog]:
+        return lambda: load_catalog("lake", type="file-system", warehouse=str(tmp_path / "warehouse"))
+
+    @pytest.fixture
+    def catalog(self, reopen: Callable[[], Catalog]) -> Catalog:
+        return reopen()
 
 
 class OpenedTwice(CatalogSuite):

@@ -5,6 +5,7 @@ Floor: catalog.
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.config import catalog_properties, default_catalog_name, known_catalogs
+from icefloe.catalog.file_system import FileSystemCatalog
 from icefloe.catalog.sql import SqlCatalog
 from icefloe.errors import NoSuchCatalogError, UnsupportedFeatureError
 
@@ -12,7 +13,8 @@ from icefloe.errors import NoSuchCatalogError, UnsupportedFeatureError
 def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     """The catalog `name` (the configured default, if None), from these properties, the environment and the configuration files, in that order.
 
-    `type` may be `sql`, or `in-memory` for one that lives in this process; without it, the `uri` tells.
+    `type` may be `sql`; `file-system` (or `hadoop`) for folders under `warehouse`; or `in-memory` for one that lives in this process. Without it, the `uri`
+    tells.
 
     Raises:
         NoSuchCatalogError: nothing configures a catalog of this name.
@@ -26,6 +28,8 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         # SQLite in memory, as it is PyIceberg's; unlike `InMemoryCatalog` it keeps views too.
         known.setdefault("uri", "sqlite:///:memory:")
         kind = "sql"
+    if kind in ("file-system", "hadoop"):
+        return FileSystemCatalog(chosen, **known)
     if not known.get("uri"):
         others = ", ".join(known_catalogs()) or "none"
         raise NoSuchCatalogError(

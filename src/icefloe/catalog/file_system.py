@@ -1,0 +1,46 @@
+"""`FileSystemCatalog`: tables as folders of a warehouse, as Java's HadoopCatalog keeps them. Floor: catalog. Spec: File System Tables."""
+
+from typing import NoReturn
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
+from icefloe.io.choose import load_file_io
+from icefloe.io.folders import LocalFolders
+from icefloe.io.locations import qualified, scheme_of
+from icefloe.pointer.file_system import FileSystemPointerStore
+from icefloe.pointer.identifier import Identifier
+
+
+class FileSystemCatalog(Catalog):
+    """`FileSystemCatalog(name, warehouse="/folder")`: `warehouse/namespace/table`. Local folders alone: their files can be created by one writer only.
+
+    A folder is the name: tables are not renamed, take no location of their own, and are deleted with all their files by `drop_table`.
+
+    Raises:
+        InvalidPropertyError: there is no `warehouse`. UnsupportedFeatureError: it is no folder of this machine.
+    """
+
+    store: FileSystemPointerStore
+
+    def __init__(self, name: str, **properties: str) -> None:
+        warehouse = properties.get("warehouse")
+        if not warehouse:
+            raise InvalidPropertyError(f"catalog {name!r} has no warehouse", next_step="give it one, such as warehouse=/folder")
+        if scheme_of(warehouse) != "file":
+            raise UnsupportedFeatureError(
+                f"the warehouse {warehouse} of catalog {name!r} is no folder of this machine",
+                next_step="use a SQL catalog, which is safe over any storage",
+            )
+        folder = qualified(warehouse.rstrip("/"))
+        store = FileSystemPointerStore(name, folder, load_file_io(properties, folder), LocalFolders())
+        super().__init__(name, store, {**properties, "warehouse": folder})
+
+    def transaction(self) -> NoReturn:
+        """Raises `UnsupportedFeatureError`: a file system cannot move several pointers in one step."""
+        raise UnsupportedFeatureError(
+            f"catalog {self.name!r} keeps tables in a file system and cannot commit several tables at once",
+            next_step="use a SQL catalog, or table.transaction() for one table after another",
+        )
+
+    def _default_location(self, identifier: Identifier) -> str:
+        return self.store.table_location(identifier)
