@@ -41,3 +41,11 @@ def everything(metadata: TableMetadata) -> set[str]:
 def on_disk(folder: str | Path) -> set[str]:
     """Every file in a folder but metadata files, which the metadata log has."""
     return {str(path) for path in Path(folder).rglob("*") if path.is_file() and ".metadata.json" not in path.name}
+
+
+def taken_out(metadata: TableMetadata) -> set[str]:
+    """Every file that an entry of the table's snapshots says was taken out of it."""
+    manifests = {
+        row["manifest_path"] for snapshot in metadata.snapshots if snapshot.manifest_list for row in records(snapshot.manifest_list)
+    }
+    return {row["data_file"]["file_path"] for path in manifests for row in records(path) if row["status"] == DELETED}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.table.reachable import everything, files_of, on_disk
 
-from icefloe import SqlCatalog
+from icefloe import LongType, SqlCatalog
 from icefloe.errors import (
     CommitUnknownError,
     FormatError,
@@ -296,6 +296,7 @@ def test_an_unknown_outcome_deletes_nothing(table: Table, fault: Fault) -> None:
     before = on_disk(table.location())
     broken, faults = faulty(table)
     faults.order("swap", fault)
+    faults.order("load", Fault.UNAVAILABLE, times=100)  # the pointer cannot be asked either
     with pytest.raises(CommitUnknownError):
         broken.expire_snapshots(FAR)
     assert on_disk(table.location()) >= before
@@ -420,3 +421,44 @@ def test_storage_that_is_away_before_the_commit_changes_nothing(table: Table) ->
     with pytest.raises(StorageError, match="no file was deleted"):
         broken.expire_snapshots(FAR)
     assert table.refresh().metadata_location == location
+
+
+def test_py_iceberg_s_names_do_the_same(table: Table) -> None:
+    ids = [append(table, number) for number in range(5)]
+    assert table.maintenance.expire_snapshots().by_id(ids[0]).by_ids([ids[2]]).commit().snapshot_ids == (ids[0], ids[2])
+    with table.maintenance.expire_snapshots() as expiry:
+        expiry.older_than(datetime.now(UTC) + timedelta(days=1))
+    assert [one.snapshot_id for one in table.snapshots()] == ids[4:]
+    assert table.maintenance.expire_snapshots().commit().snapshot_ids == ()
+    check_files(table)
+
+
+def test_unused_specs_and_schemas_go_and_those_that_files_need_stay(table: Table) -> None:
+    append(table, 1)
+    with table.update_spec() as update:
+        update.add_field("a", "bucket[4]")
+    with table.update_schema() as update:
+        update.add_column("b", LongType())
+    table.append(pa.table({"a": [2], "b": [5]}))
+    with table.update_spec() as update:
+        update.remove_field("a_bucket_4").add_field("b", "bucket[2]")
+    table.append(pa.table({"a": [3], "b": [6]}))
+    with table.update_spec() as update:
+        update.remove_field("b_bucket_2")
+    with table.update_schema() as update:
+        update.delete_column("b").add_column("c", LongType())
+    table.overwrite(pa.table({"a": [4], "c": [0]}), "a = 2")
+    report = table.expire_snapshots(FAR, clean_expired_metadata=True)
+    assert report.spec_ids == ()  # the manifest that lost a file is of the second, and was written by the last snapshot
+    assert report.schema_ids == (0,)
+    # The third spec's column is gone from the current schema: the schema that knows its type stays, which Java drops.
+    assert table.specs().keys() >= {2}
+    assert any(schema.find_id("b") for schema in table.schemas().values())
+    assert values(table) == [1, 3, 4]
+    table.overwrite(pa.table({"a": [5], "c": [0]}))
+    table.overwrite(pa.table({"a": [6], "c": [0]}))
+    report = table.expire_snapshots(FAR, clean_expired_metadata=True)
+    assert (report.spec_ids, report.schema_ids) == ((1, 2), (1,))
+    assert "unused partition specs: 1, 2" in str(report)
+    assert "unused schemas: 1" in str(report)
+    assert values(table) == [6]

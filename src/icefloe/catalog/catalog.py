@@ -34,6 +34,7 @@ from icefloe.pointer.identifier import Identifier, dotted, to_identifier, to_tab
 from icefloe.pointer.pointer import PointerStore
 from icefloe.table.commit_loop import delete_quietly
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, read_metadata_at
+from icefloe.table.purge_table import PurgeReport, purge_table
 from icefloe.table.system import RandomIds, SystemClock
 from icefloe.table.table import Table
 
@@ -235,9 +236,23 @@ class Catalog(CatalogViews):
         self.store.rename(source, target)
         return self.load_table(target)
 
-    def drop_table(self, identifier: Name) -> None:
-        """Removes the name; every file stays, so `register_table` can bring the table back. Raises `NoSuchTableError`."""
+    def drop_table(self, identifier: Name, purge: bool = False) -> PurgeReport | None:
+        """Removes the name; every file stays, so `register_table` can bring the table back. With `purge` as `purge_table`. Raises `NoSuchTableError`."""
+        if purge:
+            return self.purge_table(identifier)
         self.store.drop(to_table_identifier(identifier))
+        return None
+
+    def purge_table(self, identifier: Name) -> PurgeReport:
+        """Removes the name, and then deletes every file that a snapshot of the table reaches. The report says what could not be read or deleted.
+
+        Raises:
+            NoSuchTableError
+            InvalidInputError: the table's property `gc.enabled` is false: other tables may need its files. Nothing was changed.
+            NoSuchFileError, MetadataFormatError: its metadata cannot be read. Nothing was changed.
+        """
+        name = to_table_identifier(identifier)
+        return purge_table(self._handle(name, self.store.load(name).metadata_location))
 
     def _handle(self, identifier: Identifier, location: str) -> TableHandle:
         return TableHandle(identifier=identifier, store=self.store, io=load_file_io(self.properties, location))

@@ -1,6 +1,6 @@
 """`icefloe`: the command line. Exit codes: 0 done, 1 refused (the reason and the next step on standard error), 2 wrong usage, 130 interrupted.
 
-The commands are in `show.py`, `refs.py`, `settings.py`, `load.py` and `demo.py`. Floor: cli.
+The commands are in `show.py`, `refs.py`, `settings.py`, `load.py`, `expire.py` and `demo.py`. Floor: cli.
 """
 
 import sys
@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from icefloe.cli.demo import demo
+from icefloe.cli.expire import expire
 from icefloe.cli.load import load
 from icefloe.cli.options import AsJson
 from icefloe.cli.refs import branch_app, cherry_pick, publish, rollback, tag_app
@@ -63,6 +64,7 @@ app.command("properties")(properties)
 app.command("upgrade")(upgrade)
 app.command("load")(load)
 app.command("demo")(demo)
+app.command("expire")(expire)
 
 
 @app.command("version")

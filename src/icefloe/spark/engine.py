@@ -26,10 +26,20 @@ from icefloe.spark.positions import find_positions
 from icefloe.spark.rewrite import rewrite_files
 from icefloe.spark.scan import read
 from icefloe.spark.session import active_session, session
+from icefloe.spark.unreachable import unreachable
 from icefloe.spark.upsert import upsert_rows
 from icefloe.spark.upsert_source import spark_source
 from icefloe.spark.write import write_rows
-from icefloe.table.engine import PositionsRequest, RewriteRequest, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
+from icefloe.table.engine import (
+    PositionsRequest,
+    RewriteRequest,
+    ScanRequest,
+    UnreachableRequest,
+    UpsertedRows,
+    UpsertRequest,
+    UpsertSource,
+)
+from icefloe.table.unreachable_files import Unreachable
 
 
 class SparkEngine:
@@ -86,6 +96,10 @@ class SparkEngine:
         """See `Engine.upsert`: one join, whose tasks write. Raises as `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
         _check_reachable(request.target.table_name, request.target.data_location)
         return upsert_rows(request)
+
+    def unreachable(self, request: UnreachableRequest) -> Unreachable:
+        """What the manifests that go name and kept ones do not: read by Spark's tasks, and joined."""
+        return unreachable(session(), request)
 
     def read(self, request: ScanRequest) -> DataFrame:
         """The rows as a lazy DataFrame of the active session, or of a new one where none is active."""

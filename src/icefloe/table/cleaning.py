@@ -10,12 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.errors import FormatError, IcefloeError, NotFoundError, Problem, StorageError, UnsupportedError
+from icefloe.errors import EngineError, FormatError, IcefloeError, NotFoundError, Problem, StorageError, UnsupportedError
 from icefloe.io.bulk_delete import delete_files
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
+from icefloe.table.engine import Engine, UnreachableRequest
+from icefloe.table.engines import IN_PROCESS, engine_named
 from icefloe.table.file_kinds import FileKind, distinct, listed_files, location_keys, without
 from icefloe.table.unreachable_files import SnapshotFiles, Unreachable, files_of_snapshots, find_in_process, live_keys, unreachable_files
+
+# From this many manifests to be read on, a Spark that runs already reads them: a job takes seconds, and a manifest some milliseconds.
+MANIFESTS_FOR_SPARK = 1_000
 
 Read = Callable[[str], bytes]
 
@@ -37,6 +42,8 @@ class Cleaner:
     table_name: str
     io: FileIO
     read: Read
+    engine: str | None = None  # who reads manifests; None: by how many there are
+    is_written: bool = True  # whether every file that `read` knows is in the storage
     stands: bool = False  # whether the commit is done, and only the deleting left
 
     def plan(self, base: TableMetadata, expired_ids: Iterable[int], kept: TableMetadata) -> CleaningPlan:
@@ -71,7 +78,22 @@ class Cleaner:
         return replace(plan, found=replace(plan.found, files=files))
 
     def _find(self, gone: Any, kept: Any) -> Unreachable:
-        return find_in_process(gone, kept, self.read, self.io)
+        request = UnreachableRequest(table_name=self.table_name, gone=gone, kept=kept, io=self.io)
+        engine = self._engine(len(gone) + len(kept))
+        # A transaction's manifests are in this process until they are written.
+        if engine is IN_PROCESS or not self.is_written:
+            return find_in_process(request, self.read)
+        found: Unreachable = engine.unreachable(request)
+        return found
+
+    def _engine(self, manifests: int) -> Engine:
+        if self.engine is not None:
+            return engine_named(self.engine)
+        try:
+            spark = engine_named("spark") if manifests >= MANIFESTS_FOR_SPARK else IN_PROCESS
+        except EngineError:
+            return IN_PROCESS
+        return spark if spark.is_active() else IN_PROCESS
 
     def _refusal(self, error: IcefloeError) -> IcefloeError:
         done = "the snapshots are expired, but " if self.stands else ""
@@ -88,11 +110,15 @@ class Cleaner:
 
 def with_statistics(files: Any, base: TableMetadata, expired_ids: Iterable[int], current: TableMetadata) -> Any:
     """The files and the statistics files of expired snapshots, less whatever the table's metadata names now."""
-    ids = frozenset(expired_ids)
-    statistics = [(file.statistics_path, file.file_size_in_bytes) for file in base.statistics if file.snapshot_id in ids]
-    partitions = [(file.statistics_path, file.file_size_in_bytes) for file in base.partition_statistics if file.snapshot_id in ids]
-    lists = [listed_files(FileKind.STATISTICS, statistics), listed_files(FileKind.PARTITION_STATISTICS, partitions)]
-    return without(distinct(pa.concat_tables([files, *lists])), named_in_metadata(current))
+    return without(distinct(pa.concat_tables([files, statistics_files(base, expired_ids)])), named_in_metadata(current))
+
+
+def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int]) -> Any:
+    """The statistics and partition statistics files of these snapshots, as `FILES`."""
+    ids = frozenset(snapshot_ids)
+    statistics = [(file.statistics_path, file.file_size_in_bytes) for file in metadata.statistics if file.snapshot_id in ids]
+    partitions = [(file.statistics_path, file.file_size_in_bytes) for file in metadata.partition_statistics if file.snapshot_id in ids]
+    return pa.concat_tables([listed_files(FileKind.STATISTICS, statistics), listed_files(FileKind.PARTITION_STATISTICS, partitions)])
 
 
 def named_in_metadata(metadata: TableMetadata) -> Any:

@@ -125,6 +125,16 @@ class UpsertedRows:
     unchanged: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreachableRequest:
+    """Manifests that no kept snapshot has, and all that kept ones have: `pyarrow.Table`s of `kernel.manifest_list.columns.MANIFEST_FIELDS`."""
+
+    table_name: str
+    gone: Any
+    kept: Any
+    io: FileIO
+
+
 class Engine(Protocol):
     """Moves rows; decides nothing about the table."""
 
@@ -156,6 +166,9 @@ class Engine(Protocol):
 
     def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
         """Reads the footers of files that another writer made, in the order of the locations. Raises as `file_to_add`, for the first that does not fit."""
+
+    def unreachable(self, request: UnreachableRequest) -> Any:
+        """An `unreachable_files.Unreachable`: what the manifests that go name, and no live entry of a kept one does. Every kept one must be readable."""
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """Checks the rows and what their keys are. Nothing is written.

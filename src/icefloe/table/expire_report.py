@@ -3,16 +3,14 @@
 Floor: table. Spec: Snapshot Retention Policy.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from icefloe.errors import Problem
-from icefloe.table.file_kinds import FILES, FileKind
+from icefloe.table.file_kinds import FileKind
+from icefloe.table.file_totals import FileTotal, no_files, total_lines, totals
 
 
 class ExpireState(StrEnum):
@@ -21,18 +19,6 @@ class ExpireState(StrEnum):
     DRY_RUN = "dry run"  # nothing was changed
     STAGED = "staged"  # in a transaction: files are deleted when its commit stands
     DONE = "done"
-
-
-def _no_files() -> Any:
-    return pa.schema([field for field in FILES if field.name != "key"]).empty_table()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTotal:
-    """How many files, and how many bytes they are together, as far as that is known."""
-
-    files: int = 0
-    size_in_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +36,7 @@ class ExpireReport:
     refs: tuple[str, ...] = ()
     spec_ids: tuple[int, ...] = ()
     schema_ids: tuple[int, ...] = ()
-    files: Any = field(default_factory=_no_files, repr=False, compare=False)
+    files: Any = field(default_factory=no_files, repr=False, compare=False)
     deletes_files: bool = True
     undeleted: tuple[Problem, ...] = ()
     unreadable: tuple[Problem, ...] = ()
@@ -63,15 +49,7 @@ class ExpireReport:
     @property
     def totals(self) -> Mapping[FileKind, FileTotal]:
         """The files by their kind, without those that could not be deleted."""
-        failed = {problem.where for problem in self.undeleted}
-        found = {}
-        for kind in FileKind:
-            files = self.files.filter(pc.equal(self.files["kind"], kind.value))
-            if failed:
-                files = files.filter(pc.invert(pc.is_in(files["path"], value_set=_texts(failed))))
-            if len(files):
-                found[kind] = FileTotal(files=len(files), size_in_bytes=pc.sum(files["size_in_bytes"]).as_py() or 0)
-        return found
+        return totals(self.files, self.undeleted)
 
     @property
     def deleted_files(self) -> int:
@@ -95,10 +73,7 @@ class ExpireReport:
 
     def _lines(self) -> list[str]:
         deleted = {ExpireState.DRY_RUN: "would be deleted", ExpireState.STAGED: "to be deleted", ExpireState.DONE: "deleted"}[self.state]
-        lines = [
-            f"{total.files:,} {_one(kind.value) if total.files == 1 else kind.value} {deleted}, {total.size_in_bytes:,} bytes"
-            for kind, total in self.totals.items()
-        ]
+        lines = total_lines(self.totals, deleted)
         if not self.deletes_files:
             lines.append("no file was looked at: delete_files is False")
         if self.spec_ids:
@@ -109,13 +84,5 @@ class ExpireReport:
         return [*lines, *(f"could not be read, so what it names stays: {problem}" for problem in self.unreadable)]
 
 
-def _texts(texts: Iterable[str]) -> Any:
-    return pa.array(sorted(texts), pa.string())
-
-
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _one(plural: str) -> str:
-    return plural.removesuffix("s") if plural.endswith(("files", "manifests", "lists")) else plural

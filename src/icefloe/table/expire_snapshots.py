@@ -15,9 +15,11 @@ from icefloe.kernel.metadata.retention import Retention
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
 from icefloe.table.changing import Changing, Start
-from icefloe.table.cleaning import Cleaner, CleaningPlan, delete_in_order, with_statistics
+from icefloe.table.cleaning import Cleaner, CleaningPlan, Read, delete_in_order, with_statistics
 from icefloe.table.expire_report import ExpireReport, ExpireState
+from icefloe.table.file_totals import reported
 from icefloe.table.handle import TableHandle, reload_metadata
+from icefloe.table.maintenance import MaintenanceTable
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,6 +29,7 @@ class Expiry:
     handle: TableHandle
     action: ExpireSnapshots
     deletes_files: bool
+    engine: str | None = None
     plan: CleaningPlan | None = None
     report: ExpireReport = field(init=False)
 
@@ -36,7 +39,7 @@ class Expiry:
         made = self.action.attempt(base, number=0, now_ms=now_ms, read=start.read)
         kept = base if made is None else apply_updates(base, made.updates, now_ms)
         if self.deletes_files and self.action.expired.snapshot_ids:
-            cleaner = Cleaner(table_name=self.handle.table_name, io=self.handle.io, read=start.read)
+            cleaner = self._cleaner(start.read, is_written=start.staged_read is None)
             self.plan = cleaner.plan(base, self.action.expired.snapshot_ids, kept)
         return self._report(state, kept)
 
@@ -51,13 +54,17 @@ class Expiry:
         if not self.deletes_files or base is None or not expired.snapshot_ids:
             return self._report(ExpireState.DONE, base)
         current = reload_metadata(self.handle, base).metadata
-        cleaner = Cleaner(table_name=self.handle.table_name, io=self.handle.io, read=self.handle.io.read, stands=True)
+        cleaner = self._cleaner(self.handle.io.read, stands=True)
         if self.plan is None or self.plan.expired_ids != frozenset(expired.snapshot_ids):
             self.plan = cleaner.plan(base, expired.snapshot_ids, current)
         else:
             self.plan = cleaner.kept_from(self.plan, current)
         report = self._report(ExpireState.DONE, current)
         return replace(report, undeleted=delete_in_order(self.handle.io, report.files))
+
+    def _cleaner(self, read: Read, *, is_written: bool = True, stands: bool = False) -> Cleaner:
+        handle = self.handle
+        return Cleaner(table_name=handle.table_name, io=handle.io, read=read, engine=self.engine, is_written=is_written, stands=stands)
 
     def _report(self, state: ExpireState, kept: TableMetadata | None) -> ExpireReport:
         action, plan = self.action, self.plan
@@ -73,11 +80,16 @@ class Expiry:
         if plan is None or action.base is None or kept is None:
             return report
         files = with_statistics(plan.found.files, action.base, plan.expired_ids, kept)
-        return replace(report, files=files.drop_columns("key"), unreadable=plan.found.unreadable)
+        return replace(report, files=reported(files), unreadable=plan.found.unreadable)
 
 
 class ExpiresSnapshots(Changing):
     """The door of a table, a transaction and a static table."""
+
+    @property
+    def maintenance(self) -> MaintenanceTable:
+        """The same under PyIceberg's names: `table.maintenance.expire_snapshots().older_than(time).commit()`."""
+        return MaintenanceTable(self.expire_snapshots)
 
     def expire_snapshots(
         self,
@@ -88,6 +100,7 @@ class ExpiresSnapshots(Changing):
         dry_run: bool = False,
         delete_files: bool = True,
         clean_expired_metadata: bool = False,
+        engine: str | None = None,
     ) -> ExpireReport:
         """Removes old snapshots from the table, and deletes the files that nothing else needs, after the commit stands.
 
@@ -102,6 +115,7 @@ class ExpiresSnapshots(Changing):
             dry_run: only say what would go.
             delete_files: False leaves every file where it is; nothing will know of them then.
             clean_expired_metadata: also remove partition specs and schemas that nothing needs any more.
+            engine: who reads manifests: `spark`, as a job; `in-process`; by default Spark where it runs already and there are a thousand or more.
 
         A file that cannot be deleted is told in the report and is no error.
 
@@ -122,7 +136,7 @@ class ExpiresSnapshots(Changing):
             by_policy=not ids or older_than is not None or retain_last is not None,
         )
         action = ExpireSnapshots(retention, clean_metadata=clean_expired_metadata, deletes_files=delete_files)
-        expiry = Expiry(handle=start.handle, action=action, deletes_files=delete_files)
+        expiry = Expiry(handle=start.handle, action=action, deletes_files=delete_files, engine=engine)
         if delete_files:
             check_files_may_be_deleted(start.metadata)
         report = expiry.planned(start, ExpireState.DRY_RUN if dry_run else ExpireState.STAGED)

@@ -34,7 +34,17 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.kernel.schema.cast import cast_to_schema
 from icefloe.kernel.schema.schema import Schema
-from icefloe.table.engine import VERSION, PositionsRequest, RewriteRequest, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
+from icefloe.table.engine import (
+    VERSION,
+    PositionsRequest,
+    RewriteRequest,
+    ScanRequest,
+    UnreachableRequest,
+    UpsertedRows,
+    UpsertRequest,
+    UpsertSource,
+)
+from icefloe.table.unreachable_files import Unreachable, find_in_process
 from icefloe.table.upsert_rows import upsert_arrow
 from icefloe.table.upsert_source import arrow_source
 
@@ -160,6 +170,10 @@ class InProcessEngine:
         """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
         schema = schema_to_arrow(request.projection)
         return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
+
+    def unreachable(self, request: UnreachableRequest) -> Unreachable:
+        """The files that nothing needs; manifests are read side by side."""
+        return find_in_process(request, request.io.read)
 
 
 def _footers(locations: Sequence[str], request: FooterRequest, spec: PartitionSpec) -> list[FileToAdd]:

@@ -1,7 +1,7 @@
 """Which files of a table nothing needs once some of its snapshots are gone: those that they reach, and no kept snapshot does.
 
-What is to be kept must be readable, or
-nothing is unreachable; what goes may be damaged, and is then told. Deleting is `cleaning.py`. Floor: table. Spec: Snapshots; Manifest Lists; Manifests.
+Manifests are read here, side by side; `icefloe.spark.unreachable` does the same as a Spark job. What is to be kept must be readable, or nothing is unreachable;
+what goes may be damaged, and is then told. Deleting is `cleaning.py`. Floor: table. Spec: Snapshots; Manifest Lists; Manifests.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +18,7 @@ from icefloe.kernel.manifest.file_paths import PATH_FIELDS, read_file_paths
 from icefloe.kernel.manifest_list.columns import MANIFEST_FIELDS, manifests_by_path, read_manifest_columns
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.ports import FileIO
+from icefloe.table.engine import UnreachableRequest
 from icefloe.table.file_kinds import FILES, FileKind, as_files, distinct, listed_files, location_keys, without
 from icefloe.table.side_by_side import side_by_side
 
@@ -46,7 +47,7 @@ class SnapshotFiles:
 
 _MANIFESTS = MANIFEST_FIELDS.append(pa.field("key", pa.string()))
 # A file that an entry names: whether a snapshot reads it, or one only took it out of the table.
-_NAMED = FILES.append(pa.field("is_live", pa.bool_()))
+NAMED = FILES.append(pa.field("is_live", pa.bool_()))
 
 
 def files_of_snapshots(snapshots: Sequence[Snapshot], read: Read, *, must: bool) -> SnapshotFiles:
@@ -105,27 +106,26 @@ def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callabl
     return Unreachable(files=files, unreadable=(*expired.unreadable, *found.unreadable))
 
 
-def find_in_process(gone: Any, kept: Any, read: Read, io: FileIO) -> Unreachable:
-    """The files that manifests of `gone` name, and no manifest of `kept` has a live entry of.
+def find_in_process(request: UnreachableRequest, read: Read) -> Unreachable:
+    """The files that manifests of `request.gone` name, and no manifest of `request.kept` has a live entry of.
 
     Raises:
         NotFoundError, FormatError, StorageError: a kept manifest cannot be read; it is named.
     """
-    unreadable, parts = [], [_NAMED.empty_table()]
-    for group in _groups(gone.to_pylist()):
-        answers = side_by_side(lambda row: _attempt(lambda: read_row(read, row), must=False), group)
-        for row, answer in zip(group, answers, strict=True):
-            if isinstance(answer, IcefloeError):
-                unreadable.append(_problem(row["manifest_path"], answer))
+    unreadable, parts = [], [NAMED.empty_table()]
+    for group in _groups(request.gone.to_pylist()):
+        for answer in side_by_side(lambda row: read_row_or_problem(read, row), group):
+            if isinstance(answer, Problem):
+                unreadable.append(answer)
             else:
                 parts.append(named_files(answer))
-        parts = [_live_first(pa.concat_tables(parts))]
+        parts = [distinct_files(pa.concat_tables(parts))]
     files = parts[0]
-    for live in live_keys(kept, read) if len(files) else ():
+    for live in live_keys(request.kept, read) if len(files) else ():
         files = without(files, live)
         if not len(files):
             break
-    return Unreachable(files=existing(files, io), unreadable=tuple(unreadable))
+    return Unreachable(files=existing(files, request.io), unreadable=tuple(unreadable))
 
 
 def live_keys(manifests: Any, read: Read) -> Iterator[Any]:
@@ -143,6 +143,12 @@ def read_row(read: Read, row: dict[str, Any]) -> Any:
     return read_file_paths(read(row["manifest_path"]), row["manifest_path"], length=row["manifest_length"], counts=counts)
 
 
+def read_row_or_problem(read: Read, row: dict[str, Any]) -> Any:
+    """The same, or the `Problem` that the manifest cannot be read, by its path."""
+    found = _attempt(lambda: read_row(read, row), must=False)
+    return _problem(row["manifest_path"], found) if isinstance(found, IcefloeError) else found
+
+
 def named_files(entries: Any) -> Any:
     """Entries as `FILES`, with `is_live` false for those that were only taken out."""
     is_vector = pc.equal(pc.utf8_upper(pc.fill_null(entries["file_format"], "")), "PUFFIN")
@@ -156,7 +162,7 @@ def named_files(entries: Any) -> Any:
     )
     paths = entries["file_path"]
     live = pc.not_equal(entries["status"], int(ManifestEntryStatus.DELETED))
-    return pa.table([kinds, paths, location_keys(paths), entries["file_size_in_bytes"], live], schema=_NAMED)
+    return pa.table([kinds, paths, location_keys(paths), entries["file_size_in_bytes"], live], schema=NAMED)
 
 
 def existing(files: Any, io: FileIO) -> Any:
@@ -174,7 +180,7 @@ def _may_be_there(io: FileIO, path: str) -> bool:
         return True
 
 
-def _live_first(files: Any) -> Any:
+def distinct_files(files: Any) -> Any:
     """Each file once; live where any entry says so."""
     return distinct(pa.concat_tables([files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))]))
 

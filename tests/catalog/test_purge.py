@@ -1,0 +1,101 @@
+"""Tables that are dropped with their files: everything their snapshots reach goes, nothing else does, and the name goes first."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.table.reachable import everything, on_disk
+
+from icefloe import SqlCatalog
+from icefloe.errors import InvalidInputError, NoSuchTableError
+from icefloe.table import Table
+from icefloe.table.file_kinds import FileKind
+from icefloe.table.handle import TableHandle, load_metadata
+from icefloe.table.purge_table import purge_table
+from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
+
+
+@pytest.fixture
+def table(catalog: SqlCatalog) -> Table:
+    made = catalog.create_table(
+        "db.t", pa.schema([("a", pa.int64())]), properties={"write.delete.mode": "merge-on-read", "format-version": "3"}
+    )
+    made.append(pa.table({"a": [1, 2, 3]}))
+    made.delete("a = 2")
+    made.compute_statistics()
+    made.overwrite(pa.table({"a": [4]}))
+    return made
+
+
+def files(folder: str) -> set[str]:
+    return {str(path) for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def test_everything_that_snapshots_reach_goes(catalog: SqlCatalog, table: Table) -> None:
+    stranger = Path(table.location(), "data", "stranger.parquet")
+    stranger.write_bytes(b"not of any snapshot")
+    reached = files(table.location()) - {str(stranger)}
+    report = catalog.purge_table("db.t")
+    assert files(table.location()) == {str(stranger)}
+    assert set(report.files["path"].to_pylist()) == reached
+    assert {FileKind.DATA, FileKind.DELETION_VECTORS, FileKind.STATISTICS, FileKind.METADATA} < report.totals.keys()
+    assert "db.t: dropped" in str(report)
+    assert not catalog.table_exists("db.t")
+    with pytest.raises(NoSuchTableError):
+        catalog.purge_table("db.t")
+
+
+def test_a_dropped_table_keeps_its_files_unless_asked(catalog: SqlCatalog, table: Table) -> None:
+    before, location = files(table.location()), table.metadata_location
+    assert catalog.drop_table("db.t") is None
+    assert files(table.location()) == before
+    catalog.register_table("db.t", location)
+    assert catalog.drop_table("db.t", purge=True) is not None
+    assert not files(table.location())
+
+
+def test_tables_whose_files_are_not_their_own_keep_them_and_their_name(catalog: SqlCatalog, table: Table) -> None:
+    table.set_properties({"gc.enabled": "false"})
+    before = files(table.location())
+    with pytest.raises(InvalidInputError, match=r"gc\.enabled"):
+        catalog.purge_table("db.t")
+    assert catalog.table_exists("db.t")
+    assert files(table.location()) == before
+
+
+def test_ending_it_early_leaves_files_that_nothing_names(catalog: SqlCatalog, table: Table) -> None:
+    faults = Faults()
+    handle = TableHandle(identifier=table.name(), store=FaultyStore(table.handle.store, faults), io=FaultyFileIO(table.io, faults))
+    faults.order("delete", Fault.INTERRUPT, matching="snap-")
+    with pytest.raises(KeyboardInterrupt):
+        purge_table(handle)
+    assert not catalog.table_exists("db.t")
+    assert files(table.location())
+    # What leads to what is left is left too.
+    assert table.metadata_location in files(table.location())
+
+
+def test_what_is_lost_already_is_told_and_the_rest_goes(catalog: SqlCatalog, table: Table) -> None:
+    lost = table.current_snapshot().manifests(table.io)[0].manifest_path  # type: ignore[union-attr]
+    Path(lost).unlink()
+    report = catalog.purge_table("db.t")
+    assert [problem.where for problem in report.unreadable] == [lost]
+    assert "could not be read" in str(report)
+    assert all(path.endswith(".parquet") for path in files(table.location()))
+
+
+def test_a_failing_delete_is_told(table: Table) -> None:
+    faults = Faults()
+    handle = TableHandle(identifier=table.name(), store=table.handle.store, io=FaultyFileIO(table.io, faults))
+    faults.order("delete", Fault.DENIED, matching=".puffin")
+    reached = everything(load_metadata(handle).metadata)
+    report = purge_table(handle)
+    assert [problem.where for problem in report.undeleted] == [path for path in reached if path.endswith(".puffin")]
+    assert on_disk(table.location()) == {problem.where for problem in report.undeleted}
