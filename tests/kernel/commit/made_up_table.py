@@ -16,7 +16,7 @@ from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_table import UpgradeFormatVersion
+from icefloe.kernel.metadata.update_table import SetProperties, UpgradeFormatVersion
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.schema.schema import Schema
@@ -71,6 +71,9 @@ class MadeUpTable:
 
     def upgrade(self, format_version: int) -> None:
         self.metadata = apply_updates(self.metadata, [UpgradeFormatVersion(format_version)], self.now_ms)
+
+    def set_property(self, name: str, value: str) -> None:
+        self.metadata = apply_updates(self.metadata, [SetProperties({name: value})], self.now_ms)
 
     def manifests(self) -> list[ManifestFile]:
         snapshot = self.metadata.current_snapshot()
