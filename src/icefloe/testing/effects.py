@@ -32,23 +32,26 @@ class ModelSnapshot:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """The table as it must be. `refs` are branches and tags by name: the kind, and the snapshot."""
+    """The table as it must be. `refs` are branches and tags by name: the kind, and the snapshot. `expired` are snapshots that are gone."""
 
     snapshots: dict[int, ModelSnapshot] = field(default_factory=dict)
+    expired: dict[int, ModelSnapshot] = field(default_factory=dict)
     refs: dict[str, tuple[str, int]] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
 
     def copy(self) -> "State":
         """The same, to be changed."""
-        return State(snapshots=dict(self.snapshots), refs=dict(self.refs), properties=dict(self.properties))
+        return State(snapshots=dict(self.snapshots), expired=dict(self.expired), refs=dict(self.refs), properties=dict(self.properties))
 
     def head(self, branch: str) -> int | None:
         """The snapshot of a branch; None where it has none yet."""
         return self.refs[branch][1] if branch in self.refs else None
 
     def rows(self, snapshot_id: int | None) -> Bag:
-        """The rows of a snapshot; none of None."""
-        return self.snapshots[snapshot_id].rows if snapshot_id is not None else Counter()
+        """The rows of a snapshot, also of one that is gone; none of None."""
+        if snapshot_id is None:
+            return Counter()
+        return (self.snapshots.get(snapshot_id) or self.expired[snapshot_id]).rows
 
 
 @dataclass(slots=True, kw_only=True)
@@ -211,5 +214,5 @@ class Expiry:
         must(not named & landing.gone, f"expired snapshots {named & landing.gone} that a branch or tag names")
         must(self.ids & state.snapshots.keys() <= landing.gone, f"snapshots {self.ids} were to expire, and {landing.gone} did")
         for snapshot_id in landing.gone:
-            del state.snapshots[snapshot_id]
+            state.expired[snapshot_id] = state.snapshots.pop(snapshot_id)
         landing.gone.clear()

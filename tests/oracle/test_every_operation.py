@@ -1,0 +1,302 @@
+"""Every door that changes a table, each used on one table of every format version: after each DuckDB and Java read the rows that we read.
+
+The doors are found by reflection: one that is new and has no case here fails `test_every_door_has_a_case`.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.oracle.conftest import ORACLES, run
+from tests.oracle.rows import comparable
+
+from icefloe import LongType, SqlCatalog
+from icefloe.errors import UnsupportedFeatureError
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.table import Table
+from icefloe.table.changing import Changing
+from icefloe.table.engines import IN_PROCESS
+from icefloe.table.manage_snapshots import ManageSnapshots
+from icefloe.table.update_snapshot import UpdateSnapshot
+from icefloe.table.wap import write_audit_publish
+from icefloe.table.write_target import write_target
+
+SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("note", pa.string())])
+# What `manage_snapshots` and `update_snapshot` give has doors of its own.
+NESTED = {"manage_snapshots": ManageSnapshots, "update_snapshot": UpdateSnapshot}
+# Manifests of version 1 have no sequence numbers, which are 0 then; DuckDB refuses them in a table that was upgraded.
+DUCKDB_REFUSES = "'manifest_entry.sequence_number' is only allowed to be NULL for ADDED entries"
+NO_DOORS = {"manage_snapshots.commit"}  # carries out those before it
+
+_DUCKDB = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from duckdb_rows import connect
+duckdb = connect()
+for path, snapshot in json.loads(open(sys.argv[2]).read()):
+    try:
+        relation = duckdb.sql(f"select * from iceberg_scan('{path}', snapshot_from_id={snapshot})")
+        print(json.dumps([dict(zip(relation.columns, row)) for row in relation.fetchall()], default=str))
+    except Exception as error:
+        print(json.dumps([{"error": str(error)}]))
+"""
+_JAVA = """
+import json
+for path, snapshot in json.loads(open({chosen!r}).read()):
+    found = spark.read.format("iceberg").option("snapshot-id", snapshot).load(path).collect()
+    print("READING " + json.dumps([row.asDict(recursive=True) for row in found], default=str))
+"""
+
+
+def rows(start: int, stop: int, note: str = "n") -> pa.Table:
+    return pa.Table.from_pylist([{"id": n, "part": "ab"[n % 2], "note": f"{note}{n}"} for n in range(start, stop)], schema=SCHEMA)
+
+
+def head(table: Table, branch: str = "main") -> int:
+    return table.metadata.refs[branch].snapshot_id
+
+
+def written(table: Table, numbers: list[int]) -> list[DataFile]:
+    """Data files that no snapshot has."""
+    return list(IN_PROCESS.write(rows(0, 1000).take(numbers), write_target(table.handle, table.metadata)))
+
+
+def first(table: Table) -> tuple[DataFile, list[int]]:
+    """A data file without deletes, and the ids in it."""
+    task = next(task for task in table.scan().plan_files() if not task.delete_files)
+    found = table.scan().select("id", "_file").to_arrow().to_pylist()
+    return task.file, [row["id"] for row in found if row["_file"] == task.file.file_path]
+
+
+def upsert(table: Table) -> None:
+    """An upsert gives every column of the table."""
+    new = rows(84, 96, "u")
+    for field in table.schema().fields[3:]:
+        new = new.append_column(field.name, pa.array(range(new.num_rows), pa.int64()))
+    table.upsert(new, ["id"])
+
+
+def staged(table: Table, wap_id: str, number: int) -> int:
+    table.set_properties({"write.wap.enabled": "true"})
+    with write_audit_publish(wap_id=wap_id):
+        table.append(rows(number, number + 2))
+    found = next(one for one in table.snapshots() if one.summary.get("wap.id") == wap_id)
+    return found.snapshot_id
+
+
+def rewrite(table: Table) -> None:
+    file, ids = first(table)
+    with table.update_snapshot().rewrite_files() as update:
+        update.validate_from_snapshot(head(table)).delete_file(file)
+        for one in written(table, ids):
+            update.add_file(one)
+
+
+def delete_files(table: Table) -> None:
+    with table.update_snapshot().delete_files() as update:
+        update.delete_file(first(table)[0])
+
+
+def overwrite_files(table: Table) -> None:
+    with table.update_snapshot().overwrite() as update:
+        update.delete_file(first(table)[0]).add_file(written(table, [150])[0])
+
+
+def replace_partitions(table: Table) -> None:
+    with table.update_snapshot().replace_partitions() as update:
+        update.add_file(written(table, [160, 162])[0])
+
+
+def row_delta(table: Table) -> None:
+    with table.update_snapshot().row_delta() as update:
+        update.add_rows(written(table, [170, 172])[0]).remove_rows(first(table)[0])
+
+
+def append_files(table: Table, kind: str, number: int) -> None:
+    with getattr(table.update_snapshot(), kind)() as update:
+        update.append_file(written(table, [number])[0])
+
+
+def update_schema(table: Table) -> None:
+    with table.update_schema() as update:
+        update.add_column("extra", LongType())
+    table.append(rows(246, 248))  # a snapshot is read with the schema it was made under
+
+
+def update_spec(table: Table) -> None:
+    with table.update_spec() as update:
+        update.add_field("id", "bucket[4]", "shard")
+
+
+def update_sort_order(table: Table) -> None:
+    with table.update_sort_order() as update:
+        update.asc("id")
+
+
+def replace_sort_order(table: Table) -> None:
+    with table.replace_sort_order() as update:
+        update.desc("id")
+
+
+def update_statistics(table: Table) -> None:
+    table.compute_statistics()
+    with table.update_statistics() as update:
+        update.remove_statistics(head(table))
+
+
+def expire(table: Table) -> None:
+    """A staged snapshot that nobody publishes: those before it are read by the others at the end."""
+    gone = staged(table, "gone", 300)
+    table.expire_snapshots(snapshot_ids=[gone])
+    assert table.snapshot_by_id(gone) is None
+
+
+def manage(table: Table, do: Callable[[ManageSnapshots], Any]) -> None:
+    do(table.manage_snapshots()).commit()
+
+
+def rollback_to_timestamp(table: Table) -> None:
+    moment = next(one.timestamp_ms for one in table.snapshots() if one.snapshot_id == head(table))
+    table.append(rows(200, 202))
+    manage(table, lambda m: m.rollback_to_timestamp(moment + 1))
+
+
+def rollback_to_snapshot(table: Table) -> None:
+    before = head(table)
+    table.append(rows(202, 204))
+    manage(table, lambda m: m.rollback_to_snapshot(before))
+
+
+def cherry_pick(table: Table) -> None:
+    source = staged(table, "picked", 210)
+    table.append(rows(214, 216))
+    manage(table, lambda m: m.cherry_pick(source))
+
+
+def publish(table: Table) -> None:
+    staged(table, "published", 220)
+    manage(table, lambda m: m.publish_changes("published"))
+
+
+def fast_forward(table: Table) -> None:
+    manage(table, lambda m: m.replace_branch("audit", "main"))
+    table.append(rows(230, 233), branch="audit")
+    manage(table, lambda m: m.fast_forward("main", "audit"))
+
+
+def transaction(table: Table) -> None:
+    with table.transaction() as tx:
+        tx.append(rows(240, 244))
+        tx.delete("id = 241")
+        tx.overwrite(rows(244, 246), "id = 240")
+        tx.set_properties({"why": "together"})
+
+
+CASES: dict[str, Callable[[Table], Any]] = {
+    "append": lambda t: t.append(rows(0, 40)),
+    "update_snapshot.fast_append": lambda t: append_files(t, "fast_append", 100),
+    "update_snapshot.merge_append": lambda t: append_files(t, "merge_append", 101),
+    "update_snapshot.rewrite_files": rewrite,
+    "update_snapshot.overwrite": overwrite_files,
+    "update_snapshot.replace_partitions": replace_partitions,
+    "update_snapshot.row_delta": row_delta,
+    "update_snapshot.rewrite_manifests": lambda t: t.update_snapshot().rewrite_manifests().commit(),
+    "update_snapshot.delete_files": lambda t: (t.append(rows(40, 80)), delete_files(t)),
+    "add_files": lambda t: t.add_files([file.file_path for file in written(t, [180, 182])]),
+    "rewrite_manifests": lambda t: t.rewrite_manifests(),
+    "delete": lambda t: t.delete("id in (2, 5, 44, 51)"),
+    "overwrite": lambda t: t.overwrite(rows(80, 90, "o"), "id between 50 and 60"),
+    "upsert": upsert,
+    "dynamic_partition_overwrite": lambda t: t.dynamic_partition_overwrite(rows(90, 110, "d").filter(pa.array([True, False] * 10))),
+    "delete_keys": lambda t: t.delete_keys(pa.table({"id": [71, 92]}), ["id"]),
+    "transaction": transaction,
+    "manage_snapshots.create_branch": lambda t: manage(t, lambda m: m.create_branch(branch_name="audit")),
+    "manage_snapshots.create_tag": lambda t: manage(t, lambda m: m.create_tag(tag_name="x")),
+    "manage_snapshots.replace_branch": lambda t: manage(t, lambda m: m.replace_branch("audit", "main")),
+    "manage_snapshots.replace_tag": lambda t: manage(t, lambda m: m.replace_tag("x", "main")),
+    "manage_snapshots.fast_forward": fast_forward,
+    "manage_snapshots.rename_branch": lambda t: manage(t, lambda m: m.rename_branch("audit", "audited")),
+    "manage_snapshots.set_min_snapshots_to_keep": lambda t: manage(t, lambda m: m.set_min_snapshots_to_keep("audited", 5)),
+    "manage_snapshots.set_max_snapshot_age_ms": lambda t: manage(t, lambda m: m.set_max_snapshot_age_ms("audited", 10**12)),
+    "manage_snapshots.set_max_ref_age_ms": lambda t: manage(t, lambda m: m.set_max_ref_age_ms("x", 10**12)),
+    "manage_snapshots.cherry_pick": cherry_pick,
+    "manage_snapshots.publish_changes": publish,
+    "manage_snapshots.rollback_to_snapshot": rollback_to_snapshot,
+    "manage_snapshots.rollback_to_timestamp": rollback_to_timestamp,
+    "manage_snapshots.set_current_snapshot": lambda t: manage(t, lambda m: m.set_current_snapshot(ref_name="audited")),
+    "manage_snapshots.remove_branch": lambda t: manage(t, lambda m: m.remove_branch("audited")),
+    "manage_snapshots.remove_tag": lambda t: manage(t, lambda m: m.remove_tag("x")),
+    "update_schema": update_schema,
+    "update_spec": lambda t: (update_spec(t), t.append(rows(250, 254))),
+    "update_sort_order": update_sort_order,
+    "replace_sort_order": replace_sort_order,
+    "update_statistics": update_statistics,
+    "compute_statistics": lambda t: t.compute_statistics(),
+    "compute_partition_statistics": lambda t: t.compute_partition_statistics(),
+    "set_properties": lambda t: t.set_properties({"a": "b"}),
+    "remove_properties": lambda t: t.remove_properties("a"),
+    "set_location": lambda t: (t.set_location(t.location() + "/moved"), t.append(rows(260, 262))),
+    "expire_snapshots": expire,
+    "upgrade_table_version": lambda t: (t.upgrade_table_version(min(3, t.format_version + 1)), t.append(rows(270, 272))),
+}
+# With marks in the place of copies, where the version has them.
+AGAIN = ["append", "delete", "overwrite", "upsert", "transaction"]
+
+
+def public(kind: type) -> set[str]:
+    return {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
+
+
+def doors() -> set[str]:
+    """Every public way to change a table: of the mixins, of the table itself, and of what they give."""
+    mixins = [kind for kind in Table.__mro__ if issubclass(kind, Changing) and kind not in (Changing, Table)]
+    found = {name for kind in mixins for name in public(kind)} | (public(Table) - {"refresh", "name", "statistics"})
+    nested = {f"{name}.{door}" for name, kind in NESTED.items() for door in public(kind)}
+    return (found - NESTED.keys()) | (nested - NO_DOORS)
+
+
+def test_every_door_has_a_case() -> None:
+    assert doors() == CASES.keys()
+
+
+def used(table: Table, version: int) -> list[tuple[str, str, int, list[str]]]:
+    """Uses every door; what it was, the metadata after it, the snapshot of main, and its rows."""
+    steps = []
+    for mode, names in (("copy-on-write", CASES), ("merge-on-read", AGAIN if version > 1 else [])):
+        table.set_properties({"write.delete.mode": mode, "write.merge.mode": mode})
+        table.delete()
+        for name in names:
+            if version == 1 and name == "delete_keys":
+                with pytest.raises(UnsupportedFeatureError):
+                    CASES[name](table)
+                continue
+            CASES[name](table)
+            found = comparable(table.refresh().scan().to_arrow().to_pylist())
+            steps.append((f"{name}, {mode}", table.metadata_location, head(table), found))
+    return steps
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_others_read_the_same_rows_after_every_operation(tmp_path: Path, version: int, java_script: Callable[..., str]) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", SCHEMA, partition_spec=["part"], properties={"format-version": str(version)})
+    steps = used(table, version)
+    assert len(steps) > len(CASES) - 2
+    assert len({snapshot for _, _, snapshot, _ in steps}) > 15
+    chosen = tmp_path / "chosen.json"
+    chosen.write_text(json.dumps([(location, snapshot) for _, location, snapshot, _ in steps]))
+    by_duckdb = run("duckdb", "-c", _DUCKDB, str(ORACLES), str(chosen)).splitlines()
+    by_java = [
+        line[8:] for line in java_script(_JAVA.format(chosen=str(chosen)), str(tmp_path)).splitlines() if line.startswith("READING ")
+    ]
+    assert len(by_duckdb) == len(by_java) == len(steps)
+    for (name, _, _, ours), duckdb, java in zip(steps, by_duckdb, by_java, strict=True):
+        if version > 1 or json.loads(duckdb) != [{"error": DUCKDB_REFUSES}]:
+            assert comparable(json.loads(duckdb)) == ours, f"DuckDB, after {name}"
+        assert comparable(json.loads(java)) == ours, f"Java, after {name}"
