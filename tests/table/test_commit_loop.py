@@ -98,6 +98,7 @@ def test_losing_every_race_leaves_no_file_and_says_what_to_do(catalog: SqlCatalo
     with pytest.raises(CommitConflictError, match="4 attempts") as lost:
         table.append(one(1))
     assert "commit.retry.num-retries" in str(lost.value)
+    assert [problem.where for problem in lost.value.problems] == ["expected", "found"]
     assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
 
 

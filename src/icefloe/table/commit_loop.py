@@ -11,7 +11,15 @@ an attempt is called lost, the winner's table is searched for it: a reply can be
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from icefloe.errors import IcefloeError, NoSuchTableError, NotFoundError, StorageError
+from icefloe.errors import (
+    CommitConflictError,
+    CommitInvalidatedError,
+    IcefloeError,
+    NoSuchTableError,
+    NotFoundError,
+    Problem,
+    StorageError,
+)
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.pointer.pointer import PointerChange
@@ -137,10 +145,35 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
         StorageError: the catalog refused the commit, such as for want of rights; nothing of it is left.
     """
     work = _Commit(changes)
-    swap_until_settled(work, work.settings, lambda outcome: unknown_commit_error(work.parts, outcome))
+    try:
+        swap_until_settled(work, work.settings, lambda outcome: unknown_commit_error(work.parts, outcome))
+    except (CommitConflictError, CommitInvalidatedError) as error:
+        raise _with_winner(error, work) from error
     for part in work.parts:
         delete_quietly(part.handle, part.leftovers())
     return [CommitReport(loaded=part.base, attempt=part.made, attempts=work.number) for part in work.parts]
+
+
+def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Commit) -> IcefloeError:
+    """The error with the table's name and, where it tells of lost races alone, the snapshot that the last winner left."""
+    snapshot_id, problems = error.snapshot_id, error.problems
+    if len(work.parts) == 1 and snapshot_id is None and not problems:
+        found = work.parts[0].base
+        newest = found.metadata.current_snapshot()
+        by = "" if newest is None else f"; its newest snapshot is {newest.snapshot_id} ({newest.operation or 'of an unknown operation'})"
+        snapshot_id = None if newest is None else newest.snapshot_id
+        problems = (
+            Problem(where="expected", what="the catalog still names the metadata file that the attempt was built on"),
+            Problem(where="found", what=f"it names {found.location}{by}"),
+        )
+    return type(error)(
+        error.message,
+        table=error.table or work.name,
+        path=error.path,
+        snapshot_id=snapshot_id,
+        problems=problems,
+        next_step=error.next_step,
+    )
 
 
 def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
