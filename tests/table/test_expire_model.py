@@ -109,7 +109,8 @@ class Cut(RuleBasedStateMachine):
         else:
             self.table.overwrite(pa.table({"a": new}), text, branch=branch)
         kept = Counter({value: count for value, count in rows.items() if value >= number})
-        self.moved(branch, before, kept + Counter(new or ()))
+        # An overwrite that took nothing out is an append, and can be picked as one.
+        self.moved(branch, before, kept + Counter(new or ()), Counter(new) if new and kept == rows else None)
 
     @rule(chosen=st.integers(0, 5))
     def rewrite(self, chosen: int) -> None:
