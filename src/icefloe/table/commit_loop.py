@@ -65,7 +65,7 @@ class _Commit:
             if self._stands():
                 return Committed()
         number, self.number = self.number, self.number + 1
-        changes = [change for change in [part.prepare(number) for part in self.parts] if change is not None]
+        changes = [change for change in [self._prepare(part, number) for part in self.parts] if change is not None]
         if not changes:
             return Committed()
         self.swap_begun = True
@@ -80,6 +80,14 @@ class _Commit:
         if isinstance(outcome, Conflicted | Refused):
             self.swap_begun = False
         return outcome
+
+    def _prepare(self, part: CommitPart, number: int) -> PointerChange | None:
+        """The part's change on what it was given. What changes nothing there is made on the table there is: one loaded long ago may be as asked for once."""
+        change = part.prepare(number)
+        if change is None and number == 0:
+            part.reload()
+            change = part.prepare(number)
+        return change
 
     def _swap(self, changes: Sequence[PointerChange]) -> Outcome:
         first = changes[0]

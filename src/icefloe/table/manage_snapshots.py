@@ -171,7 +171,7 @@ class ManageSnapshots(PendingChange):
         if made is not None:
             self._working = apply_updates(self._working, made.updates, now_ms)
             self._staged.add(made)
-            self._actions.append(action)
+        self._actions.append(action)  # one that changes nothing may on the table as it is by then
         return self
 
 

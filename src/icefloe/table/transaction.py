@@ -96,22 +96,20 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
         return Start(handle=self._handle, metadata=self._working, staged_read=self._staged.reading(self._handle.io.read))
 
     def _commit(self, action: Action) -> None:
-        self._stage(action, keeps_idle=False)
+        self._stage(action)
 
     def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R | None:
-        # Also where there is nothing to do yet: there may be after a lost race.
-        self._stage(action, keeps_idle=True)
+        self._stage(action)
         self._afterwards.append(afterwards)
         return None
 
     def _write(self, write: PreparedWrite) -> WriteResult:
-        # A write that has nothing to do may have after a lost race.
-        return write.result(self._stage(write.action, keeps_idle=True), 0)
+        return write.result(self._stage(write.action), 0)
 
-    def _stage(self, action: Action, *, keeps_idle: bool) -> Attempt | None:
+    def _stage(self, action: Action) -> Attempt | None:
         """Makes the action's change on the working metadata, so that a wrong one is refused here, and keeps it for the commit.
 
-        With `keeps_idle` also where it has nothing to do: a delete may have after a lost race.
+        Also where it has nothing to do: it may have on the table as it is by then.
         """
         self._check_open()
         now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
@@ -120,8 +118,7 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
             if made is not None:
                 self._working = apply_updates(self._working, made.updates, now_ms)
                 self._staged.add(made)
-            if made is not None or keeps_idle:
-                self._actions.append(action)
+            self._actions.append(action)
         except BaseException:
             delete_quietly(self._handle, action.new_data_files())
             raise
