@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from icefloe.datafile.footers import FooterRequest
-from icefloe.errors import CommitInvalidatedError, InvalidInputError
+from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualified
 from icefloe.kernel.commit.append import Append
@@ -78,7 +78,8 @@ class AddFiles:
             raise CommitInvalidatedError(
                 f"another writer changed the schema or the name mapping of {self._handle.table_name} while its new files were looked at",
                 table=self._handle.table_name,
-                next_step="refresh the table and add the files again",
+                problems=_read_by_problems(self._read_by, base),
+                next_step="a retry makes sense: refresh the table and add the files again, which are then read by what it is now",
             )
         if self._check_duplicates:
             self._refuse_known(base, read)
@@ -107,6 +108,16 @@ class AddFiles:
                 path=sorted(known)[0],
                 next_step="leave them out; a file that stands in a table twice has all its rows twice",
             )
+
+
+def _read_by_problems(read_by: tuple[int, str | None], base: TableMetadata) -> tuple[Problem, Problem]:
+    newest = base.current_snapshot()
+    by = "" if newest is None else f"; its newest snapshot is {newest.snapshot_id} ({newest.operation or 'of an unknown operation'})"
+    told = [
+        f"schema {schema_id}, {'no' if mapping is None else 'the'} name mapping{'' if mapping is None else f' {mapping}'}"
+        for schema_id, mapping in (read_by, (base.current_schema_id, base.properties.get(NAME_MAPPING.name)))
+    ]
+    return Problem(where="expected", what=told[0]), Problem(where="found", what=told[1] + by)
 
 
 def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.errors import CommitInvalidatedError, InvalidInputError, InvalidSchemaError
+from icefloe.errors import CommitInvalidatedError, InvalidInputError, InvalidSchemaError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import planned_on
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
@@ -236,11 +236,16 @@ def _key_fault(schema: Schema, field_id: int) -> str | None:
 
 
 def _check_keys_are_there(handle: TableHandle, schema: Schema, key_ids: Sequence[int]) -> None:
-    if any(field_id not in schema for field_id in key_ids):
+    missing = [field_id for field_id in key_ids if field_id not in schema]
+    if missing:
         raise CommitInvalidatedError(
             f"another writer dropped a key column of this upsert from {handle.table_name}",
             table=handle.table_name,
-            next_step="refresh the table and choose other key columns",
+            problems=(
+                Problem(where="expected", what=f"columns with the field ids {', '.join(map(str, key_ids))}"),
+                Problem(where="found", what=f"none with {', '.join(map(str, missing))} in schema {schema.schema_id}"),
+            ),
+            next_step="a retry will fail again: refresh the table and choose other key columns",
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchSnapshotError
+from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchSnapshotError, Problem
 from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
@@ -57,8 +57,19 @@ class CherryPick:
         except InvalidInputError as error:
             if not self._was_right:
                 raise
+            head = parent_snapshot(base, self._context.branch)
+            at = "no snapshot" if head is None else f"snapshot {head.snapshot_id} ({head.operation or 'of an unknown operation'})"
             raise CommitInvalidatedError(
-                f"{error.message}; another writer's commit made it so", snapshot_id=error.snapshot_id, next_step=error.next_step
+                f"{error.message}; another writer's commit made it so",
+                snapshot_id=error.snapshot_id,
+                problems=(
+                    Problem(
+                        where="expected",
+                        what=f"snapshot {self._snapshot_id} can be picked onto {self._context.branch}, as when it was begun",
+                    ),
+                    Problem(where="found", what=f"{self._context.branch} is at {at}, where it cannot"),
+                ),
+                next_step=f"a retry will fail again: {error.next_step}",
             ) from error
         self._was_right = True
         return made

@@ -134,7 +134,10 @@ class _Matching:
         except InvalidFilterError as error:
             raise CommitInvalidatedError(
                 f"the filter that conflicts are looked for with does not fit the table any longer: {error.message}",
-                problems=error.problems,
+                problems=(
+                    Problem(where="expected", what=f"a filter of the table's columns: {rules.row_filter}"),
+                    Problem(where="found", what=f"schema {schema.schema_id}: {error.message}"),
+                ),
                 next_step="a retry will fail again: the schema was changed meanwhile; write the filter for the schema as it is now",
             ) from error
         return Question(

@@ -131,6 +131,10 @@ class FilesCommit:
             raise CommitInvalidatedError(
                 f"the table was upgraded from format version {self._added[0]} to {base.format_version} while this commit was prepared: {error.message}",
                 path=error.path,
+                problems=(
+                    Problem(where="expected", what=f"format version {self._added[0]}"),
+                    Problem(where="found", what=f"format version {base.format_version}"),
+                ),
                 next_step="a retry will fail again: plan the change on the upgraded table",
             ) from error
         if self._changes.added_match_filter:

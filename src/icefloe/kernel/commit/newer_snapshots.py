@@ -133,7 +133,11 @@ def _no_history(
         next_step = (
             "a retry will fail again: name the snapshot that was read (validate_from_snapshot), so that only later ones are looked at"
         )
-        return CommitInvalidatedError(message, snapshot_id=last, next_step=next_step)
+        problems = (
+            Problem(where="expected", what=f"every snapshot of {branch} since its first one, {at}"),
+            Problem(where="found", what=f"snapshots from {last} on"),
+        )
+        return CommitInvalidatedError(message, snapshot_id=last, problems=problems, next_step=next_step)
     if base.snapshot_by_id(since) is None:
         message, found = (
             f"snapshot {since}, which this commit was planned on, is no longer in the table",

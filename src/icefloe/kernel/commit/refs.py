@@ -8,7 +8,7 @@ Spec: Snapshot References; Snapshot Retention Policy; Commit Conflict Resolution
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchSnapshotError
+from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchSnapshotError, Problem
 from icefloe.kernel.commit.attempt import Attempt, Read
 from icefloe.kernel.metadata.history import ancestors
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
@@ -80,8 +80,26 @@ def check_ref_is_as_it_was(base: TableMetadata, name: str, was: SnapshotRef | No
     raise CommitConflictError(
         f"the {kind} {name!r} was to be {_at(was)}, and is {_at(found)}: {happened}",
         snapshot_id=None if found is None else found.snapshot_id,
-        next_step="refresh the table, look at what that writer did, and make the change again if it is still wanted",
+        problems=(
+            Problem(where="expected", what=f"{name}: {_at(was)}"),
+            Problem(where="found", what=f"{name}: {_at(found)}; {happened}"),
+        ),
+        next_step="a retry makes sense where it is still wanted: refresh the table, and look at what that writer did first",
     )
+
+
+def _check_not_expired(now: TableMetadata, name: str, snapshot_id: int) -> None:
+    """Raises `CommitConflictError` where a snapshot that was there when the change was made is not any longer."""
+    if now.snapshot_by_id(snapshot_id) is None:
+        raise CommitConflictError(
+            f"{name!r} was to be set to snapshot {snapshot_id}, which another writer expired",
+            snapshot_id=snapshot_id,
+            problems=(
+                Problem(where="expected", what=f"snapshot {snapshot_id} is in the table"),
+                Problem(where="found", what=f"snapshot {snapshot_id} is not: it was expired"),
+            ),
+            next_step="a retry will fail again: choose another snapshot from table.snapshots()",
+        )
 
 
 def create_ref(base: TableMetadata, name: str, ref: SnapshotRef) -> RefChange:
@@ -123,7 +141,7 @@ def move_ref(base: TableMetadata, name: str, kind: str, snapshot_id: int, *other
     snapshot_named(base, snapshot_id)
 
     def updates(now: TableMetadata) -> Sequence[SetSnapshotRef]:
-        snapshot_named(now, snapshot_id)
+        _check_not_expired(now, name, snapshot_id)
         return (SetSnapshotRef(name, replace(now.refs.get(name, SnapshotRef(snapshot_id=snapshot_id)), snapshot_id=snapshot_id)),)
 
     return RefChange(updates, {name: ref, **{other: base.refs.get(other) for other in others}})

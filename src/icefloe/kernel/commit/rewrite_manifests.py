@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow.compute as pc
 
-from icefloe.errors import CommitInvalidatedError, InvalidInputError
+from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.commit.clustered_entries import Clustering, clustered
 from icefloe.kernel.commit.commit_manifests import CommitManifests, merge_rules
@@ -130,6 +130,10 @@ class RewriteManifests:
                     f"{self._context.branch}: another commit rewrote or dropped it",
                     path=manifest.manifest_path,
                     snapshot_id=snapshot_id,
+                    problems=(
+                        Problem(where="expected", what=f"{manifest.manifest_path} among the manifests of {self._context.branch}"),
+                        Problem(where="found", what=f"snapshot {snapshot_id} without it"),
+                    ),
                     next_step="a retry will fail again: refresh, and choose among the manifests that are there now",
                 )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from icefloe.errors import CommitInvalidatedError, InvalidFilterError, InvalidInputError
+from icefloe.errors import CommitInvalidatedError, InvalidFilterError, InvalidInputError, Problem
 from icefloe.kernel.commit.added_deletes import partition_key
 from icefloe.kernel.commit.attempt import Read
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges
@@ -51,7 +51,10 @@ class SelectedFiles:
                 raise
             raise CommitInvalidatedError(
                 f"the filter of the rows to delete does not fit the table any longer: {error.message}",
-                problems=error.problems,
+                problems=(
+                    Problem(where="expected", what=f"a filter of the table's columns: {changes.row_filter}"),
+                    Problem(where="found", what=f"schema {schema.schema_id}: {error.message}"),
+                ),
                 next_step="a retry will fail again: the schema was changed meanwhile; write the filter for the schema as it is now",
             ) from error
         return Question(
@@ -108,11 +111,22 @@ class SelectedFiles:
                 f"{message}; snapshot {snapshot_id} added it while this commit was prepared",
                 path=path,
                 snapshot_id=snapshot_id,
+                problems=(
+                    Problem(where="expected", what=f"of every live file all rows match {self._changes.row_filter}, or none"),
+                    Problem(
+                        where="found",
+                        what=f"{path}, of which some may match, added by snapshot {snapshot_id}{self._operation(snapshot_id)}",
+                    ),
+                ),
                 next_step="a retry will fail again: delete the rows with table.delete(...), which writes such files anew",
             )
         raise InvalidInputError(
             message, path=path, snapshot_id=snapshot_id, next_step="delete the rows with table.delete(...), which writes such files anew"
         )
+
+    def _operation(self, snapshot_id: int) -> str:
+        snapshot = self._base.snapshot_by_id(snapshot_id)
+        return "" if snapshot is None or snapshot.operation is None else f" ({snapshot.operation})"
 
 
 def check_added_match(base: TableMetadata, changes: FileChanges, written: Sequence[NewManifest]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
-from icefloe.errors import CommitConflictError
+from icefloe.errors import CommitConflictError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.commit.commit_manifests import CommitManifests, manifest_counts
 from icefloe.kernel.commit.new_manifest import NewManifest
@@ -109,7 +109,12 @@ def _check_branch(base: TableMetadata, context: CommitContext) -> None:
     if (ref is None and context.branch != MAIN and not context.makes_branch) or (ref is not None and not ref.is_branch):
         raise CommitConflictError(
             f"the branch {context.branch!r} was to be there, and is {'gone' if ref is None else 'a tag'}: another writer removed it",
-            next_step="refresh the table; write to another branch, or make this one again",
+            snapshot_id=None if ref is None else ref.snapshot_id,
+            problems=(
+                Problem(where="expected", what=f"a branch {context.branch}"),
+                Problem(where="found", what="no such branch" if ref is None else f"a tag {context.branch} at snapshot {ref.snapshot_id}"),
+            ),
+            next_step="a retry will fail again: refresh the table, and write to another branch, or make this one again",
         )
     wap_id = context.snapshot_properties.get(WAP_ID)
     if context.stage_only and wap_id is not None:

@@ -7,7 +7,7 @@ Floor: kernel.view. Spec: REST catalog, ViewUpdate, ViewRequirement; View spec, 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from icefloe.errors import CommitConflictError, InvalidInputError, UnsupportedFormatVersionError
+from icefloe.errors import CommitConflictError, InvalidInputError, Problem, UnsupportedFormatVersionError
 from icefloe.kernel.metadata.raw_entries import RawEntries
 from icefloe.kernel.metadata.update_layout import LAST_ADDED, AddSchema
 from icefloe.kernel.metadata.update_table import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
@@ -48,10 +48,19 @@ class AssertViewUUID:
     def check(self, view: ViewMetadata | None) -> None:
         """Raises `CommitConflictError` where it is another view, or gone."""
         if view is None:
-            raise CommitConflictError("the view is gone: another writer dropped or renamed it", next_step="check its name")
+            raise CommitConflictError(
+                "the view is gone: another writer dropped or renamed it",
+                problems=(Problem(where="expected", what=f"a view with uuid {self.uuid}"), Problem(where="found", what="no view")),
+                next_step="a retry will fail again while the name is free: check it",
+            )
         if view.view_uuid.lower() != self.uuid.lower():
             raise CommitConflictError(
-                f"the view uuid was to be {self.uuid}, and is {view.view_uuid}: another writer replaced the view", next_step="load it again"
+                f"the view uuid was to be {self.uuid}, and is {view.view_uuid}: another writer replaced the view",
+                problems=(
+                    Problem(where="expected", what=f"view uuid: {self.uuid}"),
+                    Problem(where="found", what=f"view uuid: {view.view_uuid}"),
+                ),
+                next_step="a retry will fail again: this is another view under the same name; load it anew",
             )
 
 

@@ -1,0 +1,100 @@
+"""Two operations on one table at the same time: its rows are those of one after the other, or the later one is refused and says by what."""
+
+import re
+from functools import cache
+
+import pytest
+from tests.table.row_pairs import (
+    LEVELS,
+    MODES,
+    OPERATIONS,
+    Base,
+    Outcome,
+    Pair,
+    Rows,
+    Serial,
+    base_table,
+    both_effects,
+    run_pair,
+    serial,
+)
+
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, IcefloeError
+
+# Rows that were written for the schema or the spec that is left behind are right by their field ids, and in their own spec's partitions.
+LAYOUT = {"add column", "rename column", "drop column", "drop key", "partition spec", "drop partition field", "upgrade"}
+DOUBTFUL = ("append", "delete", "overwrite", "overwrite partitions", "delete keys", "upsert", "compact, age kept", "roll back")
+WINNERS = ("append", "upsert", "compact and expire")
+
+
+@cache
+def base(version: int, mode: str, level: str) -> Base:
+    return base_table(version, mode, level)
+
+
+@cache
+def one_then_other(start: Base, one: tuple[str, int], other: tuple[str, int] | None = None) -> Serial:
+    return serial(start, one, *(() if other is None else (other,)))
+
+
+def allowed(start: Base, planned: str, first: str, outcome: Outcome) -> list[Rows]:
+    """What the rows may be where both operations stand."""
+    loser, winner = (planned, -2), (first, -1)
+    if not outcome.was_second:
+        return [one_then_other(start, loser, winner).rows]
+    after = one_then_other(start, winner, loser)
+    orders = [] if after.error is not None else [after.rows]
+    if start.level == "snapshot" or first in LAYOUT:
+        orders.append(one_then_other(start, loser, winner).rows)
+    if start.level == "snapshot":
+        alone = {name: one_then_other(start, one).rows for name, one in (("planned", loser), ("first", winner))}
+        orders.append(both_effects(Pair(start).rows(), alone))
+    return orders
+
+
+def check_error(start: Base, planned: str, first: str, outcome: Outcome) -> None:
+    """A refusal that one operation after the other would not have met is a conflict, and says all that a conflict has to say."""
+    error, pair = outcome.error, (planned, first)
+    assert error is not None
+    assert outcome.rows == one_then_other(start, (first, -1)).rows, pair
+    is_conflict = isinstance(error, CommitConflictError | CommitInvalidatedError)
+    assert is_conflict or one_then_other(start, (first, -1), (planned, -2)).error is not None, (pair, error)
+    if is_conflict:
+        check_conflict(error, pair)
+
+
+def check_conflict(error: IcefloeError, pair: tuple[str, str]) -> None:
+    assert (error.next_step or "").startswith(("a retry makes sense", "a retry will fail again")), (pair, error)
+    assert [problem.where for problem in error.problems] == ["expected", "found"], (pair, error)
+    assert error.table == "lake.db.t", (pair, error)
+    if pair[1] not in LAYOUT:  # which make no snapshot
+        assert error.snapshot_id is not None, (pair, error)
+    if pair[1] not in (*LAYOUT, "expire", "roll back"):
+        assert re.search(rf"snapshot {error.snapshot_id}\b.*\((append|overwrite|delete|replace)\b", str(error)), (pair, error)
+
+
+def check_pair(start: Base, planned: str, first: str) -> bool:
+    """Whether it was refused."""
+    outcome = run_pair(start, planned, first)
+    if outcome.error is not None and outcome.was_second:
+        check_error(start, planned, first, outcome)
+        return True
+    assert outcome.rows in allowed(start, planned, first, outcome), (planned, first, start)
+    return False
+
+
+@pytest.mark.parametrize(("version", "mode", "level"), [(3, "merge-on-read", "serializable"), (2, "copy-on-write", "snapshot")])
+def test_doubtful_pairs_end_as_one_after_the_other(version: int, mode: str, level: str) -> None:
+    refused = [check_pair(base(version, mode, level), planned, first) for planned in DOUBTFUL for first in WINNERS]
+    assert 0 < sum(refused) < len(refused) / 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_pair_ends_as_one_after_the_other(version: int, mode: str, level: str) -> None:
+    start = base(version, mode, level)
+    refused = {(planned, first) for planned in OPERATIONS for first in OPERATIONS if check_pair(start, planned, first)}
+    writes = list(OPERATIONS)[: list(OPERATIONS).index("rewrite manifests")]
+    assert not {(planned, first) for planned, first in refused if planned in writes and first in writes} - {("add files", "add files")}
