@@ -19,9 +19,13 @@ from icefloe.kernel.manifest.read import read_entries
 from icefloe.kernel.manifest.write_added import write_added_manifests
 from icefloe.kernel.manifest.write_columns import ManifestTarget
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.types import StructType
+from icefloe.kernel.types import BinaryType, DateType, IntegerType, LongType, StringType, StructType, TimestampType
 
-BOTH = (False, True) if compiled.ENCODES_ROWS else (False,)
+_PLAIN = IntegerType | LongType | DateType | TimestampType | StringType | BinaryType
+# Types that the compiled encoder writes from the tuples themselves.
+PLAIN_PARTITION = StructType(*(part for part in EVERY_PARTITION.fields if isinstance(part.field_type, _PLAIN)))
+
+BOTH = (False, True) if compiled.ENCODES_OBJECTS else (False,)
 
 
 def names(kind: StructType, version: int, content: ManifestContent = DATA, **changes: Any) -> Iterator[ManifestTarget]:
@@ -32,13 +36,14 @@ def names(kind: StructType, version: int, content: ManifestContent = DATA, **cha
 def write(
     files: list[DataFile], kind: StructType, version: int, content: ManifestContent = DATA, **others: Any
 ) -> list[tuple[bytes, ManifestFile]]:
+    form = {"codec": others.pop("codec")} if "codec" in others else {}
     given = {"target_bytes": 8_388_608, **others}
-    return write_added_manifests(files, names(kind, version, content).__next__, **given)
+    return write_added_manifests(files, names(kind, version, content, **form).__next__, **given)
 
 
 @pytest.mark.skipif(not compiled.AVAILABLE, reason="installed without a C compiler")
 def test_the_compiled_encoder_is_there_where_the_module_is() -> None:
-    assert compiled.ENCODES_ROWS
+    assert compiled.ENCODES_OBJECTS
 
 
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
@@ -46,7 +51,7 @@ def test_the_bytes_are_those_of_entries_one_by_one(version: int, content: Manife
     @settings(max_examples=40, deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
-        kind = data.draw(st.sampled_from([EVERY_PARTITION, NO_PARTITION]))
+        kind = data.draw(st.sampled_from([EVERY_PARTITION, PLAIN_PARTITION, NO_PARTITION]))
         some = data_files(kind) if content is DATA else delete_files(kind, version, is_new=True)
         files = data.draw(st.lists(some, min_size=1, max_size=6))
         number = data.draw(st.none() | st.integers(1, 9)) if version > 1 and content is DATA else None
@@ -69,6 +74,24 @@ def test_many_files_are_divided_by_size_and_all_are_there(by_compiled: bool) -> 
     found = [entry for content, line in made for entry in read_entries(content, line, NO_PARTITION)]
     assert [entry.data_file.file_path for entry in found] == [file.file_path for file in files]
     assert sum(line.added_rows_count or 0 for _, line in made) == sum(file.record_count for file in files)
+
+
+@pytest.mark.parametrize("codec", ["deflate", "zstd", "snappy", "null"])
+@pytest.mark.parametrize("by_compiled", BOTH)
+def test_files_encoded_some_thousand_at_a_time_are_in_the_blocks_that_one_by_one_makes(codec: str, by_compiled: bool) -> None:
+    kind = StructType(PLAIN_PARTITION.fields[0])
+    files = [data_file(f"s3://b/{number * 7919:x}.parquet", record_count=number, partition=(number % 7,)) for number in range(5_000)]
+    expected, _ = written([added(file, None) for file in files], kind, format_version=3, codec=codec)
+    ((found, _),) = write(files, kind, 3, codec=codec, by_compiled=by_compiled)
+    assert found == expected
+
+
+@pytest.mark.parametrize("by_compiled", BOTH)
+@pytest.mark.parametrize("partition", [(), (1, 2), (1.5,), ("1",), 1, None])
+def test_a_partition_that_does_not_fit_its_spec_is_refused(partition: Any, by_compiled: bool) -> None:
+    files = [data_file(partition=(1,)), data_file("wrong", partition=partition)]
+    with pytest.raises(InvalidInputError, match=r"wrong cannot be written"):
+        write(files, StructType(PLAIN_PARTITION.fields[0]), 2, by_compiled=by_compiled)
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)

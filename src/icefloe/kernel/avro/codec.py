@@ -24,6 +24,8 @@ try:
 except ImportError:
     pass
 
+Bytes = bytes | memoryview
+
 # What the property `write.avro.compression-codec` may say, and the name Avro has for it.
 CODECS = {
     "null": "null",
@@ -87,7 +89,7 @@ def _decompress_snappy(data: bytes, path: str, offset: int) -> bytes:
     return plain
 
 
-def compress(codec: str, data: bytes) -> bytes:
+def compress(codec: str, data: Bytes) -> Bytes:
     """One block's bytes for the file; `codec` as `codec_name` gives it."""
     if codec == "deflate" and _isal is not None:
         return bytes(_isal.compress(data, _ISAL_LEVEL, _RAW_DEFLATE))

@@ -25,7 +25,7 @@ except ImportError:  # installed without a C compiler
 _INTERFACE = 3
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 # A module may be older than this one function, and do all else.
-ENCODES_ROWS = AVAILABLE and hasattr(_native, "encode_rows")
+ENCODES_OBJECTS = AVAILABLE and hasattr(_native, "encode_objects")
 
 # Uncompressed bytes after which columns are handed over: far below what 32-bit offsets can count.
 _BATCH_BYTES = 256 * 1024 * 1024

@@ -3,6 +3,7 @@
 What is inside a block is `program.py` and `encode.py`. Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.kernel.avro.codec import compress, decompress
+from icefloe.kernel.avro.codec import Bytes, compress, decompress
 from icefloe.kernel.avro.failure import TornDataError, broken_avro
 from icefloe.kernel.avro.varint import decode_long, encode_long
 
@@ -184,16 +185,16 @@ def write_records_container(
     return blocks_container(schema_text, metadata, codec, blocks)
 
 
-def blocks_container(schema_text: str, metadata: Mapping[str, str], codec: str, blocks: Iterable[tuple[int, bytes]]) -> bytes:
+def blocks_container(schema_text: str, metadata: Mapping[str, str], codec: str, blocks: Iterable[tuple[int, Bytes]]) -> bytes:
     """The same of blocks that are compressed already, each with how many records it has."""
     sync = sync_marker(schema_text, metadata, codec)
-    written = [header_bytes(schema_text, metadata, codec, sync)]
+    written: list[Bytes] = [header_bytes(schema_text, metadata, codec, sync)]
     for count, packed in blocks:
         written += (encode_long(count), encode_long(len(packed)), packed, sync)
     return b"".join(written)
 
 
-def divided(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterator[tuple[int, bytes]]:
+def divided(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterator[tuple[int, Bytes]]:
     """Records, as `write_records_container` takes them, in blocks of about `BLOCK_BYTES`: how many, and their bytes."""
     pending: list[memoryview] = []  # the beginning of a block, left over from the parts before
     count = size = 0
@@ -201,13 +202,19 @@ def divided(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterator[tuple[in
         view, start, row = memoryview(data), 0, 0
         while row < len(ends):
             # The record that makes the block as long as that closes it.
-            last = int(np.searchsorted(ends, start + BLOCK_BYTES - size))
+            # `numpy.searchsorted` would copy what it may not write.
+            last = bisect_left(ends, start + BLOCK_BYTES - size, row)
             stop = int(ends[min(last, len(ends) - 1)])
             pending.append(view[start:stop])
             count, size, row = count + min(last + 1, len(ends)) - row, size + stop - start, last + 1
             start = stop
             if last < len(ends):
-                yield count, b"".join(pending)
+                yield count, _in_one(pending)
                 pending, count, size = [], 0, 0
     if count:
-        yield count, b"".join(pending)
+        yield count, _in_one(pending)
+
+
+def _in_one(pieces: list[memoryview]) -> Bytes:
+    """Not copied where there is one."""
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

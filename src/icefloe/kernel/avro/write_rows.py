@@ -1,12 +1,13 @@
-"""Records of Python values, given field by field: the compiled encoder runs steps over lists; the encoders of `encode.py` do the same, value by value.
+"""Records of Python objects, field by field: the compiled encoder runs steps over their attributes; the encoders of `encode.py` do the same, value by value.
 
 From Arrow columns it is `write_columns.py`. Floor: kernel.avro. Spec: Apache Avro, Binary Encoding.
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ class Encode(IntEnum):
     ENCODE_OPTIONAL = 5
     ENCODE_LIST = 6
     ENCODE_ID_MAP = 7
+    ENCODE_TUPLE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,23 @@ class Constant:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A field that the objects have under this name."""
+
+    name: str
+
+
+# What a field is in all records: a value, where to find it, or one for each.
+Values = Constant | Attribute | Sequence[Any]
+
 _PLAIN = {"int": Encode.ENCODE_LONG, "long": Encode.ENCODE_LONG, "string": Encode.ENCODE_TEXT, "bytes": Encode.ENCODE_BYTES}
 
 
 def encode_records(
-    schema: AvroType, values: Mapping[int, Constant | Sequence[Any]], count: int, *, by_compiled: bool = compiled.ENCODES_ROWS
+    schema: AvroType, values: Mapping[int, Values], objects: list[Any], *, by_compiled: bool = compiled.ENCODES_OBJECTS
 ) -> Records:
-    """`count` records of a schema (resolved, as `schema.parse_schema` gives it) from the values of its fields by field id, those of a record inside too.
+    """A record of each object, of a schema (resolved, as `schema.parse_schema` gives it), from its fields by field id, those of a record inside too.
 
     A record inside that has an entry of its own is given as tuples, one a record, and encoded as a whole.
 
@@ -53,17 +65,24 @@ def encode_records(
     fields = list(_fields(schema, values))
     if by_compiled:
         try:
-            given = tuple(_for_compiled(kind, one) for kind, one in fields)
-            data, ends = compiled.native().encode_rows(given, count)
+            given = tuple(_for_compiled(kind, one, objects) for kind, one in fields)
+            data, ends = compiled.native().encode_objects(given, objects)
             return Records(data, np.frombuffer(ends, np.int64))
         except (TypeError, ValueError, OverflowError):
             pass  # perhaps only of another type than the quick way takes: the slow one tells
-    columns = [map(encoder(kind), [one.value] * count if isinstance(one, Constant) else one) for kind, one in fields]
+    columns = [map(encoder(kind), _each(one, objects)) for kind, one in fields]
     encoded = [b"".join(row) for row in zip(*columns, strict=True)]
     return Records(b"".join(encoded), np.cumsum([len(one) for one in encoded], dtype=np.int64))
 
 
-def _fields(schema: AvroType, values: Mapping[int, Constant | Sequence[Any]]) -> Any:
+def _each(values: Values, objects: list[Any]) -> Iterable[Any]:
+    """The values one by one."""
+    if isinstance(values, Constant):
+        return [values.value] * len(objects)
+    return map(attrgetter(values.name), objects) if isinstance(values, Attribute) else values
+
+
+def _fields(schema: AvroType, values: Mapping[int, Values]) -> Any:
     """The schema's fields in order, records inside taken apart where they have no values of their own."""
     for part in schema["fields"]:
         if kind_of(part["type"]) == "record" and part["field-id"] not in values:
@@ -72,14 +91,15 @@ def _fields(schema: AvroType, values: Mapping[int, Constant | Sequence[Any]]) ->
             yield part["type"], values[part["field-id"]]
 
 
-def _for_compiled(kind: AvroType, values: Constant | Sequence[Any]) -> tuple[bytes, Any]:
-    encode = encoder(kind)
+def _for_compiled(kind: AvroType, values: Values, objects: list[Any]) -> tuple[bytes, Any]:
     if isinstance(values, Constant):
-        return b"", encode(values.value)
+        return b"", encoder(kind)(values.value)
     steps = _steps(kind)
-    if steps is None:  # a type that is rare here: encoded one by one
-        return _code([Encode.ENCODE_RAW]), _encoded(encode, values) if _is_exact(kind) else list(map(encode, values))
-    return _code(steps), values if isinstance(values, list) else list(values)
+    if steps is not None:
+        return _code(steps), values.name if isinstance(values, Attribute) else list(values)
+    # A type that is rare here is encoded one by one.
+    encode, found = encoder(kind), list(_each(values, objects))
+    return _code([Encode.ENCODE_RAW]), _encoded(encode, found) if _is_exact(kind) else list(map(encode, found))
 
 
 def _encoded(encode: Encoder, values: Sequence[Any]) -> list[bytes]:
@@ -102,6 +122,10 @@ def _steps(kind: AvroType) -> list[int] | None:
         return [_PLAIN[form]]
     if form == "union":
         return _around(Encode.ENCODE_OPTIONAL, kind[1])
+    if form == "record":
+        parts = [_steps(part["type"]) for part in kind["fields"]]
+        inside = [number for part in parts if part is not None for number in (len(part), *part)]
+        return None if None in parts else [Encode.ENCODE_TUPLE, len(inside), *inside]
     if form != "array":
         return None
     if kind.get("logicalType") != "map":

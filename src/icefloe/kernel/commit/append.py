@@ -4,6 +4,7 @@ Floor: kernel.commit. Spec: Snapshots (operation append); Optimistic Concurrency
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
@@ -28,7 +29,7 @@ class Append:
 
     def __init__(self, files: Sequence[DataFile], context: CommitContext, *, merge: bool = True) -> None:
         self._files = tuple(files)
-        for file in self._files:
+        for file in self._files if set(map(attrgetter("content"), self._files)) - {FileContent.DATA} else ():
             if file.content != FileContent.DATA:
                 raise InvalidInputError(f"{file.file_path} holds {file.content.name}; an append adds data files only", path=file.file_path)
         self._context = context

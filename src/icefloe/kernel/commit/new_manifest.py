@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
@@ -63,12 +64,8 @@ def added_manifests(
         InvalidInputError: the table's format version does not allow a file; the error names file and rule.
         UnsupportedFeatureError: a file's spec has a transform that is not known.
     """
-    groups: dict[tuple[ManifestContent, int], list[DataFile]] = defaultdict(list)
-    for file in files:
-        content = ManifestContent.DATA if file.content == FileContent.DATA else ManifestContent.DELETES
-        groups[content, file.spec_id].append(file)
     made: list[NewManifest] = []
-    for (content, spec_id), group in sorted(groups.items()):
+    for (content, spec_id), group in sorted(_grouped(files).items()):
         written = write_added_manifests(
             group,
             partial(manifest_target, base, content, spec_id, context, numbers),
@@ -78,6 +75,17 @@ def added_manifests(
         )
         made += [(NewFile(location=line.manifest_path, content=data), line) for data, line in written]
     return made
+
+
+def _grouped(files: Sequence[DataFile]) -> dict[tuple[ManifestContent, int], Sequence[DataFile]]:
+    """The files by what manifests do not mix. Most often there is one group, which is found without a step for each file."""
+    if set(map(attrgetter("content"), files)) == {FileContent.DATA} and len(specs := set(map(attrgetter("spec_id"), files))) == 1:
+        return {(ManifestContent.DATA, specs.pop()): files}
+    groups: dict[tuple[ManifestContent, int], list[DataFile]] = defaultdict(list)
+    for file in files:
+        content = ManifestContent.DATA if file.content == FileContent.DATA else ManifestContent.DELETES
+        groups[content, file.spec_id].append(file)
+    return dict(groups)
 
 
 def without_files(

@@ -4,8 +4,10 @@ Floor: kernel.commit.
 Spec: Snapshots (`summary`); Appendix F, Optional Snapshot Summary Fields; Appendix F, Metrics; Appendix F, Other Fields.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -27,7 +29,8 @@ _NAN = float("nan")  # one object for all: a set finds it by identity
 _CONTENT, _RECORDS, _BYTES = attrgetter("content"), attrgetter("record_count"), attrgetter("file_size_in_bytes")
 _SPEC, _PARTITION = attrgetter("spec_id"), attrgetter("partition")
 
-_Partition = tuple[int, tuple[Any, ...]]
+# By spec id. Tuples of both would be made for every partition, and for so many objects the garbage collector looks through all files.
+_Partitions = defaultdict[int, set[tuple[Any, ...]]]
 
 
 @dataclass(slots=True)
@@ -42,7 +45,7 @@ class _Tally:
     equality_delete_files: int = 0
     position_deletes: int = 0
     equality_deletes: int = 0
-    partitions: set[_Partition] = field(default_factory=set)
+    partitions: _Partitions = field(default_factory=lambda: defaultdict(set))
 
     def add_all(self, files: Iterable[DataFile]) -> None:
         """Many data files are counted all at once, which for a hundred thousand of them takes a tenth of the time."""
@@ -54,7 +57,7 @@ class _Tally:
         specs = set(map(_SPEC, data))
         for spec_id in specs:
             own = data if len(specs) == 1 else [file for file in data if file.spec_id == spec_id]
-            self.partitions.update((spec_id, _with_one_nan(values)) for values in set(map(_PARTITION, own)))
+            self.partitions[spec_id].update(_with_one_nan(set(map(_PARTITION, own))))
         if not data:
             for file in every:
                 self._add(file)
@@ -63,7 +66,7 @@ class _Tally:
         # Of a Puffin file that holds many deletion vectors, each counts its own part.
         is_part = file.content_size_in_bytes is not None and is_deletion_vector(file)
         self.bytes += (file.content_size_in_bytes or 0) if is_part else file.file_size_in_bytes
-        self.partitions.add((file.spec_id, _with_one_nan(file.partition)))
+        self.partitions[file.spec_id].update(_with_one_nan((file.partition,)))
         if file.content == FileContent.DATA:
             self.data_files += 1
             self.records += file.record_count
@@ -83,8 +86,10 @@ class _Tally:
         return self.position_delete_files + self.deletion_vectors + self.equality_delete_files
 
 
-def _with_one_nan(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(_NAN if value != value else value for value in values)  # noqa: PLR0124  NaN
+def _with_one_nan(partitions: Collection[tuple[Any, ...]]) -> Collection[tuple[Any, ...]]:
+    if float not in set(map(type, chain.from_iterable(partitions))):
+        return partitions
+    return [tuple(_NAN if value != value else value for value in values) for values in partitions]  # noqa: PLR0124  NaN
 
 
 def build_summary(
@@ -132,15 +137,16 @@ def build_summary(
         "operation": operation,
         **{key: text for key, text in (extra or {}).items() if key not in ours},
         **{key: str(count) for key, count in counts.items() if count},
-        "changed-partition-count": str(_changed_partitions(plus.partitions | minus.partitions, partition_path)),
+        "changed-partition-count": str(_changed_partitions(plus.partitions, minus.partitions, partition_path)),
         **_totals(counts, previous),
     }
 
 
-def _changed_partitions(partitions: set[_Partition], partition_path: Callable[[int, tuple[Any, ...]], str] | None) -> int:
-    if partition_path is None or len({spec_id for spec_id, _ in partitions}) < 2:
-        return len(partitions)
-    return len({partition_path(spec_id, values) for spec_id, values in partitions})
+def _changed_partitions(plus: _Partitions, minus: _Partitions, partition_path: Callable[[int, tuple[Any, ...]], str] | None) -> int:
+    changed = {spec_id: plus.get(spec_id, set()) | minus.get(spec_id, set()) for spec_id in {*plus, *minus}}
+    if partition_path is None or len(changed) < 2:
+        return sum(map(len, changed.values()))
+    return len({partition_path(spec_id, values) for spec_id, partitions in changed.items() for values in partitions})
 
 
 def _totals(counts: Mapping[str, int], previous: Mapping[str, str] | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ Floor: kernel.manifest. Spec: Manifest Lists, `field_summary`.
 
 import math
 from collections.abc import Collection, Iterable
+from operator import itemgetter
 from typing import Any
 
 from icefloe.kernel.manifest.partition_values import primitive
@@ -15,7 +16,7 @@ from icefloe.kernel.values import to_bytes
 
 def summarise(partition_type: StructType, partitions: Collection[tuple[Any, ...]]) -> tuple[PartitionFieldSummary, ...]:
     """One summary for each partition field over all tuples, of deleted files too, as Java does."""
-    return summarise_values(partition_type, ([values[i] for values in partitions] for i in range(len(partition_type.fields))))
+    return summarise_values(partition_type, (map(itemgetter(i), partitions) for i in range(len(partition_type.fields))))
 
 
 def summarise_values(partition_type: StructType, values: Iterable[Iterable[Any]]) -> tuple[PartitionFieldSummary, ...]:

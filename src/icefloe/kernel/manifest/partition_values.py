@@ -202,6 +202,11 @@ def converted(read: Callable[[Any], Any] | None, values: list[Any]) -> list[Any]
     return values if read is None else [None if value is None else read(value) for value in values]
 
 
+def is_written_as_it_is(partition_type: StructType) -> bool:
+    """Whether the Avro encoder takes physical values of every field, so that `tuple_writer` changes nothing."""
+    return not any(_writer(primitive(part.field_type)) for part in partition_type.fields)
+
+
 def tuple_writer(partition_type: StructType) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
     """The function that makes of a tuple of physical values what the Avro encoder takes."""
     writers = [_writer(primitive(part.field_type)) for part in partition_type.fields]

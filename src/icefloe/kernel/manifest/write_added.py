@@ -4,23 +4,24 @@ From entries one by one is `write.py`, from columns `write_columns.py`; what all
 Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.avro.codec import codec_name, compress
-from icefloe.kernel.avro.compiled import ENCODES_ROWS
+from icefloe.kernel.avro.codec import Bytes, codec_name, compress
+from icefloe.kernel.avro.compiled import ENCODES_OBJECTS
 from icefloe.kernel.avro.container import blocks_container, divided
 from icefloe.kernel.avro.schema import parse_schema
-from icefloe.kernel.avro.write_rows import Constant, encode_records
+from icefloe.kernel.avro.write_columns import Records
+from icefloe.kernel.avro.write_rows import Attribute, Constant, encode_records
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.file_rules import check_added
 from icefloe.kernel.manifest.merge import Parallel
 from icefloe.kernel.manifest.partition_summary import summarise
-from icefloe.kernel.manifest.partition_values import tuple_writer
+from icefloe.kernel.manifest.partition_values import is_written_as_it_is, tuple_writer
 from icefloe.kernel.manifest.schema import ENTRY_FIELD_IDS
 from icefloe.kernel.manifest.write import V1_BLOCK_SIZE, write_manifest
 from icefloe.kernel.manifest.write_columns import ManifestTarget, header_of
@@ -35,8 +36,10 @@ _ONLY_OF = {
     "content_size_in_bytes": {FileContent.POSITION_DELETES},
 }
 _PARTITION, _BLOCK_SIZE = 102, 105
-# Blocks of 64,000 bytes that one thread compresses at a time: four megabytes, so that few threads are asked for often.
-_BLOCKS_AT_ONCE = 64
+# Files encoded at a time: a megabyte or two, so that memory is used again in place of asking for more.
+_FILES_AT_ONCE = 2048
+# Blocks of 64,000 bytes that one thread compresses at a time, and how many of those are held before they are: eight megabytes in all.
+_BLOCKS_AT_ONCE, _HELD = 32, 4
 
 
 def write_added_manifests(
@@ -46,7 +49,7 @@ def write_added_manifests(
     sequence_number: int | None = None,
     target_bytes: int,
     parallel: Parallel = map,
-    by_compiled: bool = ENCODES_ROWS,
+    by_compiled: bool = ENCODES_OBJECTS,
 ) -> list[tuple[bytes, ManifestFile]]:
     """Manifests of ADDED entries of these files, in order, and their lines for the manifest list; all files are of one spec and content.
 
@@ -62,18 +65,11 @@ def write_added_manifests(
     for file in files if target.content != ManifestContent.DATA or FileFormat.PUFFIN in formats else ():
         check_added(file, target.format_version)
     schema_text, metadata = header_of(target)
-    try:
-        values = _values(files, target, sequence_number)
-        records = encode_records(parse_schema(schema_text.encode()), values, len(files), by_compiled=by_compiled)
-    except (ValueError, TypeError, OverflowError, AttributeError) as error:
-        _tell(files, target, sequence_number)  # raises, and names the file
-        raise InvalidInputError(f"the entries of {target.path} cannot be written: {error}", path=target.path) from error
     codec = codec_name(target.codec)
-    batches = _batched(divided([records]), _BLOCKS_AT_ONCE)
-    packed = chain.from_iterable(parallel(lambda batch: [(count, compress(codec, data)) for count, data in batch], batches))
+    blocks = divided(_encoded(list(files), target, sequence_number, by_compiled))
     made = []
     start = 0
-    for chosen in _runs(packed, target_bytes):
+    for chosen in _runs(_packed(blocks, codec, parallel), target_bytes):
         data = blocks_container(schema_text, metadata, codec, chosen)
         end = start + sum(count for count, _ in chosen)
         made.append((data, _line(files[start:end], target, sequence_number, len(data))))
@@ -82,16 +78,38 @@ def write_added_manifests(
     return made
 
 
+def _encoded(files: list[DataFile], target: ManifestTarget, sequence_number: int | None, by_compiled: bool) -> Iterator[Records]:
+    """The entries, some thousand at a time. Raises as `write.write_manifest`."""
+    schema = parse_schema(header_of(target)[0].encode())
+    for start in range(0, len(files), _FILES_AT_ONCE):
+        some = files[start : start + _FILES_AT_ONCE]
+        try:
+            yield encode_records(schema, _values(some, target, sequence_number), some, by_compiled=by_compiled)
+        except (ValueError, TypeError, OverflowError, AttributeError) as error:
+            _tell(some, target, sequence_number)  # raises, and names the file
+            raise InvalidInputError(f"the entries of {target.path} cannot be written: {error}", path=target.path) from error
+
+
+def _packed(blocks: Iterator[tuple[int, Bytes]], codec: str, parallel: Parallel) -> Iterator[tuple[int, Bytes]]:
+    """The blocks compressed, in order."""
+
+    def compressed(batch: list[tuple[int, Bytes]]) -> list[tuple[int, Bytes]]:
+        return [(count, compress(codec, data)) for count, data in batch]
+
+    batches = _batched(blocks, _BLOCKS_AT_ONCE)
+    while held := list(islice(batches, _HELD)):
+        yield from chain.from_iterable(parallel(compressed, held))
+
+
 def _values(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None) -> dict[int, Any]:
     """The entries' fields by id."""
     contents = set(map(attrgetter("content"), files))
-    write_partition = tuple_writer(target.partition_type)
     values: dict[int, Any] = {
         0: Constant(int(ManifestEntryStatus.ADDED)),
         1: Constant(target.snapshot_id),
         3: Constant(sequence_number),
         4: Constant(None),
-        _PARTITION: list(map(write_partition, map(attrgetter("partition"), files))) if target.partition_type.fields else Constant(()),
+        _PARTITION: _partitions(files, target),
         _BLOCK_SIZE: Constant(V1_BLOCK_SIZE),
         142: Constant(None),  # row ids come from the manifest list. Spec: First Row ID Inheritance.
     }
@@ -101,24 +119,31 @@ def _values(files: Sequence[DataFile], target: ManifestTarget, sequence_number: 
     return values
 
 
+def _partitions(files: Sequence[DataFile], target: ManifestTarget) -> Any:
+    if not target.partition_type.fields:
+        return Constant(())
+    if is_written_as_it_is(target.partition_type):
+        return Attribute("partition")
+    return list(map(tuple_writer(target.partition_type), map(attrgetter("partition"), files)))
+
+
 def _column(files: Sequence[DataFile], name: str, contents: set[FileContent]) -> Any:
     allowed = _ONLY_OF.get(name, contents)
     if not contents & allowed:
         return Constant(None)
     if not contents <= allowed:
         return [getattr(file, name) if file.content in allowed else None for file in files]
-    found = list(map(attrgetter(name), files))
-    return Constant(found[0]) if name in ("content", "file_format") and found.count(found[0]) == len(found) else found
+    return Constant(next(iter(contents))) if name == "content" and len(contents) == 1 else Attribute(name)
 
 
-def _batched(blocks: Iterator[tuple[int, bytes]], size: int) -> Iterator[list[tuple[int, bytes]]]:
+def _batched(blocks: Iterator[tuple[int, Bytes]], size: int) -> Iterator[list[tuple[int, Bytes]]]:
     """The blocks in lists of this many."""
     while batch := list(islice(blocks, size)):
         yield batch
 
 
-def _runs(blocks: Any, target_bytes: int) -> Iterator[list[tuple[int, bytes]]]:
-    run: list[tuple[int, bytes]] = []
+def _runs(blocks: Iterable[tuple[int, Bytes]], target_bytes: int) -> Iterator[list[tuple[int, Bytes]]]:
+    run: list[tuple[int, Bytes]] = []
     size = 0
     for count, packed in blocks:
         run.append((count, packed))
@@ -145,7 +170,7 @@ def _line(files: Sequence[DataFile], target: ManifestTarget, sequence_number: in
         added_rows_count=sum(map(attrgetter("record_count"), files)),
         existing_rows_count=0,
         deleted_rows_count=0,
-        partitions=summarise(target.partition_type, set(map(attrgetter("partition"), files))),
+        partitions=summarise(target.partition_type, list(map(attrgetter("partition"), files))),
     )
 
 

@@ -1,4 +1,4 @@
-/* Python values as records, field by field: what `encode.py` does with one value after another. What it refuses is told there: the twin runs over it again. */
+/* Python objects as records, field by field: what `encode.py` does with one value after another. What it refuses is told there: the twin runs over it again. */
 
 #include "memory.h"
 #include "varint.h"
@@ -12,6 +12,7 @@ enum Encode {
     ENCODE_OPTIONAL, /* length; steps for a value that is not None */
     ENCODE_LIST,     /* length; the steps of one item */
     ENCODE_ID_MAP,   /* length; the steps of one value; keys are numbers, and the size in bytes is told */
+    ENCODE_TUPLE,    /* length; for each item its length and its steps */
 };
 
 static int failed(Outcome outcome)
@@ -74,6 +75,19 @@ static int put_id_map(Memory *out, const int32_t *step, PyObject *pairs)
     return failed(append_long(out, 0));
 }
 
+static int put_tuple(Memory *out, const int32_t *step, PyObject *values)
+{
+    const int32_t *end = step + 2 + step[1];
+    Py_ssize_t count = PyTuple_Check(values) ? PyTuple_Size(values) : -1, i = 0;
+    for (step += 2; step < end && i < count; step += 1 + step[0], i++)
+        if (put_value(out, step + 1, PyTuple_GetItem(values, i)))
+            return -1;
+    if (step == end && i == count)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "a record inside is not a tuple of as many values as it has fields");
+    return -1;
+}
+
 static int put_value(Memory *out, const int32_t *step, PyObject *value)
 {
     static const uint8_t null_branch = 0, value_branch = 2;
@@ -98,55 +112,69 @@ static int put_value(Memory *out, const int32_t *step, PyObject *value)
         return put_items(out, step + 2, value);
     case ENCODE_ID_MAP:
         return put_id_map(out, step + 2, value);
+    case ENCODE_TUPLE:
+        return put_tuple(out, step, value);
     default:
         PyErr_SetString(PyExc_ValueError, "there is no such step");
         return -1;
     }
 }
 
-/* One record: each field is (steps, values): values are a list of one for each record, or the bytes that are the field in all of them. */
-static int put_record(Memory *out, PyObject *fields, Py_ssize_t row)
+/* A field: its steps, and either the bytes that it is in all records, or a list of one value for each, or the name that the objects have it under. */
+typedef struct {
+    const int32_t *steps;
+    const char *bytes;
+    Py_ssize_t size;
+    PyObject *list;
+    PyObject *name;
+} Field;
+
+static int put_record(Memory *out, const Field *fields, Py_ssize_t count, PyObject *objects, Py_ssize_t row)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_Size(fields); i++) {
-        PyObject *field = PyTuple_GetItem(fields, i), *values = PyTuple_GetItem(field, 1);
-        char *bytes;
-        Py_ssize_t size;
-        if (PyBytes_Check(values)) {
-            if (PyBytes_AsStringAndSize(values, &bytes, &size) || failed(memory_append(out, bytes, (size_t)size)))
+    PyObject *object = PyList_GetItem(objects, row);
+    for (const Field *field = fields; object && field < fields + count; field++) {
+        if (field->bytes) {
+            if (failed(memory_append(out, field->bytes, (size_t)field->size)))
                 return -1;
             continue;
         }
-        PyObject *value = PyList_GetItem(values, row);
-        if (value == NULL || put_value(out, (const int32_t *)(const void *)PyBytes_AsString(PyTuple_GetItem(field, 0)), value))
+        PyObject *value = field->list ? PyList_GetItem(field->list, row) : PyObject_GetAttr(object, field->name);
+        int broken = value == NULL || put_value(out, field->steps, value);
+        if (field->name)
+            Py_XDECREF(value);
+        if (broken)
             return -1;
     }
-    return 0;
+    return object ? 0 : -1;
 }
 
-static int check_fields(PyObject *fields, Py_ssize_t count)
+static int fill_field(Field *field, PyObject *given, Py_ssize_t count)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_Size(fields); i++) {
-        PyObject *steps, *values;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(fields, i), "SO", &steps, &values))
-            return -1;
-        if (PyBytes_Check(values) || (PyList_Check(values) && PyList_Size(values) == count && PyBytes_Size(steps) >= 8))
-            continue;
-        PyErr_SetString(PyExc_ValueError, "a field does not have as many values as there are records");
+    PyObject *steps, *values;
+    char *bytes;
+    if (!PyArg_ParseTuple(given, "SO", &steps, &values))
         return -1;
+    field->steps = (const int32_t *)(const void *)PyBytes_AsString(steps);
+    if (PyBytes_Check(values)) {
+        int broken = PyBytes_AsStringAndSize(values, &bytes, &field->size);
+        field->bytes = bytes;
+        return broken;
     }
-    return 0;
+    field->list = PyList_Check(values) && PyList_Size(values) == count ? values : NULL;
+    field->name = PyUnicode_Check(values) ? values : NULL;
+    if ((field->list || field->name) && PyBytes_Size(steps) >= 8)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "a field does not have as many values as there are records");
+    return -1;
 }
 
-PyObject *encode_rows(PyObject *Py_UNUSED(module), PyObject *arguments)
+static PyObject *encoded(const Field *fields, Py_ssize_t width, PyObject *objects)
 {
-    PyObject *fields, *result = NULL;
-    Py_ssize_t count;
-    if (!PyArg_ParseTuple(arguments, "O!n", &PyTuple_Type, &fields, &count) || check_fields(fields, count))
-        return NULL;
     Memory out = {NULL, 0, 0}, ends = {NULL, 0, 0};
+    PyObject *result = NULL;
     int broken = 0;
-    for (Py_ssize_t row = 0; row < count && !broken; row++) {
-        broken = put_record(&out, fields, row);
+    for (Py_ssize_t row = 0; row < PyList_Size(objects) && !broken; row++) {
+        broken = put_record(&out, fields, width, objects, row);
         int64_t end = (int64_t)out.size;
         broken = broken || failed(memory_append(&ends, &end, sizeof end));
     }
@@ -158,5 +186,22 @@ PyObject *encode_rows(PyObject *Py_UNUSED(module), PyObject *arguments)
     }
     memory_free(&out);
     memory_free(&ends);
+    return result;
+}
+
+PyObject *encode_objects(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *given, *objects, *result = NULL;
+    if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &given, &PyList_Type, &objects))
+        return NULL;
+    Py_ssize_t width = PyTuple_Size(given), known = 0;
+    Field *fields = calloc((size_t)width + 1, sizeof(Field));
+    if (fields == NULL)
+        return PyErr_NoMemory();
+    while (known < width && !fill_field(&fields[known], PyTuple_GetItem(given, known), PyList_Size(objects)))
+        known++;
+    if (known == width)
+        result = encoded(fields, width, objects);
+    free(fields);
     return result;
 }

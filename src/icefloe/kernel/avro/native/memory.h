@@ -71,6 +71,6 @@ int add_reader_type(PyObject *module);
 PyObject *write_records(PyObject *module, PyObject *arguments);
 PyObject *splice_records(PyObject *module, PyObject *arguments);
 PyObject *make_objects(PyObject *module, PyObject *arguments);
-PyObject *encode_rows(PyObject *module, PyObject *arguments);
+PyObject *encode_objects(PyObject *module, PyObject *arguments);
 
 #endif

@@ -90,15 +90,15 @@ PyDoc_STRVAR(objects_doc, "make_objects(kind, fields, count)\n\n`count` new obje
                           "descriptor and its values: a list of one for each object, a column of text or of numbers as `write_records` takes it, or one object "
                           "(neither list nor tuple) for all.");
 
-PyDoc_STRVAR(encode_doc, "encode_rows(fields, count)\n\n`count` records of Python values, as `write_records` gives them. A field is a tuple of its steps (int32) and its "
-                         "values: a list of one for each record, or the bytes that it is in all of them. Raises TypeError, ValueError, OverflowError for a "
-                         "value that does not fit.");
+PyDoc_STRVAR(encode_doc, "encode_objects(fields, objects)\n\nA record of each object, as `write_records` gives them. A field is a tuple of its steps (int32) and its "
+                         "values: the name of an attribute, a list of one for each object, or the bytes that it is in all of them. Raises TypeError, ValueError, "
+                         "OverflowError, AttributeError for a value that does not fit.");
 
 static PyMethodDef functions[] = {
     {"write_records", write_records, METH_VARARGS, write_doc},
     {"splice_records", splice_records, METH_VARARGS, splice_doc},
     {"make_objects", make_objects, METH_VARARGS, objects_doc},
-    {"encode_rows", encode_rows, METH_VARARGS, encode_doc},
+    {"encode_objects", encode_objects, METH_VARARGS, encode_doc},
     {NULL, NULL, 0, NULL},
 };
 
