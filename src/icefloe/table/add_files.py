@@ -74,10 +74,12 @@ class AddFiles:
         """
         if not self._files:
             return None
-        if (base.current_schema_id, base.properties.get(NAME_MAPPING.name)) != self._read_by:
+        if not self._are_read_alike(base):
+            newest = base.current_snapshot()
             raise CommitInvalidatedError(
                 f"another writer changed the schema or the name mapping of {self._handle.table_name} while its new files were looked at",
                 table=self._handle.table_name,
+                snapshot_id=None if newest is None else newest.snapshot_id,
                 problems=_read_by_problems(self._read_by, base),
                 next_step="a retry makes sense: refresh the table and add the files again, which are then read by what it is now",
             )
@@ -92,6 +94,13 @@ class AddFiles:
         return replace(
             made, updates=(mapping, *made.updates), requirements=(*made.requirements, AssertCurrentSchemaId(base.current_schema_id))
         )
+
+    def _are_read_alike(self, base: TableMetadata) -> bool:
+        """Whether columns are found as in the table that the footers were held against: also where another writer's new files brought the same mapping."""
+        schema_id, mapping = self._read_by
+        found = base.properties.get(NAME_MAPPING.name)
+        is_made = mapping is None and found == mapping_to_json(mapping_for(base.schema()))
+        return base.current_schema_id == schema_id and (found == mapping or is_made)
 
     def _refuse_known(self, base: TableMetadata, read: Read) -> None:
         parent = parent_snapshot(base, self._context.branch)

@@ -245,7 +245,7 @@ def planned(history: History) -> tuple[Change, list[Past]]:
     return Change(rules, removed, marks, replaced, target), history.past if from_start else history.past[place + 1 :]
 
 
-@pytest.mark.parametrize("examples", [30, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [10, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_change_is_refused_where_and_only_where_a_file_of_some_snapshot_since_conflicts(version: int, examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
