@@ -152,6 +152,11 @@ def test_a_file_got_a_vector_from_others(added: Sequence[DataFile]) -> None:
     assert rule.startswith(VECTOR_RULE)
 
 
+def test_without_a_snapshot_to_begin_from_the_whole_history_is_looked_at() -> None:
+    assert refused(table_of(), deletes(MARK), planned_on(None), removed=[OLD]).startswith("no added deletes that may apply to old")
+    assert refused(table_of(), deletes(MARK), ConflictRules(), added_deletes=[vector("mine", OLD)]).startswith(VECTOR_RULE)
+
+
 def test_a_vector_that_is_named_to_be_replaced_is_known() -> None:
     table = table_of()
     assert not refused(table, deletes(MARK), ConflictRules(since=BASE), added_deletes=[vector("mine", OLD)], removed_deletes=[MARK])
