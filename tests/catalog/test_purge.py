@@ -7,6 +7,7 @@ import pytest
 from tests.table.reachable import everything, on_disk
 
 from icefloe import SqlCatalog
+from icefloe.catalog.file_system import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchTableError
 from icefloe.table import Table
 from icefloe.table.file_kinds import FileKind
@@ -99,3 +100,38 @@ def test_a_failing_delete_is_told(table: Table) -> None:
     report = purge_table(handle)
     assert [problem.where for problem in report.undeleted] == [path for path in reached if path.endswith(".puffin")]
     assert on_disk(table.location()) == {problem.where for problem in report.undeleted}
+
+
+def test_a_catalog_that_drops_the_folder_too_has_its_files_looked_up_before(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog("lake", warehouse=f"{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    elsewhere = tmp_path / "elsewhere"
+    table = catalog.create_table("db.t", pa.schema([("a", pa.int64())]), properties={"write.data.path": str(elsewhere)})
+    table.append(pa.table({"a": [1, 2]}))
+    table.delete("a = 2")
+    stranger = Path(table.location(), "stranger")
+    stranger.touch()
+    reached = set(everything(table.metadata)) | {table.metadata_location}
+    assert files(str(elsewhere))
+    report = catalog.drop_table("db.t", purge=True)
+    assert report is not None
+    assert (report.unreadable, report.undeleted) == ((), ())
+    assert set(report.files["path"].to_pylist()) >= reached
+    assert {FileKind.DATA, FileKind.MANIFESTS, FileKind.MANIFEST_LISTS, FileKind.METADATA} <= report.totals.keys()
+    assert not files(str(elsewhere))
+    assert not Path(table.location()).exists()
+    with pytest.raises(NoSuchTableError):
+        catalog.purge_table("db.t")
+
+
+def test_tables_in_folders_whose_files_are_not_their_own_keep_them_too(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("a", pa.int64())]), properties={"gc.enabled": "false"})
+    table.append(pa.table({"a": [1]}))
+    before = files(str(tmp_path))
+    for purge in (False, True):
+        with pytest.raises(InvalidInputError, match=r"gc\.enabled"):
+            catalog.drop_table("db.t", purge=purge)
+    assert files(str(tmp_path)) == before
+    assert catalog.load_table("db.t").scan().to_arrow().num_rows == 1

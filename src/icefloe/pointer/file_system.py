@@ -55,6 +55,8 @@ class Folders(Protocol):
 class FileSystemPointerStore:
     """Namespaces and tables under the folder `warehouse`."""
 
+    drops_files = True
+
     def __init__(self, name: str, warehouse: str, io: FileIO, folders: Folders) -> None:
         self.name = name
         self.warehouse = warehouse.rstrip("/")

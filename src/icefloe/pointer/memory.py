@@ -25,6 +25,8 @@ from icefloe.pointer.pointer import PointerChange, TablePointer
 class MemoryPointerStore:
     """Tables and namespaces of catalog `name`; as long as this object lives. Any number of threads may use it."""
 
+    drops_files = False
+
     def __init__(self, name: str) -> None:
         self.name = name
         self._lock = threading.RLock()

@@ -36,6 +36,7 @@ class PointerStore(Protocol):
     """Names to locations. Every method may raise a `StorageError` where the store is away, full or read-only."""
 
     name: str
+    drops_files: bool  # whether the folder of a dropped table goes with its name
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """The namespaces one level below `parent`, sorted."""
@@ -89,7 +90,7 @@ class PointerStore(Protocol):
         """Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
 
     def drop(self, identifier: Identifier) -> None:
-        """Raises `NoSuchTableError`. Files stay."""
+        """Raises `NoSuchTableError`. Files stay, unless `drops_files`."""
 
 
 class ViewPointers(Protocol):

@@ -25,6 +25,8 @@ SCHEMA_VERSION = "jdbc.schema-version"
 class SqlPointerStore(SqlNamespaces):
     """Tables and namespaces of catalog `name` in the database at `uri` (an SQLAlchemy URL)."""
 
+    drops_files = False
+
     def __init__(self, name: str, uri: str, *, echo: bool = False, add_types: bool = False, creates_tables: bool = True) -> None:
         """See `SqlDatabase`."""
         super().__init__(name, uri, echo=echo, add_types=add_types, creates_tables=creates_tables)

@@ -43,7 +43,8 @@ class PurgeReport:
 def purge_table(handle: TableHandle) -> PurgeReport:
     """Drops the name first, so that nobody commits any more, then deletes the files; ending it early leaves only files that nothing names.
 
-    Files of the table's folder that no snapshot reaches stay. A file that cannot be read or deleted is told in the report.
+    Files of the table's folder that no snapshot reaches stay, unless the catalog drops the folder with the name: then what snapshots reach is looked up before,
+    and what of it lies elsewhere is deleted after. A file that cannot be read or deleted is told in the report.
 
     Raises:
         NoSuchTableError
@@ -52,8 +53,9 @@ def purge_table(handle: TableHandle) -> PurgeReport:
     """
     loaded = load_metadata(handle)
     check_files_may_be_deleted(loaded.metadata)
+    found = _files_of(handle, loaded) if handle.store.drops_files else None
     handle.store.drop(handle.identifier)
-    report = _files_of(handle, loaded)
+    report = found or _files_of(handle, loaded)
     return replace(report, undeleted=delete_in_order(handle.io, report.files))
 
 

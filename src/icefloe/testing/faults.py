@@ -211,6 +211,7 @@ class FaultyStore:
 
     def __init__(self, store: PointerStore, faults: Faults, *, on_swap: Callable[[Identifier, str], None] | None = None) -> None:
         self.name = store.name
+        self.drops_files = getattr(store, "drops_files", False)  # views have none
         self.store = store
         self.faults = faults
         self._on_swap = on_swap
