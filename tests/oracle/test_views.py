@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.oracle.conftest import ORACLES, run
+from tests.oracle.java_jdbc import sqlite_driver
 
 from icefloe import SqlCatalog
 from icefloe.errors import NoSuchViewError
@@ -15,7 +16,6 @@ from icefloe.kernel.view.view_metadata import view_problems
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
-DRIVER = Path("/usr/share/java/sqlite-jdbc.jar")  # Debian's libxerial-sqlite-jdbc-java
 COUNTS = pa.schema([("type", pa.string()), ("n", pa.int64())])
 SPARK_SQL, TRINO_SQL = "SELECT type, count(*) AS n FROM t GROUP BY type", 'SELECT "type", count(*) AS n FROM t GROUP BY 1'
 
@@ -23,11 +23,11 @@ JAVA = """
 import json, sys
 sys.path.insert(0, sys.argv[2])
 from java_session import session
-folder, driver = sys.argv[1], sys.argv[3]
+folder, driver, libraries = sys.argv[1], sys.argv[3], sys.argv[5]
 catalog = "spark.sql.catalog.lake"
 spark = session(folder, **{
     "spark.driver.extraClassPath": driver,
-    "spark.driver.extraJavaOptions": "-Djava.library.path=/usr/lib/x86_64-linux-gnu/jni:/usr/lib/aarch64-linux-gnu/jni:/usr/lib/jni",
+    "spark.driver.extraJavaOptions": "-Djava.library.path=" + libraries,
     catalog: "org.apache.iceberg.spark.SparkCatalog", catalog + ".type": "jdbc", catalog + ".uri": f"jdbc:sqlite:{folder}/catalog.db",
     catalog + ".warehouse": folder + "/warehouse", catalog + ".cache-enabled": "false", catalog + ".clients": "1",
 })
@@ -122,8 +122,7 @@ print(json.dumps(told))
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[SqlCatalog, Path, dict[str, Any]]:
     """A catalog with views of ours, after Java has read and changed them and made its own; and what Java told."""
-    if not DRIVER.exists():
-        pytest.skip(f"Java has no SQLite driver at {DRIVER}: install libxerial-sqlite-jdbc-java")
+    sqlite_driver()  # skips where there is none
     folder = tmp_path_factory.mktemp("views")
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse")
     catalog.create_namespace("db")
@@ -151,7 +150,8 @@ def java(script: str, folder: Path) -> str:
             ],
         }
     )
-    return run("java", "-c", script, str(folder), str(ORACLES), str(DRIVER), given).splitlines()[-1]
+    jar, libraries = sqlite_driver()
+    return run("java", "-c", script, str(folder), str(ORACLES), str(jar), given, libraries).splitlines()[-1]
 
 
 def test_java_reads_and_selects_through_our_views(lake: tuple[SqlCatalog, Path, dict[str, Any]]) -> None:

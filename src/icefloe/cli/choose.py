@@ -5,7 +5,6 @@ Floor: cli.
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.config import DEFAULT_CATALOG, catalog_properties, default_catalog_name
@@ -52,13 +51,13 @@ def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
 
 
 def open_table(text: str, choice: CatalogChoice) -> TableReader:
-    """The table meant: a metadata file where the text is a path, else a name in the catalog.
+    """The table meant: a metadata file or the folder of a file-system table where the text is a path, else a name in the catalog.
 
     Raises:
         NoSuchTableError, NoSuchFileError, MetadataFormatError, and what `open_catalog` raises
     """
     if is_path(text):
-        return StaticTable.from_metadata(_metadata_file(text))
+        return StaticTable.from_metadata(text)
     return open_catalog(choice).load_table(text)
 
 
@@ -81,21 +80,6 @@ def chosen_snapshot(table: TableReader, text: str | None) -> int | None:
 def is_path(text: str) -> bool:
     """Whether the text is a file's location: no part of a table's name can hold a slash."""
     return "/" in text or os.sep in text or text.endswith(METADATA_ENDINGS)
-
-
-def _metadata_file(text: str) -> str:
-    if scheme_of(text) != "file":
-        return text
-    path = Path(local_path(text))
-    if not path.is_dir():
-        return str(path)
-    newest = max(
-        (*path.glob("*.metadata.json*"), *path.glob("metadata/*.metadata.json*")), key=lambda found: found.stat().st_mtime, default=None
-    )
-    raise InvalidInputError(
-        f"{text} is a folder, not a metadata file",
-        next_step=f"name a file in it; the newest is {newest}" if newest else "name a file that ends in .metadata.json",
-    )
 
 
 def _uri(choice: CatalogChoice) -> str | None:

@@ -5,7 +5,7 @@ never believed, since it may be old or ahead: the newest version in the folder i
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -224,8 +224,7 @@ class FileSystemPointerStore:
     def _versions(self, identifier: Identifier) -> dict[int, str]:
         """The file of each version."""
         found = self._folders.names(self._metadata(identifier))
-        matches = [match for match in map(_VERSION.fullmatch, found[1] if found else ()) if match]
-        return {int(match[1]): match[0] for match in matches}
+        return version_files(found[1] if found else ())
 
     def _newest(self, identifier: Identifier) -> str | None:
         versions = self._versions(identifier)
@@ -256,6 +255,11 @@ class FileSystemPointerStore:
                 f"catalog {self.name!r} keeps namespaces as folders, which have no properties: {', '.join(sorted(given))}",
                 next_step="leave them out, or use a SQL catalog",
             )
+
+
+def version_files(names: Iterable[str]) -> dict[int, str]:
+    """Those of the names in a table's metadata folder that are a version of it, by its number."""
+    return {int(match[1]): match[0] for match in map(_VERSION.fullmatch, names) if match}
 
 
 class _Identity(msgspec.Struct):

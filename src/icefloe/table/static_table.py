@@ -17,6 +17,7 @@ from icefloe.table.expire_snapshots import ExpiresSnapshots
 from icefloe.table.handle import read_metadata_at
 from icefloe.table.result import WriteResult
 from icefloe.table.statistics import TableStatistics
+from icefloe.table.table_folder import metadata_file_of
 from icefloe.table.table_reader import TableReader
 from icefloe.table.transaction import Transaction
 from icefloe.table.writes import PreparedWrite
@@ -27,12 +28,14 @@ class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, Expire
 
     @classmethod
     def from_metadata(cls, metadata_location: str, properties: Mapping[str, str] | None = None) -> "StaticTable":
-        """Opens any Iceberg table by the location of a metadata file.
+        """Opens any Iceberg table by the location of a metadata file; a file-system table also by its folder, at the newest version.
 
         Raises:
+            InvalidInputError: the folder of a table that is in a catalog: only the catalog knows which of its files is the table.
             NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError
         """
         io = load_file_io(properties or {}, metadata_location)
+        metadata_location = metadata_file_of(metadata_location, io)
         loaded = read_metadata_at(io, metadata_location)
         return cls(loaded, io, loaded.metadata.location.rstrip("/").rpartition("/")[2] or metadata_location)
 

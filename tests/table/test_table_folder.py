@@ -1,0 +1,77 @@
+"""A table by its folder: the newest version of a file-system table, wherever it lies; of a table in a catalog an error that names files and what to do."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe import SqlCatalog, StaticTable
+from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.errors import InvalidInputError, NoSuchFileError
+from icefloe.io.memory import MemoryFileIO
+from icefloe.table.table_folder import metadata_file_of
+
+ROWS = pa.table({"n": pa.array([1], pa.int64())})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of a file-system table with two rows."""
+    catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ROWS.schema)
+    table.append(ROWS)
+    table.append(ROWS)
+    return tmp_path / "db" / "t"
+
+
+@pytest.mark.parametrize("hint", [None, "1", "99", "nonsense"])
+def test_a_file_system_table_opens_at_its_newest_version(folder: Path, hint: str | None) -> None:
+    file = folder / "metadata" / "version-hint.text"
+    file.unlink() if hint is None else file.write_text(hint)
+    for text in (str(folder), f"{folder}/", f"{folder}/metadata", f"file://{folder}"):
+        table = StaticTable.from_metadata(text)
+        assert (Path(table.metadata_location).name, table.scan().count()) == ("v3.metadata.json", 2)
+
+
+def test_a_file_that_a_writer_left_unpublished_is_not_the_table(folder: Path) -> None:
+    (folder / "metadata" / "00003-0b5b5d09-6f0d-4c3a-9d1b-000000000000.metadata.json").write_text("half of a try")
+    (folder / "metadata" / "0b5b5d09-6f0d-4c3a-9d1b-000000000000.metadata.json").write_text("half of a try of Java's")
+    assert StaticTable.from_metadata(str(folder)).metadata_location.endswith("v3.metadata.json")
+
+
+def test_a_table_that_moved_on_in_a_catalog_is_not_shown_as_it_was(folder: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder.parent}/catalog.db", warehouse=str(folder.parent))
+    catalog.create_namespace("db")
+    table = catalog.register_table("db.t", f"{folder}/metadata/v3.metadata.json")
+    for _ in range(2):
+        table.append(ROWS)
+    with pytest.raises(InvalidInputError, match="only a catalog can say") as refused:
+        StaticTable.from_metadata(str(folder))
+    assert table.metadata_location in str(refused.value)
+    assert StaticTable.from_metadata(table.metadata_location).scan().count() == 4
+
+
+def test_a_table_of_a_catalog_is_not_guessed_at(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ROWS.schema)
+    table.append(ROWS)
+    with pytest.raises(InvalidInputError, match="may be one of a commit that failed") as refused:
+        StaticTable.from_metadata(table.location())
+    assert table.metadata_location in str(refused.value)
+    with pytest.raises(InvalidInputError, match="is a folder, not a metadata file"):
+        StaticTable.from_metadata(str(tmp_path))
+    with pytest.raises(NoSuchFileError):
+        StaticTable.from_metadata(str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize("ending", [".metadata.json", ".gz.metadata.json", ".metadata.json.gz"])
+def test_where_nothing_lists_files_the_hint_is_where_to_begin(ending: str) -> None:
+    io, folder = MemoryFileIO(), f"memory://table-folder/{ending}/t"
+    for version in (1, 2, 3, 5):
+        io.write(f"{folder}/metadata/v{version}{ending}", b"")
+    assert metadata_file_of(folder, io) == folder, "without a hint it is a location like any other"
+    io.write(f"{folder}/metadata/version-hint.text", b"2\n")
+    assert metadata_file_of(folder, io) == metadata_file_of(f"{folder}/metadata/", io) == f"{folder}/metadata/v3{ending}"
+    assert metadata_file_of(f"{folder}/metadata/v1{ending}", io) == f"{folder}/metadata/v1{ending}"
