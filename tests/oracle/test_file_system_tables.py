@@ -1,0 +1,94 @@
+"""File-system tables with Java's HadoopCatalog, in turns: each makes, fills and evolves tables in one folder, and reads what the other left there."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.errors import NoSuchTableError
+from icefloe.kernel.types import StringType
+
+pytestmark = [pytest.mark.oracle, pytest.mark.slow]
+
+READ = """
+import json
+def rows(name):
+    return [list(row) for row in spark.sql(f"select * from j.db.{name} order by n").collect()]
+told = {"tables": sorted(row.tableName for row in spark.sql("show tables in j.db").collect())}
+"""
+JAVA = (
+    READ
+    + """
+told["ours"] = rows("ours")
+spark.sql("insert into j.db.ours values (2)")
+spark.sql("alter table j.db.ours add column by_java string")
+spark.sql("create table j.db.theirs (n bigint) using iceberg")
+spark.sql("insert into j.db.theirs values (10)")
+spark.sql("create table j.db.zipped (n bigint) using iceberg tblproperties ('write.metadata.compression-codec' = 'gzip')")
+spark.sql("insert into j.db.zipped values (20)")
+spark.sql("drop table j.db.for_java")
+print(json.dumps(told))
+"""
+)
+JAVA_AGAIN = (
+    READ
+    + """
+told |= {name: rows(name) for name in ("ours", "theirs", "zipped")}
+spark.sql("insert into j.db.ours values (4, 'a', 'b')")
+spark.sql("insert into j.db.theirs values (12)")
+print(json.dumps(told))
+"""
+)
+
+
+def numbers(catalog: FileSystemCatalog, name: str) -> list[int]:
+    found: list[int] = sorted(catalog.load_table(name).scan().to_arrow()["n"].to_pylist())
+    return found
+
+
+def one(number: int) -> pa.Table:
+    return pa.table({"n": pa.array([number], pa.int64())})
+
+
+def hint(folder: Path, name: str) -> int:
+    return int((folder / "db" / name / "metadata" / "version-hint.text").read_text())
+
+
+def test_java_and_we_share_a_folder_in_turns(tmp_path: Path, java_script: Callable[..., str]) -> None:
+    def java(script: str) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(java_script(script, str(tmp_path)).splitlines()[-1])
+        return told
+
+    catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    for name in ("db.ours", "db.for_java"):
+        catalog.create_table(name, one(1).schema).append(one(1))
+    assert java(JAVA) == {"tables": ["for_java", "ours"], "ours": [[1]]}
+
+    assert catalog.list_tables("db") == [("db", "ours"), ("db", "theirs"), ("db", "zipped")]
+    with pytest.raises(NoSuchTableError):
+        catalog.load_table("db.for_java")
+    assert (numbers(catalog, "db.ours"), numbers(catalog, "db.theirs"), numbers(catalog, "db.zipped")) == ([1, 2], [10], [20])
+    assert catalog.load_table("db.zipped").metadata_location.endswith("v2.gz.metadata.json")
+    ours = catalog.load_table("db.ours")
+    with ours.update_schema() as update:
+        update.add_column("by_us", StringType())
+    ours.append(pa.table({"n": pa.array([3], pa.int64()), "by_java": ["java"], "by_us": ["us"]}))
+    for name, number in (("db.theirs", 11), ("db.zipped", 21)):
+        catalog.load_table(name).append(one(number))
+    assert [hint(tmp_path, name) for name in ("ours", "theirs", "zipped")] == [6, 3, 3]
+
+    assert java(JAVA_AGAIN) == {
+        "tables": ["ours", "theirs", "zipped"],
+        "ours": [[1, None, None], [2, None, None], [3, "java", "us"]],
+        "theirs": [[10], [11]],
+        "zipped": [[20], [21]],
+    }
+    assert (numbers(catalog, "db.ours"), numbers(catalog, "db.theirs")) == ([1, 2, 3, 4], [10, 11, 12])
+    assert [hint(tmp_path, name) for name in ("ours", "theirs")] == [7, 4], "one version for each commit, whoever made it"
+    catalog.drop_table("db.theirs")
+    assert java(READ + "print(json.dumps(told))")["tables"] == ["ours", "zipped"]
