@@ -3,6 +3,8 @@
 from typing import Any
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
 
@@ -80,3 +82,24 @@ def test_lists_are_equal_by_what_they_mean() -> None:
     assert tight != RawEntries(kind, [msgspec.Raw(b'{"thing-id":2}')])
     assert tight != tight.appended({"thing-id": 2})
     assert tight[0:1] == ({"thing-id": 1},)
+
+
+@given(st.data())
+def test_entries_that_another_list_shares_are_told_apart_from_those_it_does_not(data: st.DataObject) -> None:
+    counted = Counted()
+    first = counted.read(*range(data.draw(st.integers(0, 8))))
+    fresh = [{"thing-id": number} for number in range(100, 100 + data.draw(st.integers(0, 3)))]
+    other = first.without(data.draw(st.sets(st.integers(0, 8)))).appended(*fresh).without_first(data.draw(st.integers(0, 4)))
+    for mine, theirs in ((first, other), (other, first), (first, first), (first, counted.read(*range(8)))):
+        expected = [at for at, raw in enumerate(mine.raws) if not any(raw is one for one in theirs.raws)]
+        assert list(mine.only_here(theirs)) == expected
+
+
+def test_ids_are_each_once_where_entries_repeat_one_or_have_none() -> None:
+    texts = (b'{"thing-id": 5}', b"{}", b'{"thing-id": 2}', b'{"thing-id": 5}', b'{"thing-id": "x"}')
+    for default, expected in ((None, {5: 0, 2: 2}), (2, {5: 0, 2: 1})):
+        kind = EntryKind("things", lambda value, _: value, dict, id_key="thing-id", default_id=default)
+        for raws in (texts, texts[:-1]):  # the last is told of when it is decoded
+            entries = RawEntries(kind, map(msgspec.Raw, raws))
+            assert list(entries.ids()) == list(expected)
+            assert all(entries.position(entry_id) == at for entry_id, at in expected.items())

@@ -154,10 +154,11 @@ def new_snapshots_are_numbered_on(before: TableMetadata, after: TableMetadata) -
     """A snapshot that comes in takes a sequence number and row ids that no one had before. Spec: Sequence Numbers; Snapshot Row IDs."""
     if after.snapshots is before.snapshots:
         return
-    for snapshot_id in after.snapshots.ids() - before.snapshots.ids():
-        snapshot = after.snapshots.get(snapshot_id)
-        assert snapshot is not None  # noqa: S101  its id was just read from there
-        where = f"$.snapshots (snapshot {snapshot_id})"
+    for position in after.snapshots.only_here(before.snapshots):
+        snapshot = after.snapshots[position]
+        if before.snapshots.position(snapshot.snapshot_id) is not None:
+            continue
+        where = f"$.snapshots (snapshot {snapshot.snapshot_id})"
         yield from _sequence_number_problems(after, snapshot, where)
         yield from _row_id_problems(after, snapshot, where)
         if after.format_version > 1 and snapshot.sequence_number <= before.last_sequence_number:
@@ -174,18 +175,17 @@ def snapshots_never_change(before: TableMetadata, after: TableMetadata) -> Itera
     """A snapshot that stays says what it said: entries are shared with the version before, and only those that are not are looked at."""
     if after.snapshots is before.snapshots:
         return
-    shared = {id(raw) for raw in before.snapshots.raws}
-    for position, raw in enumerate(after.snapshots.raws):
-        if id(raw) not in shared:
-            snapshot = after.snapshots[position]
-            was = before.snapshots.get(snapshot.snapshot_id)
-            if was is not None and was != snapshot:
-                yield Problem(where=f"$.snapshots[{position}]", what=f"is another snapshot {snapshot.snapshot_id} than before")
+    for position in after.snapshots.only_here(before.snapshots):
+        snapshot = after.snapshots[position]
+        was = before.snapshots.get(snapshot.snapshot_id)
+        if was is not None and was != snapshot:
+            yield Problem(where=f"$.snapshots[{position}]", what=f"is another snapshot {snapshot.snapshot_id} than before")
 
 
 def statistics_go_with_their_snapshots(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
     """No statistics file comes in for a snapshot that is not there, and none outlives its snapshot."""
-    gone = before.snapshots.ids() - after.snapshots.ids() if after.snapshots is not before.snapshots else set()
+    some_gone = after.snapshots is not before.snapshots and before.snapshots.only_here(after.snapshots)
+    gone = before.snapshots.ids() - after.snapshots.ids() if some_gone else set()
     for key, old, new in (
         ("statistics", before.statistics, after.statistics),
         ("partition-statistics", before.partition_statistics, after.partition_statistics),

@@ -8,6 +8,7 @@ What an entry means is in `snapshot.py`, `history.py` and the rooms below. Floor
 from collections.abc import Callable, Collection, Iterable, KeysView, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import is_
 from typing import Any, Generic, TypeVar, overload
 
 import msgspec
@@ -46,6 +47,17 @@ class EntryKind(Generic[T]):
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None  # said in full when the entry itself is decoded
         return self.default_id if found is None else found
+
+    def ids_of(self, raws: Sequence[msgspec.Raw]) -> list[int | None]:
+        """`id_of` each."""
+        if self.id_key is None:
+            return [None] * len(raws)
+        decode = _id_decoder(self.id_key).decode
+        try:
+            found = [decode(raw).entry_id for raw in raws]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return list(map(self.id_of, raws))
+        return found if self.default_id is None else [self.default_id if one is None else one for one in found]
 
 
 @cache
@@ -119,6 +131,13 @@ class RawEntries(Sequence[T]):
         """The ids, in order and each once; entries without one are left out."""
         return self._positions().keys()
 
+    def only_here(self, other: "RawEntries[T]") -> Sequence[int]:
+        """Where the entries are whose bytes are not shared with `other`: none where one was made of the other by leaving entries out."""
+        alike = list(map(is_, self._raws, other._raws))
+        start = len(alike) if all(alike) else alike.index(False)
+        shared = set(map(id, other._raws[start:]))
+        return [at for at in range(start, len(self._raws)) if id(self._raws[at]) not in shared]
+
     def appended(self, *entries: T) -> "RawEntries[T]":
         """These entries and more at the end."""
         made = RawEntries(self._kind, (*self._raws, *map(self._kind.raw, entries)), self._path)
@@ -151,8 +170,10 @@ class RawEntries(Sequence[T]):
         return self._index
 
     def _indexed(self, index: dict[int, int], start: int) -> dict[int, int]:
-        for at in range(start, len(self._raws)):
-            entry_id = self._kind.id_of(self._raws[at])
+        ids = self._kind.ids_of(self._raws[start:])
+        if not index and len(whole := dict(zip(ids, range(start, start + len(ids)), strict=True))) == len(ids) and None not in whole:
+            return whole  # type: ignore[return-value]
+        for at, entry_id in enumerate(ids, start):
             if entry_id is not None:
                 index.setdefault(entry_id, at)
         return index
