@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
@@ -84,6 +84,7 @@ def test_lists_are_equal_by_what_they_mean() -> None:
     assert tight[0:1] == ({"thing-id": 1},)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_entries_that_another_list_shares_are_told_apart_from_those_it_does_not(data: st.DataObject) -> None:
     counted = Counted()
