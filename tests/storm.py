@@ -196,8 +196,7 @@ def check_table(place: Place, acknowledged: dict[str, int], *, finished: bool) -
     A writer that was stopped may have one commit more than it heard of.
     """
     table = place.table()
-    made = Counter(snapshot.summary["storm"] for snapshot in table.snapshots() if "storm" in snapshot.summary)
-    assert set(made.values()) <= {1}, f"made twice: {[name for name, count in made.items() if count > 1]}"
+    made = commits_made(table)
     found = Counter(tuple(row.values()) for row in table.scan().select("writer", "number", "copy").to_arrow().to_pylist())
     assert set(found.values()) <= {1}, "rows are there twice"
     stand: dict[str, int] = {}
@@ -213,12 +212,38 @@ def check_table(place: Place, acknowledged: dict[str, int], *, finished: bool) -
     return stand
 
 
-def check_history(table: Table) -> None:
-    """One line of snapshots, numbers that rise, totals as the scan counts them."""
+def commits_made(table: Table) -> Counter[str]:
+    """Every commit that the history names, each once."""
+    made = Counter(snapshot.summary["storm"] for snapshot in table.snapshots() if "storm" in snapshot.summary)
+    assert set(made.values()) <= {1}, f"made twice: {[name for name, count in made.items() if count > 1]}"
+    return made
+
+
+def check_acknowledged(place: Place, acknowledged: dict[str, int]) -> dict[str, int]:
+    """As `check_table`, by the history alone and not by the rows: every acknowledged commit is in it, and none twice."""
+    table = place.table()
+    made = commits_made(table)
+    stand: dict[str, int] = {}
+    for writer, heard in acknowledged.items():
+        its = {int(name.split()[1]) for name in made if name.split()[0] == writer}
+        assert its in (set(range(heard)), set(range(heard + 1))), f"{writer} was told of {heard} commits, and the history has {sorted(its)}"
+        stand[writer] = len(its)
+    check_line(table)
+    return stand
+
+
+def check_line(table: Table) -> None:
+    """One line of snapshots, and numbers that rise."""
     snapshots = table.snapshots()
     numbers = [snapshot.sequence_number for snapshot in snapshots]
     assert numbers == list(range(1, len(snapshots) + 1)), numbers
     assert [one.parent_snapshot_id for one in snapshots] == [None, *(one.snapshot_id for one in snapshots[:-1])][: len(snapshots)]
+
+
+def check_history(table: Table) -> None:
+    """One line of snapshots, numbers that rise, totals as the scan counts them."""
+    check_line(table)
+    snapshots = table.snapshots()
     if snapshots:
         files = {task.file.file_path for task in table.scan().plan_files()}
         assert int(snapshots[-1].summary["total-data-files"]) >= len(files)
@@ -282,8 +307,11 @@ class Storm:
     outcomes: Counter[str] = field(default_factory=Counter)  # how the writers ended
 
 
-def storm(place: Place, rounds: int, seed: int, signals: Sequence[int] = (signal.SIGKILL,), rounds_each: int = 25) -> Storm:
-    """Stops a writer at a random moment, again and again, and looks at the table each time. A new table every `rounds_each` rounds."""
+def storm(place: Place, rounds: int, seed: int, signals: Sequence[int] = (signal.SIGKILL,), rounds_each: int = 30, full_each: int = 1) -> Storm:
+    """Stops a writer at a random moment, again and again, and looks at the table each time: at its history, and every `full_each` rounds at its rows too.
+
+    A new table every `rounds_each` rounds, whose last look is a full one.
+    """
     chance, result = random.Random(seed), Storm()
     for first in range(0, rounds, rounds_each):
         here = Place(uri=place.uri, warehouse=place.warehouse, name=f"db.t{first // rounds_each}")
@@ -294,7 +322,9 @@ def storm(place: Place, rounds: int, seed: int, signals: Sequence[int] = (signal
             result.outcomes[str(child.status)] += 1
             assert child.status != 256, "a writer failed by itself: see above"
             acknowledged[child.writer] = len(child.said)
-            stand = checked(partial(check_table, here, acknowledged, finished=False))
+            is_full = (number + 1) % full_each == 0 or number + 1 in {rounds, first + rounds_each}
+            look = partial(check_table, here, acknowledged, finished=False) if is_full else partial(check_acknowledged, here, acknowledged)
+            stand = checked(look)
             result.rounds += 1
             result.acknowledged += acknowledged[child.writer]
             result.unheard += stand[child.writer] - acknowledged[child.writer]
@@ -320,6 +350,7 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--commits", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--full-each", type=int, default=1, help="look at the rows every so many rounds, and at the history in each")
     parser.add_argument("--version", type=int, default=3)
     parser.add_argument("--signal", default="KILL", help="one or several of KILL, TERM and INT")
     parser.add_argument("--seed", type=int, default=1)
@@ -329,7 +360,8 @@ def main() -> None:
         if given.kind == "many":
             shown: Any = many_writers(place, given.writers, given.commits, given.version)
         else:
-            shown = storm(place, given.rounds, given.seed, [getattr(signal, f"SIG{name}") for name in given.signal.split(",")])
+            kinds = [getattr(signal, f"SIG{name}") for name in given.signal.split(",")]
+            shown = storm(place, given.rounds, given.seed, kinds, full_each=given.full_each)
         print(json.dumps(vars(shown)))
 
 
