@@ -307,7 +307,9 @@ class Storm:
     outcomes: Counter[str] = field(default_factory=Counter)  # how the writers ended
 
 
-def storm(place: Place, rounds: int, seed: int, signals: Sequence[int] = (signal.SIGKILL,), rounds_each: int = 30, full_each: int = 1) -> Storm:
+def storm(
+    place: Place, rounds: int, seed: int, signals: Sequence[int] = (signal.SIGKILL,), rounds_each: int = 30, full_each: int = 1
+) -> Storm:
     """Stops a writer at a random moment, again and again, and looks at the table each time: at its history, and every `full_each` rounds at its rows too.
 
     A new table every `rounds_each` rounds, whose last look is a full one.

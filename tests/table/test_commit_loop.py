@@ -133,6 +133,24 @@ def test_a_swap_that_did_not_happen_and_no_longer_can_is_made_again(catalog: Sql
     assert len(files(tmp_path, "snap-*.avro")) == 1
 
 
+@pytest.mark.parametrize(("fault", "attempts"), [(Fault.UNHEARD, 1), (Fault.UNAVAILABLE, 2)])
+def test_a_store_that_raises_from_a_swap_has_not_said_how_it_ended(
+    catalog: SqlCatalog, tmp_path: Path, fault: Fault, attempts: int
+) -> None:
+    faults = Faults()
+    table = faulty(catalog.load_table("db.t"), faults)
+    faults.order("swap", fault)
+    result = table.append(one(1))
+    assert (result.attempts, numbers(table)) == (attempts, [1])
+    assert len(files(tmp_path, "snap-*.avro")) == 1
+    faults.order("swap", fault)
+    faults.order("load", Fault.UNAVAILABLE, times=None)
+    with pytest.raises(CommitUnknownError, match="may or may not"):
+        table.append(one(2))
+    faults.forget()
+    assert len(files(tmp_path, "snap-*.avro")) == 2, "nothing is deleted"
+
+
 def test_a_swap_that_lands_late_is_waited_for_and_made_once(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)

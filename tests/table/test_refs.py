@@ -183,6 +183,21 @@ def test_a_branch_of_an_empty_table_gets_an_empty_snapshot(tmp_path: Path) -> No
     assert table.current_snapshot().parent_snapshot_id is None  # type: ignore[union-attr]
 
 
+def test_a_branch_of_a_table_that_is_empty_no_more_is_at_the_head_of_main(tmp_path: Path) -> None:
+    stale, also_stale = make(tmp_path), again(tmp_path)
+    written = again(tmp_path).append(rows(1)).snapshot_id
+    stale.manage_snapshots().create_branch(branch_name="audit", min_snapshots_to_keep=3).commit()
+    table = again(tmp_path)
+    assert [snapshot.snapshot_id for snapshot in table.snapshots()] == [written]
+    assert (table.refs()["audit"].snapshot_id, table.refs()["audit"].min_snapshots_to_keep) == (written, 3)
+    with pytest.raises(
+        CommitConflictError, match=r"the branch 'audit' was to be absent, and is a branch at snapshot .*: another writer made it"
+    ):
+        also_stale.manage_snapshots().create_branch(branch_name="audit").commit()
+    named = {snapshot.manifest_list for snapshot in table.snapshots()}
+    assert {str(path) for path in tmp_path.rglob("snap-*.avro")} == {name.removeprefix("file://") for name in named}
+
+
 def test_what_a_ref_says_beyond_what_is_known_moves_with_it(tmp_path: Path) -> None:
     table, (first, second, _) = three_snapshots(tmp_path)
     table.manage_snapshots().create_branch(first, "side").commit()

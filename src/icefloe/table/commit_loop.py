@@ -25,7 +25,7 @@ from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refuse
 from icefloe.pointer.pointer import PointerChange
 from icefloe.table.commit_part import CommitPart, TableChange
 from icefloe.table.handle import LoadedMetadata, TableHandle
-from icefloe.table.swap_loop import look_until_settled, swap_until_settled
+from icefloe.table.swap_loop import answer_of, look_until_settled, swap_until_settled
 from icefloe.table.unknown_commit import unknown_commit_error
 
 
@@ -69,7 +69,7 @@ class _Commit:
         if not changes:
             return Committed()
         self.swap_begun = True
-        outcome = self._swap(changes)
+        outcome = answer_of(lambda: self._swap(changes))
         if isinstance(outcome, Unknown):
             outcome = look_until_settled(lambda: self.store.settle(changes), outcome, self.settings)
         if isinstance(outcome, Conflicted) and outcome.is_unheard:

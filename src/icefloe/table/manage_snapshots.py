@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit import refs
-from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.cherry_pick import CherryPick
 from icefloe.kernel.commit.refs import BRANCH, TAG
@@ -57,7 +56,7 @@ class ManageSnapshots(PendingChange):
         if snapshot_id is None and MAIN not in self._working.refs:
             refs.check_new_name(self._working, branch_name)
             context = snapshot_context(self._handle, self._working, {}, branch_name, makes_branch=True)
-            self._add(Append([], context))
+            self._add(refs.BranchOfEmptyTable(context))
             return self._add(refs.set_retention(self._working, branch_name, **retention))
         made = SnapshotRef(snapshot_id=self._id(snapshot_id), type=BRANCH, **retention)
         return self._add(refs.create_ref(self._working, branch_name, made))

@@ -84,6 +84,14 @@ def swap_until_settled(work: Attempts, settings: Mapping[str, str], unknown: Cal
         _raise_conflict(work, outcome)
 
 
+def answer_of(swap: Callable[[], Outcome]) -> Outcome:
+    """What a swap answers. A store that raises a `StorageError` breaks its word, and has said nothing of how the swap ended."""
+    try:
+        return swap()
+    except StorageError as error:
+        return Unknown(reason=error.message)
+
+
 def look_until_settled(look: Callable[[], Outcome], unknown: Unknown, settings: Mapping[str, str]) -> Outcome:
     """How a swap ended whose outcome is unknown, by looking again as `commit.status-check.*` say; `Unknown` where that is still not known then.
 

@@ -159,6 +159,26 @@ class Refs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BranchOfEmptyTable:
+    """A new branch where the writer saw no snapshot on `main`: an empty snapshot, or none where `main` has one by then, at which the branch is."""
+
+    branch: str
+
+    @property
+    def makes_snapshot(self) -> bool:
+        return True
+
+    def apply(self, state: State, landing: Landing) -> None:
+        """See `Effect`."""
+        head = state.head("main")
+        if head is None:
+            Rows(change=lambda rows: rows, branch=self.branch).apply(state, landing)
+        else:
+            landing.idle -= 1
+            state.refs[self.branch] = ("branch", head)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
     """Table properties set to these values."""
 

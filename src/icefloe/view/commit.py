@@ -16,7 +16,7 @@ from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refuse
 from icefloe.kernel.view.update import ViewUpdate, apply_view_updates
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.pointer.pointer import PointerChange
-from icefloe.table.swap_loop import look_until_settled, swap_until_settled
+from icefloe.table.swap_loop import answer_of, look_until_settled, swap_until_settled
 from icefloe.view.handle import (
     LoadedView,
     ViewHandle,
@@ -102,7 +102,7 @@ class _ViewCommit:
     def _swap(self, change: PointerChange) -> Outcome:
         """The swap, and where its answer is lost what can be found out about it."""
         pointers = self.handle.pointers
-        outcome = pointers.swap(change.identifier, expected=str(change.expected), new=change.new)
+        outcome = answer_of(lambda: pointers.swap(change.identifier, expected=str(change.expected), new=change.new))
         if isinstance(outcome, Unknown):
             outcome = look_until_settled(lambda: pointers.settle([change]), outcome, self.base.metadata.properties)
         if not isinstance(outcome, Conflicted) or not outcome.is_unheard:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchSnapshotError, Problem
-from icefloe.kernel.commit.attempt import Attempt, Read
+from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.metadata.history import ancestors
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -62,6 +63,29 @@ class RefChange:
                 *(AssertRefSnapshotId(name, None if ref is None else ref.snapshot_id) for name, ref in heads.items()),
             ),
         )
+
+
+class BranchOfEmptyTable:
+    """A new branch, the context's, where `main` has no snapshot yet: it gets an empty one, as Java makes it.
+
+    Where another writer has written to `main` by the time of the commit, the branch is made at that head, as if it had been asked for then.
+    """
+
+    def __init__(self, context: CommitContext) -> None:
+        self._name = context.branch
+        self._empty = Append([], context)
+
+    def new_data_files(self) -> Sequence[str]:
+        return ()
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
+        """See `Action.attempt`. Raises `CommitConflictError` where another writer took the name."""
+        check_ref_is_as_it_was(base, self._name, None)
+        main = base.refs.get(MAIN)
+        if main is None:
+            return self._empty.attempt(base, number=number, now_ms=now_ms, read=read)
+        made = create_ref(base, self._name, SnapshotRef(snapshot_id=main.snapshot_id, type=BRANCH))
+        return made.attempt(base, number=number, now_ms=now_ms, read=read)
 
 
 def check_ref_is_as_it_was(base: TableMetadata, name: str, was: SnapshotRef | None) -> None:
