@@ -1,0 +1,191 @@
+"""A disk that fills up and a permission that is taken away between begin and commit, by the operating system itself: a clear error, nothing half there.
+
+Disks are small file systems in memory where this process may mount them; permissions are taken from a child of another user. What the loop does with every
+such answer is the model's (`test_commit_model.py`); here the answers are real.
+"""
+
+import contextlib
+import json
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe import SqlCatalog
+from icefloe.errors import IcefloeError, StorageFullError
+from icefloe.table import Table
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+SIZE = 2 * 1024 * 1024  # bytes of the small disks
+
+
+def rows(number: int, count: int = 1) -> pa.Table:
+    return pa.table({"n": pa.array([number] * count, pa.int64()), "text": pa.array(["x" * 20] * count)})
+
+
+def catalog(database: Path, warehouse: Path) -> SqlCatalog:
+    return SqlCatalog("lake", uri=f"sqlite:///{database}/catalog.db", warehouse=str(warehouse))
+
+
+def make(database: Path, warehouse: Path) -> Table:
+    lake = catalog(database, warehouse)
+    lake.create_namespace("db")
+    table = lake.create_table("db.t", SCHEMA, properties={"commit.retry.max-wait-ms": "1", "commit.status-check.max-wait-ms": "1"})
+    table.append(rows(0))
+    return table
+
+
+def numbers(database: Path, warehouse: Path) -> list[int]:
+    """What another process would read."""
+    return sorted(catalog(database, warehouse).load_table("db.t").scan().to_arrow()["n"].to_pylist())
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path) for path in folder.rglob("*") if path.is_file() and not path.name.startswith("catalog.db")}
+
+
+def refusal_of(do: Callable[[], object]) -> IcefloeError | None:
+    """What it was refused with; None where it went well."""
+    try:
+        do()
+    except IcefloeError as error:
+        return error
+    return None
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of `SIZE` bytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"this process may not mount a small disk: {made.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(folder: Path, but: int = 0) -> Path:
+    """Takes all the room of a disk but so many bytes."""
+    taken = folder / "taken"
+    with taken.open("wb", buffering=0) as file:
+        with contextlib.suppress(OSError):
+            while True:
+                file.write(b"\0" * 4096)
+        file.truncate(file.tell() - but)
+    return taken
+
+
+# With no room the data file cannot be written; with a little, the data file is there and a manifest, its list or the metadata file is not.
+@pytest.mark.parametrize("room", [0, 4096, 8192, 12288, 16384])
+def test_a_full_warehouse_refuses_the_commit_whole(tmp_path: Path, small_disk: Path, room: int) -> None:
+    table = make(tmp_path, small_disk)
+    before = files(small_disk)
+    taken = fill(small_disk, but=room)
+    refused = refusal_of(lambda: table.append(rows(1)))
+    stood = refused is None
+    if refused is not None:
+        assert isinstance(refused, StorageFullError)
+        assert str(small_disk) in str(refused)
+        assert "free space" in str(refused)
+        assert files(small_disk) - {str(taken)} == before, "nothing of it is left"
+    assert not stood or room >= 12288, "there was no room"
+    taken.unlink()
+    assert numbers(tmp_path, small_disk) == ([0, 1] if stood else [0])
+    table.append(rows(2))
+    assert numbers(tmp_path, small_disk) == ([0, 1, 2] if stood else [0, 2])
+
+
+def test_a_full_disk_under_the_database_refuses_the_commit_whole(tmp_path: Path, small_disk: Path) -> None:
+    """The journal of SQLite has no room, so its transaction cannot begin to write."""
+    table = make(small_disk, tmp_path / "warehouse")
+    before = files(tmp_path / "warehouse")
+    transaction = table.transaction()
+    transaction.append(rows(1))
+    transaction.append(rows(2))
+    taken = fill(small_disk)
+    with pytest.raises(StorageFullError) as refused:
+        transaction.commit_transaction()
+    assert "catalog.db" in str(refused.value)
+    assert "free space where the database lies" in str(refused.value)
+    assert files(tmp_path / "warehouse") == before, "nothing of it is left"
+    taken.unlink()
+    assert numbers(small_disk, tmp_path / "warehouse") == [0]
+    table.append(rows(3))
+    assert numbers(small_disk, tmp_path / "warehouse") == [0, 3]
+
+
+# A process that may do everything gives that up here, once it has loaded all it needs from folders that others may not read.
+CHILD = """
+import json, os, sys
+from pathlib import Path
+from tests.table import test_refused_by_the_system as here
+folder, lost = Path(sys.argv[1]), sys.argv[2]
+print(json.dumps(here.commit_without(folder, lost)))
+"""
+
+
+def commit_without(folder: Path, lost: str) -> dict[str, object]:
+    """A transaction of which all but the commit is done when the permission goes; what it ended in, and the commit after the permission is back."""
+    warm, database, warehouse = (folder / name for name in ("warm", "database", "warehouse"))
+    for made in (warm, database, warehouse):
+        made.mkdir()
+    write_twice(make(warm, warm))
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            shutil.chown(path, "nobody")
+        os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    table = make(database, warehouse)
+    before = files(warehouse)
+    transaction = table.transaction()
+    transaction.append(rows(1))
+    taken = [path for path in (folder / lost).rglob("*") if lost == "database" or path.is_dir()] + [folder / lost]
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in taken}
+    for path in taken:
+        path.chmod(modes[path] & ~0o222)
+    refused = refusal_of(transaction.commit_transaction)
+    meanwhile = numbers(database, warehouse)
+    for path, mode in modes.items():
+        path.chmod(mode)
+    left = sorted(files(warehouse) - before)
+    write_twice(table)
+    return {
+        "said": refused and [type(refused).__name__, str(refused)],
+        "meanwhile": meanwhile,
+        "left": left,
+        "after": numbers(database, warehouse),
+    }
+
+
+def write_twice(table: Table) -> None:
+    transaction = table.transaction()
+    transaction.append(rows(8))
+    transaction.append(rows(9))
+    transaction.commit_transaction()
+
+
+@pytest.mark.parametrize("lost", ["database", "warehouse"])
+def test_a_permission_that_goes_in_the_middle_refuses_the_commit_whole(lost: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        done = subprocess.run([sys.executable, "-c", CHILD, name, lost], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        told = json.loads(done.stdout.splitlines()[-1])
+    kind, message = told["said"]
+    assert kind == "StoragePermissionError", message
+    assert f"{name}/{lost}" in message
+    assert told["meanwhile"] == [0]
+    assert told["after"] == [0, 8, 9]
+    # Where files may not be deleted either, what was written before stays behind, and nothing names it.
+    assert told["left"] == [] or lost == "warehouse"
+    assert all("/data/" in path for path in told["left"])
