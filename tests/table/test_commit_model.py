@@ -8,7 +8,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -257,7 +259,7 @@ class ManyWriters(RuleBasedStateMachine):
 
     def order(self, writer: Writer, step: Step) -> None:
         for operation, after, inner in step.meanwhile:
-            run = lambda inner=inner: self.run_step(inner)  # noqa: E731
+            run = partial(Context().run, self.run_step, inner)  # another process: it knows nothing of this one's settings
             if operation == "overtake":
                 writer.faults.order("swap", Fault.OVERTAKEN, after=after, meanwhile=run)
             else:
