@@ -26,14 +26,10 @@ def run() -> list[Comparison]:
     lines.append(
         Comparison(f"upsert of {TABLE_ROWS:,} rows into as many, beside 100,000 above", seconds(whole), seconds(theirs), whole / theirs, "")
     )
-    lines.append(by_spark(theirs))
+    for by, what in (("spark", "the same, by Spark"), ("spark-tasks", "the same, joined by Spark's tasks")):
+        taken = upserted("icefloe", TABLE_ROWS, by)
+        lines.append(Comparison(what, seconds(taken), seconds(theirs), taken / theirs, ""))
     return lines
-
-
-def by_spark(theirs: float) -> Comparison:
-    """The large upsert on Spark, in the same words."""
-    taken = upserted("icefloe", TABLE_ROWS, "spark")
-    return Comparison("the same, by Spark", seconds(taken), seconds(theirs), taken / theirs, "")
 
 
 def upserted(engine: str, rows: int, by: str = "arrow") -> float:

@@ -1,6 +1,8 @@
 """Makes a table and upserts into it, with the engine whose Python runs this; prints seconds and counts as JSON.
 
-python upsert_child.py ENGINE FOLDER TABLE_ROWS ROWS arrow|spark
+python upsert_child.py ENGINE FOLDER TABLE_ROWS ROWS arrow|spark|spark-tasks
+
+With `spark-tasks` the join is one of Spark's tasks, however small it is.
 """
 
 import json
@@ -52,12 +54,14 @@ def main() -> None:
             rows_of(range(table_rows, table_rows + rows - known), "new"),
         ]
     )
-    if by == "spark":
+    if by != "arrow":
         spark = import_module("icefloe.spark.session").session(
             {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8"}, master="local[2]"
         )
         pq.write_table(source, f"{folder}/source.parquet")
         source = spark.read.parquet(f"{folder}/source.parquet")
+        if by == "spark-tasks":
+            vars(import_module("icefloe.table.upsert"))["MOST_BYTES_HERE"] = -1
         spark.range(10).count()  # the first job of a session is not measured
     started = time.perf_counter()
     result = table.upsert(source, ["id"])

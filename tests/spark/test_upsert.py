@@ -1,8 +1,11 @@
-"""Upserts of Spark DataFrames: one join whose tasks write; the same rows, counts and row ids as in this process; footers of added files in a job."""
+"""Upserts of Spark DataFrames: joined by Spark's tasks, or in this process where all is small; the same rows, counts and row ids as of Arrow rows;
+footers of added files in a job.
+"""
 
 import datetime as dt
 import gc
 import uuid
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,11 @@ from tests.spark.comparing import same_rows
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import InvalidInputError, SchemaMismatchError
+from icefloe.spark import engine as spark_engine
+from icefloe.spark import upsert_source
 from icefloe.spark.added_files import files_to_add
 from icefloe.table import add_files
+from icefloe.table import upsert as upsert_action
 from icefloe.table.engines import IN_PROCESS
 
 pytestmark = pytest.mark.spark
@@ -34,6 +40,23 @@ SCHEMA = pa.schema(
     ]
 )
 COLUMNS = "id int, part string, value float, tags map<string, double>, inner struct<d: decimal(5, 2), l: array<float>>, raw binary, u string, at timestamp"
+
+
+KEYS_HERE = "by Spark, keys in this process"
+
+
+@pytest.fixture(params=["in this process", "by Spark"])
+def joined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where rows are joined: whoever runs the test, the join is seen to be there."""
+    joins: list[object] = []
+    original = spark_engine.upsert_rows
+    monkeypatch.setattr(spark_engine, "upsert_rows", lambda asked: (joins.append(None), original(asked))[1])
+    if request.param != "in this process":
+        monkeypatch.setattr(upsert_action, "MOST_BYTES_HERE", -1)
+    if request.param == "by Spark":
+        monkeypatch.setattr(upsert_source, "MOST_BYTES_HERE", -1)
+    yield
+    assert bool(joins) == (request.param != "in this process")
 
 
 def row(number: int, *, other: int = 0) -> dict[str, Any]:
@@ -79,6 +102,7 @@ def contents(table: Table) -> list[str]:
     return sorted(repr({**found, "tags": sorted(found["tags"] or ())}) for found in table.scan().to_arrow().to_pylist())
 
 
+@pytest.mark.usefixtures("joined")
 @pytest.mark.parametrize(
     ("version", "mode", "spec"),
     [
@@ -121,6 +145,7 @@ def test_an_upsert_by_spark_does_what_one_in_this_process_does(
         assert ids == wanted
 
 
+@pytest.mark.usefixtures("joined")
 @pytest.mark.parametrize("key", ["id", "u", "at", "raw", "inner.d", "part"])
 def test_keys_of_any_type_are_joined_alike(spark: SparkSession, lake: SqlCatalog, key: str) -> None:
     by_spark, here = (make(lake, f"db.{name}", 2, "merge-on-read") for name in ("s", "h"))
@@ -136,6 +161,8 @@ def test_keys_of_any_type_are_joined_alike(spark: SparkSession, lake: SqlCatalog
     assert contents(by_spark) == contents(here)
 
 
+@pytest.mark.parametrize("joined", ["in this process", "by Spark", KEYS_HERE], indirect=True)
+@pytest.mark.usefixtures("joined")
 def test_nulls_equal_no_key_and_nan_does(spark: SparkSession, lake: SqlCatalog) -> None:
     schema = pa.schema([("k", pa.float64()), ("v", pa.int32())])
     table = lake.create_table("db.n", schema)
@@ -146,6 +173,7 @@ def test_nulls_equal_no_key_and_nan_does(spark: SparkSession, lake: SqlCatalog) 
     assert sorted(table.scan().to_arrow()["v"].to_pylist()) == [1, 4, 4, 5, 6]
 
 
+@pytest.mark.usefixtures("joined")
 def test_refusals_name_keys_and_columns_and_leave_no_file(spark: SparkSession, lake: SqlCatalog, tmp_path: Path) -> None:
     table = make(lake, "db.t", 2, "copy-on-write")
     table.append(arrow(row(7), row(8)))
@@ -163,6 +191,7 @@ def test_refusals_name_keys_and_columns_and_leave_no_file(spark: SparkSession, l
     assert not spark.sparkContext._jsc.getPersistentRDDs()
 
 
+@pytest.mark.usefixtures("joined")
 def test_a_dataframe_is_computed_once_also_after_a_lost_race(
     spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

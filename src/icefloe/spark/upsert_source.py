@@ -1,6 +1,7 @@
 """The rows of an upsert that come as a DataFrame: kept by Spark, so that they are computed once; their keys checked by one aggregation.
 
-Joining them is `upsert.py`. Floor: spark. Spec: Identifier Field IDs.
+Few rows are handed over as Arrow as well: what they are joined with may be little too, and is then read in this process. Joining them is `upsert.py`.
+Floor: spark. Spec: Identifier Field IDs.
 """
 
 import weakref
@@ -8,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
@@ -15,27 +17,36 @@ from pyspark.sql.types import BinaryType as SparkBinary
 from pyspark.sql.types import DataType
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
     DateType,
     DecimalType,
     FixedType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     LongType,
     PrimitiveType,
     StringType,
+    UnknownType,
     UUIDType,
+    VariantType,
 )
+from icefloe.spark.arrow_forms import from_spark_form
 from icefloe.spark.filters import column_named
 from icefloe.spark.fit import check_fits, widened_decimals
 from icefloe.spark.jobs import run_job
 from icefloe.spark.types import spark_type
 from icefloe.table.engine import KeyValues, UpsertSource
-from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, check_complete, repeated_keys
+from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
 
+# Bytes, as Spark keeps them, of rows that are handed over to this process.
+MOST_BYTES_HERE = 1 << 26
+# What Spark hands over to tasks alone, or not as the table's type.
+_STAYS = (VariantType, GeometryType, GeographyType, UnknownType)
 _RANGED = (IntegerType, LongType, DateType, StringType, DecimalType)
 _LISTED = (*_RANGED, BooleanType, UUIDType, FixedType, BinaryType)
 COUNT, LOW, HIGH = "count", "low", "high"
@@ -60,34 +71,54 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
     spark = rows.sparkSession
     is_kept = rows.storageLevel != StorageLevel.NONE
     kept = rows if is_kept else rows.persist(StorageLevel.MEMORY_AND_DISK)
-    ready = widened_decimals(kept, schema)
+    try:
+        total = run_job(spark, "count the rows to upsert", kept.count)
+        source = SparkRows(widened_decimals(kept, schema), total)
+        here = _here(source, schema, key_ids, updates=updates)
+        keys = _checked_keys(source, schema, key_ids) if here is None else here.keys
+    except BaseException:
+        if not is_kept:
+            kept.unpersist()
+        raise
+    if not is_kept:
+        weakref.finalize(source, kept.unpersist).atexit = False
+    return UpsertSource(rows=source, keys=keys, here=here)
+
+
+def _here(source: SparkRows, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource | None:
+    """The rows in this process where they are few, checked there; None otherwise."""
+    frame = source.frame
+    plan = frame.select("*")._jdf.queryExecution().optimizedPlan()  # a new one: it knows the size of what is kept by now
+    size = int(str(plan.stats().sizeInBytes()))
+    if size > MOST_BYTES_HERE or any(isinstance(field.field_type, _STAYS) for _, field in walk(schema.fields)):
+        return None
+    rows = run_job(frame.sparkSession, "read the few rows to upsert", frame.toArrow)
+    kinds = {field.name: field.field_type for field in schema.fields}
+    columns = [from_spark_form(rows.column(name).combine_chunks(), kinds[name], name) for name in rows.column_names]
+    return arrow_source(pa.Table.from_arrays(columns, names=rows.column_names), schema, key_ids, updates=updates)
+
+
+def _checked_keys(source: SparkRows, schema: Schema, key_ids: Sequence[int]) -> tuple[KeyValues, ...] | None:
+    """What the keys are, by an aggregation; None where no row has a whole one. Raises `InvalidInputError` where two rows have the same."""
+    ready, spark = source.frame, source.frame.sparkSession
     keys = [key_column(source_column(ready, schema, key_id), schema.find_type(key_id)) for key_id in key_ids]
     names = [f"key{place}" for place in range(len(keys))]
     groups = ready.select(*(key.alias(name) for key, name in zip(keys, names, strict=True))).groupBy(*names).agg(F.count("*").alias(COUNT))
     whole = groups.dropna(how="any", subset=names)
     kinds = [schema.find_type(key_id) for key_id in key_ids]
-    try:
-        known = run_job(spark, "look at the keys to upsert", lambda: whole.agg(*_figures(names, kinds)).collect()[0])
-        total = run_job(spark, "count the rows to upsert", kept.count)
-        if known["repeated"]:
-            shown = run_job(spark, "look at repeated keys", lambda: whole.where(F.col(COUNT) > 1).limit(SHOWN_KEYS).collect())
-            titles = [schema.find_column_name(key_id) or "" for key_id in key_ids]
-            raise repeated_keys(titles, [", ".join(repr(row[name]) for name in names) for row in shown], known["repeated"])
-        listed: list[Any] | None = None
-        if 0 < known[COUNT] <= MOST_LISTED_KEYS:
-            listed = run_job(spark, "read the few keys to upsert", lambda: whole.select(*names).collect())
-    except BaseException:
-        if not is_kept:
-            kept.unpersist()
-        raise
-    source = SparkRows(ready, total)
-    if not is_kept:
-        weakref.finalize(source, kept.unpersist).atexit = False
+    known = run_job(spark, "look at the keys to upsert", lambda: whole.agg(*_figures(names, kinds)).collect()[0])
+    if known["repeated"]:
+        shown = run_job(spark, "look at repeated keys", lambda: whole.where(F.col(COUNT) > 1).limit(SHOWN_KEYS).collect())
+        titles = [schema.find_column_name(key_id) or "" for key_id in key_ids]
+        raise repeated_keys(titles, [", ".join(repr(row[name]) for name in names) for row in shown], known["repeated"])
+    listed: list[Any] | None = None
+    if 0 < known[COUNT] <= MOST_LISTED_KEYS:
+        listed = run_job(spark, "read the few keys to upsert", lambda: whole.select(*names).collect())
     values = tuple(
         _values(key_id, kind, known, name, None if listed is None else [row[name] for row in listed])
         for key_id, kind, name in zip(key_ids, kinds, names, strict=True)
     )
-    return UpsertSource(rows=source, keys=values if known[COUNT] else None)
+    return values if known[COUNT] else None
 
 
 def source_column(rows: DataFrame, schema: Schema, field_id: int) -> Column:

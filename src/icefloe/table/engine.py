@@ -94,10 +94,14 @@ class KeyValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertSource:
-    """The rows of an upsert, checked, in the engine's own form. `keys` is None where no row has a whole key: then none matches."""
+    """The rows of an upsert, checked, in the engine's own form. `keys` is None where no row has a whole key: then none matches.
+
+    `here` is the same rows in the form of the in-process engine, where they are few and another engine has them.
+    """
 
     rows: Any
     keys: tuple[KeyValues, ...] | None
+    here: "UpsertSource | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

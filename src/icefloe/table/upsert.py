@@ -38,10 +38,14 @@ from icefloe.kernel.types import (
 )
 from icefloe.table.commit_loop import delete_quietly
 from icefloe.table.engine import Engine, KeyValues, RewriteRequest, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
+from icefloe.table.engines import IN_PROCESS
 from icefloe.table.handle import TableHandle
 from icefloe.table.marks import Marks
 from icefloe.table.row_change import RowChange, TaskKey, specs_of, task_key
 from icefloe.table.write_target import write_target
+
+# Bytes of files that may hold a key. Up to so many, few rows are joined in this process whatever engine they come from: a job would take longer to start.
+MOST_BYTES_HERE = 1 << 28
 
 _NOTHING = UpsertedRows(positions=(), added=(), updated=0, inserted=0, unchanged=0)
 
@@ -143,7 +147,10 @@ class Upsert:
     def _make(self, base: TableMetadata, source: UpsertSource, plan: ScanPlan, tasks: Sequence[FileScanTask]) -> None:
         """Joins, writes the new rows, and takes the replaced ones out. Whatever is written is known to `new_data_files` before the next step."""
         target = write_target(self._handle, base)
-        self.found = self._engine.upsert(
+        engine = self._engine
+        if source.here is not None and sum(task.file.file_size_in_bytes for task in tasks) <= MOST_BYTES_HERE:
+            engine, source = IN_PROCESS, source.here
+        self.found = engine.upsert(
             UpsertRequest(
                 source=source,
                 scan=_scan(self._handle, base, plan),
@@ -159,7 +166,7 @@ class Upsert:
         if _is_merge_on_read(base):
             change = self._marks.change(replaced, base)
         else:
-            change = self._copied(base, replaced)
+            change = self._copied(engine, base, replaced)
         self._made = _Made(
             form=_form(base),
             planned=frozenset(map(task_key, tasks)),
@@ -167,10 +174,10 @@ class Upsert:
             change=change,
         )
 
-    def _copied(self, base: TableMetadata, replaced: Sequence[tuple[FileScanTask, Any]]) -> RowChange:
+    def _copied(self, engine: Engine, base: TableMetadata, replaced: Sequence[tuple[FileScanTask, Any]]) -> RowChange:
         if not replaced:
             return RowChange()
-        copies = self._engine.rewrite(
+        copies = engine.rewrite(
             RewriteRequest(
                 tasks=[task for task, _ in replaced],
                 delete_filter=AlwaysFalse(),
