@@ -15,6 +15,7 @@ MODULES = {
     "metadata": "benchmarks.metadata",
     "deletes": "benchmarks.deletes",
     "upsert": "benchmarks.upsert",
+    "adding": "benchmarks.adding",
     "spark": "benchmarks.spark_rows",
 }
 

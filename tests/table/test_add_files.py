@@ -1,6 +1,7 @@
 """Files that other writers made, added to tables: their columns, metrics and partitions, what is refused, and that refusals change nothing."""
 
 import datetime as dt
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from icefloe.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from icefloe.io.local import LocalFileIO
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.transforms import BucketTransform
 from icefloe.kernel.types import DateType
@@ -322,3 +324,37 @@ def test_rows_and_pruning_are_those_of_the_same_rows_appended(tmp_path_factory: 
             else:
                 where = f"{name} = {value}"
             assert repr(added.scan(where).to_arrow().to_pylist()) == repr(appended.scan(where).to_arrow().to_pylist()), where
+
+
+@pytest.mark.slow
+def test_of_ten_thousand_files_each_is_opened_once_and_none_to_find_duplicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count, opened = 10_000, Counter[str]()
+    table = make(tmp_path, ("part",))
+    kinds = pa.schema([field for field in SCHEMA if field.name != "part"])
+    rows = [{name: value for name, value in row(number).items() if name != "part"} for number in range(2)]
+    one = Path(put(tmp_path / "one.parquet", rows, kinds))
+    for number in range(count):
+        path = tmp_path / f"in/part={number % 50}/{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.hardlink_to(one)
+    read, open_input = LocalFileIO.read, LocalFileIO.open_input
+
+    def counted(original: Any) -> Any:
+        def asked(io: LocalFileIO, location: str) -> Any:
+            opened[Path(location.removeprefix("file://")).name] += 1
+            return original(io, location)
+
+        return asked
+
+    monkeypatch.setattr(LocalFileIO, "read", counted(read))
+    monkeypatch.setattr(LocalFileIO, "open_input", counted(open_input))
+    result = table.add_files(str(tmp_path / "in"))
+    assert (result.added_files, result.added_records, len(table.snapshots())) == (count, 2 * count, 1)
+    assert {name: times for name, times in opened.items() if name.endswith(".parquet")} == {f"{n}.parquet": 1 for n in range(count)}
+    assert opened.total() < count + 20  # beside the files: metadata
+    assert table.scan("part = '7'").plan().files_kept == count // 50
+    assert table.scan().count() == 2 * count
+    opened.clear()
+    with pytest.raises(InvalidInputError, match=r"1 file is one of lake\.db\.t already"):
+        table.add_files([str(tmp_path / "in/part=7/7.parquet")])
+    assert [name for name in opened if name.endswith(".parquet")] == ["7.parquet"]

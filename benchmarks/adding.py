@@ -1,0 +1,50 @@
+"""Files that another writer made, added to a table in one commit, beside PyIceberg's `add_files` of the same files: footers read, and a commit."""
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import measure
+from benchmarks.measure import Comparison, child, interleaved, median, say, seconds
+
+FILES, REPEATS = 10_000, 1
+
+
+def run() -> list[Comparison]:
+    """One time each: PyIceberg takes long."""
+    folder = measure.BUILD / "adding"
+    make_files(folder / "in", FILES)
+    say(f"adding: {FILES:,} files in one commit")
+    taken = interleaved(REPEATS, {engine: partial(added, engine, folder) for engine in ("icefloe", "pyiceberg")})
+    ours, theirs = (median(taken[engine]) for engine in ("icefloe", "pyiceberg"))
+    return [Comparison(f"add_files of {FILES:,} Parquet files in one commit", seconds(ours), seconds(theirs), ours / theirs, "")]
+
+
+def make_files(folder: Path, count: int) -> None:
+    """Copies of one small file of twelve columns without field ids, in the folders of 16 partitions."""
+    if folder.exists() and sum(1 for _ in folder.glob("*/*.parquet")) == count:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    columns = {"id": pa.array(range(100), pa.int64()), "name": pa.array([f"name {number}" for number in range(100)])}
+    columns |= {f"value{place}": pa.array([number * place / 8 for number in range(100)]) for place in range(10)}
+    for number in range(count):
+        path = folder / f"part={number % 16}" / f"{number}.parquet"
+        if number < 16:
+            path.parent.mkdir(parents=True)
+            # PyIceberg takes partitions from the values only.
+            pq.write_table(pa.table({**columns, "part": pa.array([number] * 100, pa.int32())}), path)
+        else:
+            path.write_bytes((path.parent / f"{number % 16}.parquet").read_bytes())
+
+
+def added(engine: str, folder: Path) -> float:
+    """Seconds of the call alone."""
+    lake = folder / engine
+    shutil.rmtree(lake, ignore_errors=True)
+    lake.mkdir()
+    found = child(engine, "adding_child.py", str(folder / "in"), str(lake))
+    assert found["records"] == 100 * FILES, found
+    return float(found["seconds"])
