@@ -1,7 +1,9 @@
-"""Upserts beside PyIceberg's: the same rows and counts; and upserted tables, with files that others made, as other engines read them."""
+"""Upserts and added files beside those of other engines: the same rows, counts, partitions and metrics; and what we wrote as they read it."""
 
+import datetime as dt
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +112,77 @@ def test_others_read_upserted_tables_and_added_files_as_we_do(
     assert readings(pyiceberg(BY_PYICEBERG, *paths)) == expected
     for path, wanted in zip(paths[1:], expected[1:], strict=True):
         assert comparable(duckdb_rows(path)) == wanted
+
+
+JAVA_FILES = """
+import json
+spark.sql("CREATE NAMESPACE IF NOT EXISTS j.db")
+spark.sql("CREATE TABLE j.db.added (id BIGINT, value DOUBLE, name STRING, `on` DATE, n DECIMAL(12, 3), part STRING) USING iceberg PARTITIONED BY (part)")
+spark.createDataFrame([(n, n / 8, str(n), None) for n in range(9)], "id long, value double, name string, `on` date").coalesce(1).write.parquet(
+    sys.argv[1] + "/in/part=c")
+spark.sql("CALL j.system.add_files(table => 'db.added', source_table => '`parquet`.`" + sys.argv[1] + "/in`')")
+columns = ["file_path", "record_count", "file_size_in_bytes", "partition", "column_sizes", "value_counts", "null_value_counts",
+           "lower_bounds", "upper_bounds"]
+for row in spark.table("j.db.added.files").select(*columns).collect():
+    found = row.asDict(recursive=True)
+    for name in ("lower_bounds", "upper_bounds"):
+        found[name] = {key: bytes(value).hex() for key, value in (found[name] or {}).items()}
+    print("FILE " + json.dumps(found))
+print("READING " + json.dumps([row.asDict() for row in spark.table("j.db.added").collect()], default=str))
+"""
+
+
+def write_inputs(folder: Path) -> None:
+    schema = pa.schema(
+        [("id", pa.int64()), ("value", pa.float64()), ("name", pa.string()), ("on", pa.date32()), ("n", pa.decimal128(12, 3))]
+    )
+    for number in range(6):
+        rows = [
+            {
+                "id": number * 10 + n,
+                "value": None if n == 0 else n / 8 - number,
+                "name": "kiwi" * number * 5 if n else None,
+                "on": dt.date(1969, 12, 30) + dt.timedelta(days=n),
+                "n": Decimal(n * 1001).scaleb(-3) - number,
+            }
+            for n in range(4)
+        ]
+        path = folder / f"part={'ab'[number % 2]}" / f"{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, row_group_size=3)
+
+
+def test_added_files_have_the_metrics_and_partitions_that_java_gives_them(tmp_path: Path, java_script: Callable[..., str]) -> None:
+    """Of files by pyarrow and by Spark. Split offsets are left out: Java gives none to files it adds."""
+    write_inputs(tmp_path / "in")
+    printed = java_script(JAVA_FILES, str(tmp_path))
+    files = [json.loads(line[5:]) for line in printed.splitlines() if line.startswith("FILE ")]
+    java = {found["file_path"].rsplit("/", 1)[1]: found for found in files}
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("value", pa.float64()),
+            ("name", pa.string()),
+            ("on", pa.date32()),
+            ("n", pa.decimal128(12, 3)),
+            ("part", pa.string()),
+        ]
+    )
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "ours"))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", schema, partition_spec=["part"])
+    table.add_files(f"{tmp_path}/in/**/*.parquet")
+    ours = [
+        entry.data_file for manifest in table.current_snapshot().manifests(table.io) for entry in manifest.fetch_manifest_entry(table.io)
+    ]
+    assert len(ours) == len(java) == 7
+    for file in ours:
+        other = java[file.file_path.rsplit("/", 1)[1]]
+        assert (file.record_count, file.file_size_in_bytes) == (other["record_count"], other["file_size_in_bytes"])
+        assert tuple(file.partition) == (other["partition"]["part"],)
+        for name in ("column_sizes", "value_counts", "null_value_counts"):
+            assert dict(getattr(file, name)) == {int(key): value for key, value in other[name].items()}, (name, file.file_path)
+        for name in ("lower_bounds", "upper_bounds"):
+            found = {key: value.hex() for key, value in getattr(file, name).items()}
+            assert found == {int(key): value for key, value in other[name].items()}, (name, file.file_path)
+    assert readings(printed) == [comparable(table.scan().to_arrow().to_pylist())]
