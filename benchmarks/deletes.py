@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from benchmarks import measure
 from benchmarks.measure import Comparison, interleaved, median, say, seconds
-from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.deletes.write_deletes import RowsToDelete, write_vectors
 from icefloe.datafile.read import read_task
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
-from icefloe.datafile.write_deletes import RowsToDelete, write_vectors
 from icefloe.io.local import LocalFileIO
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC

@@ -58,7 +58,7 @@ def icefloe(table: Any, count: int) -> tuple[float, float]:
     """An append of the files."""
     data_file = import_module("icefloe.kernel.manifest.data_file")
     append = import_module("icefloe.kernel.commit.append").Append
-    context = import_module("icefloe.table.write_target").commit_context
+    context = import_module("icefloe.table.rows.write_target").commit_context
     files = []
     for one in described(count):
         partition = (one.pop("bucket"), one.pop("day"))

@@ -61,7 +61,7 @@ def main() -> None:
         pq.write_table(source, f"{folder}/source.parquet")
         source = spark.read.parquet(f"{folder}/source.parquet")
         if by == "spark-tasks":
-            vars(import_module("icefloe.table.upsert"))["MOST_BYTES_HERE"] = -1
+            vars(import_module("icefloe.table.rows.upsert"))["MOST_BYTES_HERE"] = -1
         spark.range(10).count()  # the first job of a session is not measured
     started = time.perf_counter()
     result = table.upsert(source, ["id"])

@@ -10,9 +10,9 @@ from icefloe import SqlCatalog
 from icefloe.catalog.file_system import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchTableError
 from icefloe.table import Table
-from icefloe.table.file_kinds import FileKind
+from icefloe.table.expiry.file_kinds import FileKind
+from icefloe.table.expiry.purge_table import purge_table
 from icefloe.table.handle import TableHandle, load_metadata
-from icefloe.table.purge_table import purge_table
 from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.datafile.delete_files import POSITIONS, equality_deletes, position_deletes, vectors
 from tests.datafile.tables import IO, same, target, task_of, write
 
-from icefloe.datafile.delete_files import read_position_deletes
-from icefloe.datafile.deletes import DeleteLoader
-from icefloe.datafile.positions import matching_positions
+from icefloe.datafile.deletes.delete_files import read_position_deletes
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.deletes.positions import matching_positions
 from icefloe.datafile.read import read_task
 from icefloe.errors import DataFileFormatError, PuffinFormatError
 from icefloe.kernel.expressions.bind import bind
@@ -190,7 +190,7 @@ def test_types_that_were_promoted_meet_in_the_newest(tmp_path: Path, data_type: 
 
 
 def test_many_keys_join_batches_and_still_delete_the_right_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icefloe.datafile.parquet_rows.BATCH_ROWS", 3)
+    monkeypatch.setattr("icefloe.datafile.parquet.parquet_rows.BATCH_ROWS", 3)
     file = one_file(tmp_path, 50)
     deletes = equality_deletes(tmp_path / "eq.parquet", SCHEMA.select("id"), [1], [{"id": n} for n in range(0, 100, 7)])
     task = replace(task_of(file), delete_files=(deletes,))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.datafile.delete_files import position_deletes, vectors
 from tests.datafile.tables import IO, target, task_of, write
 
-from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.deletes.write_deletes import RowsToDelete, write_equality_deletes, write_position_deletes, write_vectors
 from icefloe.datafile.read import read_task
 from icefloe.datafile.target import WriteTarget
-from icefloe.datafile.write_deletes import RowsToDelete, write_equality_deletes, write_position_deletes, write_vectors
 from icefloe.errors import InvalidInputError, SchemaMismatchError, StorageUnavailableError
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text

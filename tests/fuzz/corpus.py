@@ -28,9 +28,9 @@ from tests.kernel.manifest.made_up_entries import (
 from tests.kernel.metadata.made_up_tables import with_snapshots
 from tests.kernel.puffin.test_theta_sketch import NOTHING, ONE, TWO, TWO_COMPRESSED
 
+from icefloe.datafile.deletes.write_deletes import RowsToDelete, write_equality_deletes, write_position_deletes
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
-from icefloe.datafile.write_deletes import RowsToDelete, write_equality_deletes, write_position_deletes
 from icefloe.io.local import LocalFileIO
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus

@@ -13,7 +13,7 @@ from typing import Any
 from tests.fuzz import corpus, mutate
 from tests.kernel.manifest.made_up_entries import EVERY_PARTITION
 
-from icefloe.datafile.delete_files import read_delete_columns, read_position_deletes
+from icefloe.datafile.deletes.delete_files import read_delete_columns, read_position_deletes
 from icefloe.datafile.read import read_task
 from icefloe.errors import IcefloeError, PuffinFormatError
 from icefloe.io.memory import MemoryFileIO

@@ -17,12 +17,12 @@ from icefloe import LongType, SqlCatalog
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.table import Table
-from icefloe.table.changing import Changing
+from icefloe.table.changes.changing import Changing
+from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.engines import IN_PROCESS
-from icefloe.table.manage_snapshots import ManageSnapshots
-from icefloe.table.update_snapshot import UpdateSnapshot
-from icefloe.table.wap import write_audit_publish
-from icefloe.table.write_target import write_target
+from icefloe.table.files.update_snapshot import UpdateSnapshot
+from icefloe.table.rows.wap import write_audit_publish
+from icefloe.table.rows.write_target import write_target
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("note", pa.string())])
 # What `manage_snapshots` and `update_snapshot` give has doors of its own.

@@ -14,7 +14,7 @@ from tests.table.reachable import everything, on_disk, taken_out
 from icefloe import SqlCatalog, StringType
 from icefloe.table import Table
 from icefloe.table.handle import TableHandle, load_metadata
-from icefloe.table.wap import write_audit_publish
+from icefloe.table.rows.wap import write_audit_publish
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 DAY = 86_400_000

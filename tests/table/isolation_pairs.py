@@ -26,11 +26,11 @@ from icefloe.kernel.metadata.update_layout import SetDefaultSpec
 from icefloe.kernel.metadata.update_snapshots import RemoveSnapshots
 from icefloe.kernel.scan.plan import plan_scan
 from icefloe.kernel.types import LongType
-from icefloe.table.changing import Start
+from icefloe.table.changes.changing import Start
+from icefloe.table.changes.update_layout import UpdateSpec
+from icefloe.table.changes.update_schema import UpdateSchema
+from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.handle import TableHandle
-from icefloe.table.update_layout import UpdateSpec
-from icefloe.table.update_schema import UpdateSchema
-from icefloe.table.update_snapshot import UpdateSnapshot
 
 LEVELS = ("serializable", "snapshot")
 IN_A = EqualTo("name", "a")

@@ -24,8 +24,8 @@ from icefloe.kernel.storage_errors import storage_error
 from icefloe.pointer.memory import MemoryPointerStore
 from icefloe.table.engines import IN_PROCESS
 from icefloe.table.handle import TableHandle, load_metadata, write_new_metadata
+from icefloe.table.rows.write_target import write_target
 from icefloe.table.system import RandomIds
-from icefloe.table.write_target import write_target
 from icefloe.testing.faults import Faults, FaultyStore
 
 NAME = ("db", "t")

@@ -35,10 +35,10 @@ from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
 from icefloe.table.engines import IN_PROCESS
 from icefloe.table.handle import TableHandle, load_metadata, write_new_metadata
+from icefloe.table.rows.wap import write_audit_publish
+from icefloe.table.rows.write_target import write_target
 from icefloe.table.system import RandomIds
 from icefloe.table.transaction import Transaction
-from icefloe.table.wap import write_audit_publish
-from icefloe.table.write_target import write_target
 from icefloe.testing.effects import Bag, BranchOfEmptyTable, CherryPick, Effect, Expiry, Files, Properties, Refs, Rows
 from icefloe.testing.faults import OF_SWAPS, Fault, Faults, FaultyFileIO, FaultyStore
 from icefloe.testing.model import CommitModel

@@ -20,8 +20,8 @@ from icefloe.errors import CommitInvalidatedError, InvalidInputError
 from icefloe.table import Table
 from icefloe.table.engines import IN_PROCESS
 from icefloe.table.handle import TableHandle, load_metadata
-from icefloe.table.wap import write_audit_publish
-from icefloe.table.write_target import write_target
+from icefloe.table.rows.wap import write_audit_publish
+from icefloe.table.rows.write_target import write_target
 
 MODES = ("copy-on-write", "merge-on-read")
 BRANCHES = ("main", "b1", "b2")

@@ -25,10 +25,10 @@ from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.update_snapshots import SetSnapshotRef
 from icefloe.table import StaticTable, Table
-from icefloe.table.expire_report import ExpireState
-from icefloe.table.file_kinds import FileKind
+from icefloe.table.expiry.expire_report import ExpireState
+from icefloe.table.expiry.file_kinds import FileKind
 from icefloe.table.handle import TableHandle, load_metadata
-from icefloe.table.write_target import commit_context
+from icefloe.table.rows.write_target import commit_context
 from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
 
 FAR = 10**14  # every snapshot is older

@@ -11,8 +11,9 @@ from tests.table.test_commit_model import ManyWriters
 from icefloe.kernel.commit import append, snapshot_attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.pointer.sql import SqlPointerStore
-from icefloe.table import commit_loop, delete_keys
-from icefloe.table.commit_part import CommitPart
+from icefloe.table.commits import commit_loop
+from icefloe.table.commits.commit_part import CommitPart
+from icefloe.table.rows import delete_keys
 from icefloe.testing.effects import BrokenInvariantError
 from icefloe.testing.faults import FaultyStore
 

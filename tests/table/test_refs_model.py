@@ -18,8 +18,8 @@ from icefloe.kernel.metadata.update import apply_updates
 from icefloe.kernel.metadata.update_snapshots import AddSnapshot, SetSnapshotRef
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import LongType, NestedField
-from icefloe.table.changing import Start
-from icefloe.table.manage_snapshots import ManageSnapshots
+from icefloe.table.changes.changing import Start
+from icefloe.table.changes.manage_snapshots import ManageSnapshots
 
 NAMES = ("main", "a", "b", "c")
 Step = tuple[str, tuple[Any, ...]]

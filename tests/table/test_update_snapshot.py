@@ -11,7 +11,7 @@ from icefloe.errors import InvalidFilterError
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.table.engines import IN_PROCESS
-from icefloe.table.write_target import write_target
+from icefloe.table.rows.write_target import write_target
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 

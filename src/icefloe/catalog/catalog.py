@@ -32,9 +32,9 @@ from icefloe.kernel.schema.given_schema import given_schema
 from icefloe.kernel.schema.schema import Schema
 from icefloe.pointer.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.pointer.pointer import PointerStore
-from icefloe.table.commit_loop import delete_quietly
+from icefloe.table.commits.commit_loop import delete_quietly
+from icefloe.table.expiry.purge_table import PurgeReport, purge_table
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, read_metadata_at
-from icefloe.table.purge_table import PurgeReport, purge_table
 from icefloe.table.system import RandomIds, SystemClock
 from icefloe.table.table import Table
 

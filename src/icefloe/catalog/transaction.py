@@ -1,6 +1,6 @@
 """`CatalogTransaction`: what `catalog.transaction()` gives: changes of several tables as one commit, all or none.
 
-What can be changed of each table is `icefloe.table.transaction`; the commit is the loop that single tables have (`icefloe.table.commit_loop`), over all
+What can be changed of each table is `icefloe.table.transaction`; the commit is the loop that single tables have (`icefloe.table.commits.commit_loop`), over all
 pointers. Floor: catalog. Spec: Optimistic Concurrency; Metastore Tables.
 """
 
@@ -15,8 +15,8 @@ from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import Schema
 from icefloe.pointer.identifier import Identifier, dotted, to_table_identifier
-from icefloe.table.commit_loop import commit_together
-from icefloe.table.commit_part import TableChange
+from icefloe.table.commits.commit_loop import commit_together
+from icefloe.table.commits.commit_part import TableChange
 from icefloe.table.handle import LoadedMetadata, TableHandle
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction

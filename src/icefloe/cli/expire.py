@@ -18,8 +18,8 @@ from icefloe.errors import InvalidInputError, ReadOnlyTableError
 from icefloe.inspect.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.inspect.view import MOST_LINES, View
 from icefloe.inspect.words import count_text, size_text, within
-from icefloe.table.expire_report import ExpireReport, ExpireState
-from icefloe.table.expire_snapshots import ExpiresSnapshots
+from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
+from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table", show_default=False)]
 OlderThan = Annotated[

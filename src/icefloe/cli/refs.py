@@ -15,7 +15,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.inspect.opened import existing_snapshot_of, snapshot_id_of
 from icefloe.inspect.view import View
 from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.table.manage_snapshots import ManageSnapshots
+from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 

@@ -19,7 +19,7 @@ from icefloe.datafile.footer_columns import StoredLeaf, column_problems, stored_
 from icefloe.datafile.leaves import leaves_of
 from icefloe.datafile.metrics import FileMetrics, Observations, file_metrics, set_bounds
 from icefloe.datafile.metrics_modes import metrics_modes
-from icefloe.datafile.orc_rows import orc_field_id
+from icefloe.datafile.orc.orc_rows import orc_field_id
 from icefloe.errors import DataFileFormatError, IcefloeError, Problem, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder

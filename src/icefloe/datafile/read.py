@@ -1,6 +1,6 @@
 """`read_task`: one data file as Arrow batches in the form of the table's schema: the rows that match and are not deleted, with metadata columns if asked for.
 
-Bringing columns to that form is `projection.py`; what is deleted tells `deletes.py`; metadata columns are made in `lineage.py`. Floor: datafile.
+Bringing columns to that form is `projection.py`; what is deleted tells `delete_loader.py`; metadata columns are made in `lineage.py`. Floor: datafile.
 Spec: Scan Planning; Column Projection; Row-level Deletes; Row Lineage.
 """
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.datafile.deletes import DeleteLoader, FileDeletes
+from icefloe.datafile.deletes.delete_loader import DeleteLoader, FileDeletes
 from icefloe.datafile.field_ids import has_ids
 from icefloe.datafile.fields import fields_to_read
 from icefloe.datafile.lineage import metadata_array

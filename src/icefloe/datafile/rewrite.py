@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.datafile.deletes import DeleteLoader, is_scoped_to
+from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.fields import filter_field_ids
 from icefloe.datafile.read import read_task
 from icefloe.datafile.target import WriteTarget

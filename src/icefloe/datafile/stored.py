@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from icefloe.datafile.avro_rows import AvroRows
-from icefloe.datafile.orc_rows import OrcRows
-from icefloe.datafile.parquet_rows import ParquetRows
+from icefloe.datafile.avro.avro_rows import AvroRows
+from icefloe.datafile.orc.orc_rows import OrcRows
+from icefloe.datafile.parquet.parquet_rows import ParquetRows
 from icefloe.datafile.stored_batch import StoredBatch
 from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression

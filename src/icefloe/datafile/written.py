@@ -1,14 +1,15 @@
 """The one door to writing a data file of any format: the form of a table's files, and a file between its first rows and its footer.
 
-`parquet.py`, `orc.py` and `avro.py` are behind it; which rows go into which file is `write.py`. Floor: datafile. Spec: Appendix A; Data File Fields.
+`parquet_output.py`, `orc_output.py` and `avro_output.py` are behind it; which rows go into which file is `write.py`.
+Floor: datafile. Spec: Appendix A; Data File Fields.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from icefloe.datafile.avro import avro_form
-from icefloe.datafile.orc import orc_form
-from icefloe.datafile.parquet import parquet_form
+from icefloe.datafile.avro.avro_output import avro_form
+from icefloe.datafile.orc.orc_output import orc_form
+from icefloe.datafile.parquet.parquet_output import parquet_form
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import DEFAULT_FILE_FORMAT
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder

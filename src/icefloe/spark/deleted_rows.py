@@ -19,7 +19,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.spark.jvm.compile import new_object

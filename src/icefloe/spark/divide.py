@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.columns import ENTRY_FIELDS
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat

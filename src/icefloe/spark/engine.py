@@ -39,7 +39,7 @@ from icefloe.table.engine import (
     UpsertRequest,
     UpsertSource,
 )
-from icefloe.table.unreachable_files import Unreachable
+from icefloe.table.expiry.unreachable_files import Unreachable
 
 
 class SparkEngine:

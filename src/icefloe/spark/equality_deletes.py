@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import BinaryType, IntegerType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.datafile.delete_files import read_delete_columns
+from icefloe.datafile.deletes.delete_files import read_delete_columns
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.planned_files import PlannedFiles

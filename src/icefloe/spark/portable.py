@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.read import read_task
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO

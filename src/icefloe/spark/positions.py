@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from icefloe.datafile.deletes import DeleteLoader
-from icefloe.datafile.positions import matching_positions
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.deletes.positions import matching_positions
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO

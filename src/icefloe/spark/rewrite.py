@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 
-from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.metadata.properties import NAME_MAPPING

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.fields import fields_to_read
 from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, walk

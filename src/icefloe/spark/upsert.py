@@ -36,7 +36,7 @@ from icefloe.spark.scan import read
 from icefloe.spark.upsert_source import SparkRows, key_column, source_column
 from icefloe.spark.write import small_batches
 from icefloe.table.engine import UpsertedRows, UpsertRequest
-from icefloe.table.upsert_source import SHOWN_KEYS, ambiguous_keys
+from icefloe.table.rows.upsert_source import SHOWN_KEYS, ambiguous_keys
 
 # What the columns of the join are called beside the source's; the sign keeps them apart from any column of a table.
 _STORED, _KEY, _FOUND_KEY = "icefloe stored ", "icefloe key ", "icefloe found key "

@@ -41,7 +41,7 @@ from icefloe.spark.fit import check_fits, widened_decimals
 from icefloe.spark.jobs import run_job
 from icefloe.spark.types import spark_type
 from icefloe.table.engine import KeyValues, UpsertSource
-from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
+from icefloe.table.rows.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
 
 # Bytes, as Spark keeps them, of rows that are handed over to this process.
 MOST_BYTES_HERE = 1 << 26

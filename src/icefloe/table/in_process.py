@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.datafile.deletes import DeleteLoader
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.deletes.positions import matching_positions
 from icefloe.datafile.footers import FooterRequest
 from icefloe.datafile.partition_of_file import FileToAdd, file_to_add
-from icefloe.datafile.positions import matching_positions
 from icefloe.datafile.read import read_task
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.sorting import sorted_rows
@@ -44,9 +44,9 @@ from icefloe.table.engine import (
     UpsertRequest,
     UpsertSource,
 )
-from icefloe.table.unreachable_files import Unreachable, find_in_process
-from icefloe.table.upsert_rows import upsert_arrow
-from icefloe.table.upsert_source import arrow_source
+from icefloe.table.expiry.unreachable_files import Unreachable, find_in_process
+from icefloe.table.rows.upsert_rows import upsert_arrow
+from icefloe.table.rows.upsert_source import arrow_source
 
 # Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)

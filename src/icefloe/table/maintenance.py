@@ -8,7 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from icefloe.table.expire_report import ExpireReport
+from icefloe.table.expiry.expire_report import ExpireReport
 
 Expire = Callable[..., ExpireReport]
 

@@ -9,18 +9,18 @@ from typing import Any
 from icefloe.errors import ReadOnlyTableError
 from icefloe.io.choose import load_file_io
 from icefloe.kernel.commit.attempt import Action
-from icefloe.table.changing import R, Start
-from icefloe.table.changing_metadata import ChangesMetadata
-from icefloe.table.changing_refs import ChangesRefs
-from icefloe.table.changing_rows import ChangesRows
-from icefloe.table.expire_snapshots import ExpiresSnapshots
+from icefloe.table.changes.changing import R, Start
+from icefloe.table.changes.changing_metadata import ChangesMetadata
+from icefloe.table.changes.changing_refs import ChangesRefs
+from icefloe.table.changes.changing_rows import ChangesRows
+from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
 from icefloe.table.handle import read_metadata_at
 from icefloe.table.result import WriteResult
+from icefloe.table.rows.writes import PreparedWrite
 from icefloe.table.statistics import TableStatistics
 from icefloe.table.table_folder import metadata_file_of
 from icefloe.table.table_reader import TableReader
 from icefloe.table.transaction import Transaction
-from icefloe.table.writes import PreparedWrite
 
 
 class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):

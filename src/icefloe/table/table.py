@@ -9,19 +9,19 @@ from typing import Any
 
 from icefloe.kernel.commit.attempt import Action
 from icefloe.pointer.identifier import Identifier
-from icefloe.table.changing import R, Start
-from icefloe.table.changing_metadata import ChangesMetadata
-from icefloe.table.changing_refs import ChangesRefs
-from icefloe.table.changing_rows import ChangesRows
-from icefloe.table.commit_loop import commit
-from icefloe.table.expire_snapshots import ExpiresSnapshots
+from icefloe.table.changes.changing import R, Start
+from icefloe.table.changes.changing_metadata import ChangesMetadata
+from icefloe.table.changes.changing_refs import ChangesRefs
+from icefloe.table.changes.changing_rows import ChangesRows
+from icefloe.table.commits.commit_loop import commit
+from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
 from icefloe.table.handle import LoadedMetadata, TableHandle, reload_metadata
 from icefloe.table.partition_statistics import compute_partition_statistics
 from icefloe.table.result import WriteResult
+from icefloe.table.rows.writes import PreparedWrite
 from icefloe.table.statistics import TableStatistics, compute_statistics
 from icefloe.table.table_reader import TableReader
 from icefloe.table.transaction import Transaction
-from icefloe.table.writes import PreparedWrite
 
 
 class Table(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):

@@ -22,9 +22,9 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.table.handle import LoadedMetadata
 from icefloe.table.levels import TableSnapshot, table_snapshot
 from icefloe.table.partition_statistics import read_partition_statistics
+from icefloe.table.rows.wap import branch_to_read
 from icefloe.table.scan import DataScan
 from icefloe.table.statistics import TableStatistics, read_statistics
-from icefloe.table.wap import branch_to_read
 
 
 class TableReader:

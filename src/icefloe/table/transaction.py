@@ -12,17 +12,17 @@ from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.together import StagedFiles, Together
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
-from icefloe.table.changing import R, Start
-from icefloe.table.changing_metadata import ChangesMetadata
-from icefloe.table.changing_refs import ChangesRefs
-from icefloe.table.changing_rows import ChangesRows
-from icefloe.table.commit_loop import delete_quietly
-from icefloe.table.expire_report import ExpireReport
-from icefloe.table.expire_snapshots import ExpiresSnapshots
+from icefloe.table.changes.changing import R, Start
+from icefloe.table.changes.changing_metadata import ChangesMetadata
+from icefloe.table.changes.changing_refs import ChangesRefs
+from icefloe.table.changes.changing_rows import ChangesRows
+from icefloe.table.changes.pending_change import Commit
+from icefloe.table.commits.commit_loop import delete_quietly
+from icefloe.table.expiry.expire_report import ExpireReport
+from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
 from icefloe.table.handle import TableHandle
-from icefloe.table.pending_change import Commit
 from icefloe.table.result import WriteResult
-from icefloe.table.writes import PreparedWrite
+from icefloe.table.rows.writes import PreparedWrite
 
 
 class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):

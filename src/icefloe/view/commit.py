@@ -1,6 +1,6 @@
 """Commits a change of a view: makes it on the newest metadata, writes the next metadata file, swaps the pointer; after a lost race, once more.
 
-When to try again, and what an outcome means, is the loop that tables have (`icefloe.table.swap_loop`). Floor: view.
+When to try again, and what an outcome means, is the loop that tables have (`icefloe.table.commits.swap_loop`). Floor: view.
 Spec: View spec, Metadata Location; View spec, Overview; Optimistic Concurrency.
 
 A reply can be lost while the commit stands, and others can build on it. View metadata has no log of files, so an attempt is known again by the pointer,
@@ -16,7 +16,7 @@ from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refuse
 from icefloe.kernel.view.update import ViewUpdate, apply_view_updates
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.pointer.pointer import PointerChange
-from icefloe.table.swap_loop import answer_of, look_until_settled, swap_until_settled
+from icefloe.table.commits.swap_loop import answer_of, look_until_settled, swap_until_settled
 from icefloe.view.handle import (
     LoadedView,
     ViewHandle,

@@ -12,7 +12,7 @@ from icefloe.kernel.schema.given_schema import given_schema
 from icefloe.kernel.view.definition import ViewEdit, check_queries, edit_updates, property_updates
 from icefloe.kernel.view.properties import check_view_properties, property_texts
 from icefloe.pointer.identifier import to_identifier
-from icefloe.table.pending_change import PendingChange
+from icefloe.table.changes.pending_change import PendingChange
 from icefloe.view.commit import CommitView
 from icefloe.view.handle import ENGINE
 

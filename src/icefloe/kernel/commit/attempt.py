@@ -1,6 +1,6 @@
 """`Attempt`: one try at a commit as data: the files to write first, then the updates to apply to the base.
 
-An action (`append.py`, `overwrite.py`, `metadata_change.py`) looks at a base table and returns one of these; the loop in `icefloe.table.commit_loop`
+An action (`append.py`, `overwrite.py`, `metadata_change.py`) looks at a base table and returns one of these; the loop in `icefloe.table.commits.commit_loop`
 writes the files, applies the updates and swaps the pointer. Floor: kernel.commit. Spec: Optimistic Concurrency; Snapshots.
 """
 

@@ -1,6 +1,6 @@
 """`ExpireSnapshots`: the action that takes snapshots, branches and tags out of a table by its retention policy; rows and files stay as they are.
 
-Which go is chosen anew on every base (`kernel/metadata/retention.py`). The files that nothing needs afterwards are `icefloe.table.cleaning`'s.
+Which go is chosen anew on every base (`kernel/metadata/retention.py`). The files that nothing needs afterwards are `icefloe.table.expiry.cleaning`'s.
 Floor: kernel.commit. Spec: Snapshot Retention Policy; REST catalog, TableUpdate and TableRequirement.
 """
 

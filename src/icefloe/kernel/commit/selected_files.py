@@ -1,6 +1,6 @@
 """`SelectedFiles`: the live files that a commit removes by a rule instead of by name: those of which every row matches a filter, or those of some partitions.
 
-Nothing but manifests is read: a file of which only some rows match is refused, since taking those out means writing it anew (`icefloe.table.replace_rows`).
+Nothing but manifests is read: a file of which only some rows match is refused, since taking those out means writing it anew (`table/rows/replace_rows.py`).
 Floor: kernel.commit. Spec: Scan Planning, strict evaluation; Commit Conflict Resolution and Retry.
 """
 

@@ -1,6 +1,6 @@
 """Write, audit, publish: snapshots that are staged under an id of their own, looked at, and then published, once.
 
-Publishing is `cherry_pick.py`; who asks for staging is `icefloe.table.wap`. Floor: kernel.commit.
+Publishing is `cherry_pick.py`; who asks for staging is `icefloe.table.rows.wap`. Floor: kernel.commit.
 Spec: Appendix F, Other Fields (`wap.id`, `published-wap-id`, `source-snapshot-id`).
 """
 

@@ -1,6 +1,6 @@
 """The retention policy: which branches, tags and snapshots of a table go when its history is cut, and which a reference still needs.
 
-It only chooses: the commit is `kernel/commit/expire.py`, and which files nobody needs then `icefloe.table.cleaning`.
+It only chooses: the commit is `kernel/commit/expire.py`, and which files nobody needs then `icefloe.table.expiry.cleaning`.
 Floor: kernel.metadata. Spec: Snapshot Retention Policy; Snapshot References.
 """
 

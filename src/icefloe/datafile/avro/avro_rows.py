@@ -1,0 +1,99 @@
+"""The rows of one Avro file as they are stored: the blocks of a task, coded by fastavro, as Arrow.
+
+Behind the door `stored.py`; writing is `avro_output.py`. Floor: datafile. Spec: Appendix A, Avro; Apache Avro, Object Container Files.
+"""
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from icefloe.datafile.avro.avro_schema import without_logical_types
+from icefloe.datafile.avro.avro_values import avro_columns
+from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
+from icefloe.datafile.stored_batch import StoredBatch, without_columns
+from icefloe.errors import DataFileFormatError
+from icefloe.kernel.avro.container import RawBlock, open_container, raw_blocks, read_block
+from icefloe.kernel.avro.schema import kind_of, parse_schema
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.name_mapping import NameMapping
+from icefloe.kernel.types import NestedField
+
+# Rows. Blocks are handed over together until there are this many; records are Python objects on the way.
+_BATCH_ROWS = 16_384
+
+
+class AvroRows:
+    """An open Avro file. It is read whole, as its blocks can only be found one after another."""
+
+    floors_nanoseconds = False
+
+    def __init__(self, file: Any, task: FileScanTask, name_mapping: NameMapping | None) -> None:
+        """Raises `DataFileFormatError` where the header cannot be read."""
+        self._task = task
+        self._path = task.file.file_path
+        self._container = open_container(file.read(), self._path)
+        try:
+            record = parse_schema(self._container.schema_text)
+            if kind_of(record) != "record":
+                raise ValueError(f"avro.schema declares {kind_of(record)}, not a record")
+            self._columns = avro_columns(record)
+            self._names = [field["name"] for field in record["fields"]]
+            self._coded = fastavro.parse_schema(without_logical_types(json.loads(self._container.schema_text)))
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            OverflowError,
+            RecursionError,
+            pa.ArrowException,
+            fastavro.schema.SchemaParseException,
+        ) as error:
+            raise DataFileFormatError(f"the schema of {self._path} cannot be read as a table's: {error}", path=self._path) from error
+        self.schema = pa.schema([column.arrow for column in self._columns])
+        if name_mapping is not None and not has_ids(self.schema):
+            self.schema = with_ids(self.schema, mapped_ids(name_mapping))
+
+    def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:  # noqa: ARG002 - Parquet needs it
+        """The rows of the blocks that begin in the task's stretch; see `stored.py`."""
+        task = self._task
+        is_whole = task.start == 0 and task.length >= task.file.file_size_in_bytes
+        end = task.start + task.length
+        waiting: list[dict[str, Any]] = []
+        first_row = passed = 0
+        for block in raw_blocks(self._container):
+            if is_whole or task.start <= block.offset < end:
+                if not waiting:
+                    first_row = passed
+                waiting += self._records(block)
+                if len(waiting) >= _BATCH_ROWS:
+                    yield self._batch(first_row, waiting)
+                    waiting = []
+            passed += block.count
+        if waiting:
+            yield self._batch(first_row, waiting)
+
+    def _records(self, block: RawBlock) -> list[dict[str, Any]]:
+        data = BytesIO(read_block(self._container, block))
+        try:
+            # The schema is parsed already, so that a call reads one record and no more.
+            return [fastavro.schemaless_reader(data, self._coded, None) for _ in range(block.count)]  # type: ignore[misc]
+        except (EOFError, ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError) as error:
+            raise DataFileFormatError(
+                f"the block of {self._path} at byte {block.offset} does not hold the records it claims: {type(error).__name__} {error}",
+                path=self._path,
+                next_step="restore the file, or delete it from the table",
+            ) from error
+
+    def _batch(self, first_row: int, records: list[dict[str, Any]]) -> StoredBatch:
+        if not self._columns:
+            return StoredBatch(first_row, without_columns(len(records)))
+        try:
+            arrays = [column.build([record[name] for record in records]) for column, name in zip(self._columns, self._names, strict=True)]
+        except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
+            raise DataFileFormatError(f"{self._path} holds a value that is none of its column's type: {error}", path=self._path) from error
+        return StoredBatch(first_row, pa.RecordBatch.from_arrays(arrays, schema=self.schema))

@@ -1,0 +1,90 @@
+"""Dropping a table with its files: every file that any of its snapshots reaches, once its name is gone.
+
+Which files these are is `unreachable_files.py`, with nothing kept. Floor: table. Spec: Table Metadata; Snapshots.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import NotFoundError, Problem, StorageError
+from icefloe.kernel.commit.expire import check_files_may_be_deleted
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.table.engine import UnreachableRequest
+from icefloe.table.expiry.cleaning import delete_in_order, statistics_files
+from icefloe.table.expiry.file_kinds import FileKind, distinct, listed_files
+from icefloe.table.expiry.file_totals import FileTotal, no_files, reported, total_lines, totals
+from icefloe.table.expiry.side_by_side import side_by_side
+from icefloe.table.expiry.unreachable_files import Unreachable, files_of_snapshots, find_in_process, unreachable_files
+from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeReport:
+    """What went with a table. `files`, `undeleted` and `unreadable` are as in `ExpireReport`."""
+
+    table: str
+    files: Any = field(default_factory=no_files, repr=False, compare=False)
+    undeleted: tuple[Problem, ...] = ()
+    unreadable: tuple[Problem, ...] = ()
+
+    @property
+    def totals(self) -> dict[FileKind, FileTotal]:
+        """The files by their kind, without those that could not be deleted."""
+        return dict(totals(self.files, self.undeleted))
+
+    def __str__(self) -> str:
+        lines = [f"{self.table}: dropped", *(f"  {line}" for line in total_lines(self.totals, "deleted"))]
+        lines += [f"  could not be deleted: {problem}" for problem in self.undeleted]
+        return "\n".join([*lines, *(f"  could not be read, so what it names stays: {problem}" for problem in self.unreadable)])
+
+
+def purge_table(handle: TableHandle) -> PurgeReport:
+    """Drops the name first, so that nobody commits any more, then deletes the files; ending it early leaves only files that nothing names.
+
+    Files of the table's folder that no snapshot reaches stay, unless the catalog drops the folder with the name: then what snapshots reach is looked up before,
+    and what of it lies elsewhere is deleted after. A file that cannot be read or deleted is told in the report.
+
+    Raises:
+        NoSuchTableError
+        InvalidInputError: the table's property `gc.enabled` is false. Nothing was changed.
+        NoSuchFileError, MetadataFormatError: the metadata file cannot be read. Nothing was changed.
+    """
+    loaded = load_metadata(handle)
+    check_files_may_be_deleted(loaded.metadata)
+    found = _files_of(handle, loaded) if handle.store.drops_files else None
+    handle.store.drop(handle.identifier)
+    report = found or _files_of(handle, loaded)
+    return replace(report, undeleted=delete_in_order(handle.io, report.files))
+
+
+def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
+    metadata, io = loaded.metadata, handle.io
+    everything = files_of_snapshots(list(metadata.snapshots), io.read, must=False)
+    nothing = files_of_snapshots((), io.read, must=True)
+
+    def find(gone: Any, kept: Any) -> Unreachable:
+        return find_in_process(UnreachableRequest(table_name=handle.table_name, gone=gone, kept=kept, io=io), io.read)
+
+    found = unreachable_files(everything, nothing, find)
+    statistics = statistics_files(metadata, metadata.snapshots.ids())
+    files = distinct(pa.concat_tables([found.files, statistics, _metadata_files(handle, loaded.location, metadata)]))
+    return PurgeReport(table=handle.table_name, files=reported(files), unreadable=found.unreadable)
+
+
+def _metadata_files(handle: TableHandle, location: str, metadata: TableMetadata) -> Any:
+    """The current file and those of its log that are still there, the oldest first: the current one is the way to all others."""
+    named = [*(entry.metadata_file for entry in metadata.metadata_log), location]
+    sizes = list(side_by_side(lambda path: _size(handle, path), named))
+    return listed_files(FileKind.METADATA, [(path, size) for path, size in zip(named, sizes, strict=True) if size != 0])
+
+
+def _size(handle: TableHandle, path: str) -> int | None:
+    """In bytes; 0 for a file that is not there, None where that cannot be told."""
+    try:
+        return handle.io.size(path)
+    except NotFoundError:
+        return 0
+    except StorageError:
+        return None

@@ -1,0 +1,130 @@
+"""`ReplaceRows`: the action of `table.delete` and `table.overwrite`: files that a filter covers go by metadata alone, from others only rows.
+
+How rows of a file go is the table's `write.delete.mode`: `copy_on_write.py` or `merge_on_read.py`. Floor: table.
+Spec: Row-level Deletes; Commit Conflict Resolution and Retry.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from icefloe.errors import CommitInvalidatedError
+from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.conflicts import planned_on
+from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.properties import DELETE_ISOLATION_LEVEL, DELETE_MODE
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.scan.plan import plan_scan
+from icefloe.table.engines import engine_for_files
+from icefloe.table.rows.copy_on_write import CopiedFiles
+from icefloe.table.rows.merge_on_read import MarkedRows
+from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, records_left, task_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What a change does to files, None where nothing; and the schema, format version and mode that it was made for."""
+
+    delta: RowDelta | None
+    made_for: tuple[int, int, str]
+
+    def attempt(self, base: TableMetadata, number: int, now_ms: int, read: Read) -> Attempt | None:
+        return self.delta.attempt(base, number=number, now_ms=now_ms, read=read) if self.delta is not None else None
+
+    def may_stay(self, base: TableMetadata) -> bool:
+        """Whether snapshot isolation lets it be tried on a newer base."""
+        return DELETE_ISOLATION_LEVEL.read(base.properties) == "snapshot" and self.made_for == _made_for(base)
+
+
+def _made_for(base: TableMetadata) -> tuple[int, int, str]:
+    return base.current_schema_id, base.format_version, DELETE_MODE.read(base.properties)
+
+
+class ReplaceRows:
+    """Removes rows and adds `files`, in one snapshot.
+
+    After a lost race the files are chosen again on the newer table, so the outcome is as if this write had come second; what was made of files that are as
+    they were is used again. Where the table asks for snapshot isolation (`write.delete.isolation-level`), what was planned first stays as long as the files it
+    is about are live and have no newer deletes: rows that others added meanwhile are not looked at.
+    """
+
+    def __init__(self, removal: Removal, files: Sequence[DataFile], context: CommitContext, *, adds_rows: bool) -> None:
+        self._removal = removal
+        self._files = tuple(files)
+        self._context = context
+        self._adds_rows = adds_rows
+        self._numbers = ManifestNumbers(context)
+        self._copied = CopiedFiles(removal)
+        self._marked = MarkedRows(removal)
+        self._counted: dict[TaskKey, int] = {}
+        self._counted_by: str | None = None
+        self._planned: _Plan | None = None
+        self.change = RowChange()  # of the last attempt
+
+    @property
+    def engine_name(self) -> str | None:
+        """The engine that moved or looked through rows; None where none had to."""
+        return self._copied.engine_name or self._marked.engine_name or self._counted_by
+
+    def new_data_files(self) -> Sequence[str]:
+        return [*(file.file_path for file in self._files), *self._copied.new_files(), *self._marked.new_files()]
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
+        """See `Action.attempt`."""
+        if self._planned is not None and self._planned.may_stay(base):
+            try:
+                return self._planned.attempt(base, number, now_ms, read)
+            except CommitInvalidatedError:
+                pass  # it is planned again below
+        self._planned = self._plan(base, read)
+        return self._planned.attempt(base, number, now_ms, read)
+
+    def _plan(self, base: TableMetadata, read: Read) -> "_Plan":
+        removal, parent = self._removal, parent_snapshot(base, self._context.branch)
+        plan = plan_scan(
+            base,
+            parent,
+            removal.row_filter,
+            read,
+            case_sensitive=removal.case_sensitive,
+            find_covered=True,
+            every_delete=True,
+        )
+        tasks = list(plan.tasks())
+        whole = [task for task in tasks if task.is_covered]
+        merge_on_read = DELETE_MODE.read(base.properties) == "merge-on-read"
+        ours, other = (self._marked, self._copied) if merge_on_read else (self._copied, self._marked)
+        other.discard()
+        change = ours.change([task for task in tasks if not task.is_covered], base)
+        self.change = replace(
+            change,
+            removed=(*(task.file for task in whole), *change.removed),
+            removed_deletes=(*(file for task in whole for file in deletes_about_alone(task)), *change.removed_deletes),
+            deleted_rows=change.deleted_rows + self._live_rows(whole, base),
+        )
+        if self.change.is_empty and not self._adds_rows:
+            return _Plan(delta=None, made_for=_made_for(base))
+        delta = RowDelta(
+            added=(*self._files, *change.added),
+            added_deletes=change.added_deletes,
+            removed=self.change.removed,
+            removed_deletes=self.change.removed_deletes,
+            context=self._context,
+            numbers=self._numbers,
+            rules=planned_on(parent.snapshot_id if parent else None),
+        )
+        return _Plan(delta=delta, made_for=_made_for(base))
+
+    def _live_rows(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> int:
+        """How many rows go with these files. Those that other deletes than vectors had removed before must be looked for to be told apart."""
+        known = {task_key(task): records_left(task) for task in tasks}
+        missing = [task for task in tasks if known[task_key(task)] is None and task_key(task) not in self._counted]
+        if missing:
+            engine = engine_for_files(missing)
+            self._counted_by = engine.name
+            found = engine.positions(self._removal.positions_request(missing, base))
+            self._counted.update((task_key(task), len(positions)) for task, positions in zip(missing, found, strict=True))
+        return sum(self._counted[key] if records is None else records for key, records in known.items())

@@ -1,0 +1,96 @@
+"""`RowChange`: what removing the rows of a filter does to a table's files; and `Removal`, which rows go and who looks for them.
+
+The two ways of removing rows are `copy_on_write.py` and `merge_on_read.py`. Floor: table. Spec: Row-level Deletes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from icefloe.datafile.deletes.delete_loader import is_scoped_to
+from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.metadata.properties import NAME_MAPPING
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.table.engine import PositionsRequest, RewriteRequest
+from icefloe.table.handle import TableHandle
+from icefloe.table.rows.write_target import write_target
+
+# What a change of one data file was made from: its path, its first row id and its deletes. Where one of them is another now, the change no longer holds.
+TaskKey = tuple[str, int | None, frozenset[DeleteKey]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChange:
+    """Files that come and go, so that rows go. `rewritten_files` of the removed files have a copy; `deleted_rows` were live before."""
+
+    added: tuple[DataFile, ...] = ()
+    added_deletes: tuple[DataFile, ...] = ()
+    removed: tuple[DataFile, ...] = ()
+    removed_deletes: tuple[DataFile, ...] = ()
+    rewritten_files: int = 0
+    deleted_rows: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.added or self.added_deletes or self.removed or self.removed_deletes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """The rows to remove: those of a table for which `row_filter` is true."""
+
+    handle: TableHandle
+    row_filter: BooleanExpression
+    case_sensitive: bool
+
+    def rewrite_request(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RewriteRequest:
+        """These files copied without the rows."""
+        schema = base.schema()
+        return RewriteRequest(
+            tasks=tasks,
+            delete_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
+            schema=schema,
+            specs=specs_of(base),
+            target=write_target(self.handle, base),
+            schemas=tuple(base.schemas),
+        )
+
+    def positions_request(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> PositionsRequest:
+        """Where the rows are in these files."""
+        schema = base.schema()
+        return PositionsRequest(
+            table_name=self.handle.table_name,
+            tasks=tasks,
+            delete_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
+            schema=schema,
+            specs=specs_of(base),
+            io=self.handle.io,
+            schemas=tuple(base.schemas),
+            name_mapping=NAME_MAPPING.read(base.properties),
+        )
+
+
+def specs_of(base: TableMetadata) -> dict[int, PartitionSpec]:
+    """Every partition spec by its id."""
+    return {spec.spec_id: spec for spec in base.partition_specs}
+
+
+def task_key(task: FileScanTask) -> TaskKey:
+    """See `TaskKey`."""
+    return (task.file.file_path, task.file.first_row_id, frozenset(map(delete_key, task.delete_files)))
+
+
+def deletes_about_alone(task: FileScanTask) -> tuple[DataFile, ...]:
+    """The task's delete files that are about its data file and no other: they leave the table with it. Spec: Deletion Vectors."""
+    return tuple(file for file in task.delete_files if is_scoped_to(file, task.file.file_path))
+
+
+def records_left(task: FileScanTask) -> int | None:
+    """How many of the file's rows are not deleted; None where only reading can tell: deletion vectors alone say how many rows they delete."""
+    if any(file.file_format is not FileFormat.PUFFIN for file in task.delete_files):
+        return None
+    return task.file.record_count - sum(file.record_count for file in task.delete_files)

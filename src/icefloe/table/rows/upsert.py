@@ -1,0 +1,300 @@
+"""`Upsert`: the action of `table.upsert`: rows whose key the table has replace those that differ, the others are added, in one snapshot.
+
+Joining and writing rows is an engine's (`upsert_rows.py` in this process); replaced rows leave by copies of their files or by marks (`marks.py`), as
+`write.merge.mode` says. Floor: table. Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.errors import CommitInvalidatedError, InvalidInputError, InvalidSchemaError, Problem
+from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.conflicts import planned_on
+from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
+from icefloe.kernel.expressions.predicate import (
+    AlwaysFalse,
+    AlwaysTrue,
+    BooleanExpression,
+    GreaterThanOrEqual,
+    In,
+    LessThanOrEqual,
+    all_of,
+)
+from icefloe.kernel.metadata.properties import MERGE_ISOLATION_LEVEL, MERGE_MODE, NAME_MAPPING
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import check_known_transforms
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.scan.plan import ScanPlan, plan_scan
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import (
+    GeographyType,
+    GeometryType,
+    PrimitiveType,
+    StructType,
+    UnknownType,
+)
+from icefloe.table.commits.commit_loop import delete_quietly
+from icefloe.table.engine import Engine, KeyValues, RewriteRequest, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
+from icefloe.table.engines import IN_PROCESS
+from icefloe.table.handle import TableHandle
+from icefloe.table.rows.marks import Marks
+from icefloe.table.rows.row_change import RowChange, TaskKey, specs_of, task_key
+from icefloe.table.rows.write_target import write_target
+
+# Bytes of files that may hold a key. Up to so many, few rows are joined in this process whatever engine they come from: a job would take longer to start.
+MOST_BYTES_HERE = 1 << 28
+
+_NOTHING = UpsertedRows(positions=(), added=(), updated=0, inserted=0, unchanged=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertRules:
+    """Which columns tell rows apart, and what becomes of rows with a match and without one."""
+
+    key_ids: tuple[int, ...]
+    updates: bool
+    inserts: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What an attempt found and wrote, and what of the table that holds for."""
+
+    form: tuple[Any, ...]  # in which rows were joined and written
+    planned: frozenset[TaskKey]  # every file that may hold a key
+    touched: frozenset[TaskKey]  # those of which rows are replaced
+    change: RowChange
+
+
+class Upsert:
+    """One upsert over all attempts of its commit.
+
+    After a lost race it plans again, and joins again where a file that may hold one of the keys has come, gone or lost rows; with `snapshot` isolation only
+    where that happened to a file of which rows are replaced.
+    """
+
+    def __init__(self, handle: TableHandle, engine: Engine, rows: Any, schema: Schema, rules: UpsertRules, context: CommitContext) -> None:
+        """Checks the rows. Raises as `Engine.upsert_source`."""
+        self._handle = handle
+        self._engine = engine
+        self._rows = rows
+        self._rules = rules
+        self._context = context
+        self._numbers = ManifestNumbers(context)
+        self._source = engine.upsert_source(rows, schema, rules.key_ids, updates=rules.updates)
+        self._source_schema = schema
+        self._marks = Marks(handle, MERGE_MODE.name)
+        self._made: _Made | None = None
+        self.found = _NOTHING  # of the last attempt
+
+    @property
+    def change(self) -> RowChange:
+        """What the last attempt did to the table's files."""
+        return self._made.change if self._made else RowChange()
+
+    def new_data_files(self) -> Sequence[str]:
+        return [*(file.file_path for file in (*self.found.added, *self.change.added)), *self._marks.new_files()]
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
+        """See `Action.attempt`.
+
+        Raises:
+            InvalidInputError: a key matches several rows of the table, and updates are asked for.
+            SchemaMismatchError: the table has another schema by now, which the rows do not fit.
+            CommitInvalidatedError: it has lost a key column by now.
+            UnsupportedFeatureError: as `Marks.change`; or the partition spec has a transform that is not known here.
+        """
+        check_known_transforms(base.spec())
+        parent, source = parent_snapshot(base, self._context.branch), self._source_for(base)
+        plan = plan_scan(base, parent, key_filter(source, base.schema()), read, every_delete=True, schema=base.schema())
+        tasks = list(plan.tasks())
+        if not self._still_holds(base, tasks):
+            self._discard()
+            self._make(base, source, plan, tasks)
+        change = self.change
+        if change.is_empty and not self.found.added:
+            return None
+        delta = RowDelta(
+            added=(*self.found.added, *change.added),
+            added_deletes=change.added_deletes,
+            removed=change.removed,
+            removed_deletes=change.removed_deletes,
+            context=self._context,
+            numbers=self._numbers,
+            rules=planned_on(parent.snapshot_id if parent else None),
+        )
+        return delta.attempt(base, number=number, now_ms=now_ms, read=read)
+
+    def _source_for(self, base: TableMetadata) -> UpsertSource:
+        schema = base.schema()
+        if schema != self._source_schema:
+            _check_keys_are_there(self._handle, schema, self._rules.key_ids)
+            self._source = self._engine.upsert_source(self._rows, schema, self._rules.key_ids, updates=self._rules.updates)
+            self._source_schema = schema
+        return self._source
+
+    def _still_holds(self, base: TableMetadata, tasks: Sequence[FileScanTask]) -> bool:
+        if self._made is None or self._made.form != _form(base):
+            return False
+        now = frozenset(map(task_key, tasks))
+        if MERGE_ISOLATION_LEVEL.read(base.properties) == "snapshot":
+            return self._made.touched <= now
+        return self._made.planned == now
+
+    def _make(self, base: TableMetadata, source: UpsertSource, plan: ScanPlan, tasks: Sequence[FileScanTask]) -> None:
+        """Joins, writes the new rows, and takes the replaced ones out. Whatever is written is known to `new_data_files` before the next step."""
+        target = write_target(self._handle, base)
+        engine = self._engine
+        if source.here is not None and sum(task.file.file_size_in_bytes for task in tasks) <= MOST_BYTES_HERE:
+            engine, source = IN_PROCESS, source.here
+        self.found = engine.upsert(
+            UpsertRequest(
+                source=source,
+                scan=_scan(self._handle, base, plan),
+                tasks=tasks,
+                key_ids=self._rules.key_ids,
+                updates=self._rules.updates,
+                inserts=self._rules.inserts,
+                keeps_row_ids=base.format_version > 2,
+                target=target,
+            )
+        )
+        replaced = [(task, rows) for task, rows in zip(tasks, self.found.positions, strict=True) if len(rows)]
+        if _is_merge_on_read(base):
+            change = self._marks.change(replaced, base)
+        else:
+            change = self._copied(engine, base, replaced)
+        self._made = _Made(
+            form=_form(base),
+            planned=frozenset(map(task_key, tasks)),
+            touched=frozenset(task_key(task) for task, _ in replaced),
+            change=change,
+        )
+
+    def _copied(self, engine: Engine, base: TableMetadata, replaced: Sequence[tuple[FileScanTask, Any]]) -> RowChange:
+        if not replaced:
+            return RowChange()
+        copies = engine.rewrite(
+            RewriteRequest(
+                tasks=[task for task, _ in replaced],
+                delete_filter=AlwaysFalse(),
+                positions=[rows for _, rows in replaced],
+                schema=base.schema(),
+                specs=specs_of(base),
+                target=write_target(self._handle, base),
+                schemas=tuple(base.schemas),
+            )
+        )
+        return RowChange(
+            added=tuple(file for copy in copies for file in copy.added),
+            removed=tuple(copy.source for copy in copies),
+            removed_deletes=tuple(file for copy in copies for file in copy.dangling_deletes),
+            rewritten_files=sum(bool(copy.added) for copy in copies),
+            deleted_rows=sum(copy.deleted_rows for copy in copies),
+        )
+
+    def _discard(self) -> None:
+        """Deletes what an earlier attempt wrote, and this one cannot use."""
+        delete_quietly(self._handle, self.new_data_files())
+        self._marks.discard()
+        self._made, self.found = None, _NOTHING
+
+
+def upsert_keys(handle: TableHandle, schema: Schema, join_cols: Sequence[str] | None, *, case_sensitive: bool) -> tuple[int, ...]:
+    """The field ids of the key columns: those named, or the identifier fields.
+
+    Raises:
+        InvalidInputError: there are none, or one is no primitive, or lies inside a list or map, or is of a type whose values cannot be told apart.
+        InvalidSchemaError: the table has no such column.
+    """
+    if isinstance(join_cols, str):
+        raise InvalidInputError(f"join_cols is the text {join_cols!r}, not a list of names", next_step=f"pass join_cols=[{join_cols!r}]")
+    if join_cols is None:
+        found = sorted(schema.identifier_field_ids)
+    else:
+        found = [schema.find_field(name, case_sensitive=case_sensitive).field_id for name in join_cols]
+    if not found:
+        raise InvalidInputError(
+            f"no key columns are given, and {handle.table_name} has no identifier fields",
+            table=handle.table_name,
+            next_step='pass join_cols=["id"], or set them with table.update_schema().set_identifier_fields("id")',
+        )
+    for field_id in found:
+        fault = _key_fault(schema, field_id)
+        if fault:
+            raise InvalidInputError(f"{schema.find_column_name(field_id)!r} cannot be a key column: {fault}", table=handle.table_name)
+    return tuple(dict.fromkeys(found))
+
+
+def _key_fault(schema: Schema, field_id: int) -> str | None:
+    kind = schema.find_type(field_id)
+    if not isinstance(kind, PrimitiveType) or isinstance(kind, UnknownType | GeometryType | GeographyType):
+        return f"it is of type {kind}"
+    path, fields = schema.path_of(field_id) or (), schema.fields
+    for name in path[:-1]:
+        around = next(field for field in fields if field.name == name).field_type
+        if not isinstance(around, StructType):
+            return "it lies inside a list or map, of which a row has many values"
+        fields = around.fields
+    return None
+
+
+def _check_keys_are_there(handle: TableHandle, schema: Schema, key_ids: Sequence[int]) -> None:
+    missing = [field_id for field_id in key_ids if field_id not in schema]
+    if missing:
+        raise CommitInvalidatedError(
+            f"another writer dropped a key column of this upsert from {handle.table_name}",
+            table=handle.table_name,
+            problems=(
+                Problem(where="expected", what=f"columns with the field ids {', '.join(map(str, key_ids))}"),
+                Problem(where="found", what=f"none with {', '.join(map(str, missing))} in schema {schema.schema_id}"),
+            ),
+            next_step="a retry will fail again: refresh the table and choose other key columns",
+        )
+
+
+def key_filter(source: UpsertSource, schema: Schema) -> BooleanExpression:
+    """What every row of the table that matches one of the source's fulfils, for planning: the keys one by one where they are few, else their range."""
+    if source.keys is None:
+        return AlwaysFalse()
+    return all_of([term for values in source.keys for term in _terms(values, schema)] or [AlwaysTrue()])
+
+
+def _terms(values: KeyValues, schema: Schema) -> Sequence[BooleanExpression]:
+    name = schema.find_column_name(values.field_id) or ""
+    try:
+        is_named = schema.find_field(name).field_id == values.field_id
+    except InvalidSchemaError:
+        is_named = False
+    if not is_named:  # another column has this name, through dots in it
+        return ()
+    if values.values is not None:
+        return (In(name, values.values),)
+    return () if values.low is None else (GreaterThanOrEqual(name, values.low), LessThanOrEqual(name, values.high))
+
+
+def _form(base: TableMetadata) -> tuple[Any, ...]:
+    """What rows are joined and written by."""
+    return (base.format_version, base.schema(), base.default_spec_id, base.default_sort_order_id, _is_merge_on_read(base))
+
+
+def _is_merge_on_read(base: TableMetadata) -> bool:
+    return MERGE_MODE.read(base.properties) == "merge-on-read"
+
+
+def _scan(handle: TableHandle, base: TableMetadata, plan: ScanPlan) -> ScanRequest:
+    schema = base.schema()
+    return ScanRequest(
+        table_name=handle.table_name,
+        plan=plan,
+        schema=schema,
+        projection=schema,
+        row_filter=plan.row_filter,
+        specs=specs_of(base),
+        io=handle.io,
+        schemas=tuple(base.schemas),
+        name_mapping=NAME_MAPPING.read(base.properties),
+    )
