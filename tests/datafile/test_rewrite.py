@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.datafile.tables import read, same, target, task_of, write
 
-from icefloe.datafile import parquet_rows as read_module
+from icefloe.datafile.parquet import parquet_rows as read_module
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.expressions.bind import bind

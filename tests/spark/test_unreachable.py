@@ -9,7 +9,8 @@ from tests.table.reachable import everything, on_disk
 
 from icefloe import SqlCatalog
 from icefloe.errors import FormatError, NoSuchFileError
-from icefloe.table import Table, cleaning
+from icefloe.table import Table
+from icefloe.table.expiry import cleaning
 
 pytestmark = pytest.mark.spark
 FAR = 10**14

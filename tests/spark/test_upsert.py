@@ -21,9 +21,9 @@ from icefloe.errors import InvalidInputError, SchemaMismatchError
 from icefloe.spark import engine as spark_engine
 from icefloe.spark import upsert_source
 from icefloe.spark.added_files import files_to_add
-from icefloe.table import upsert as upsert_action
 from icefloe.table.engines import IN_PROCESS
 from icefloe.table.rows import add_files
+from icefloe.table.rows import upsert as upsert_action
 
 pytestmark = pytest.mark.spark
 

@@ -17,8 +17,9 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.io.local import LocalFileIO
-from icefloe.table import Table, upsert_rows
+from icefloe.table import Table
 from icefloe.table.result import WriteResult
+from icefloe.table.rows import upsert_rows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.float64())])
 
