@@ -208,6 +208,7 @@ class CherryPick:
         head, picked = state.head("main"), state.snapshots[self.source]
         if not landing.new:
             must(picked.parent_id == head, f"main was moved to {self.source}, which does not stand on its head {head}")
+        if picked.parent_id == head:  # also where other writes of one transaction make snapshots
             landing.idle -= 1
             state.refs["main"] = ("branch", self.source)
             return
