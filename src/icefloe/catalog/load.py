@@ -39,6 +39,6 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     if kind not in ("", "sql") or known["uri"].startswith(("http://", "https://", "thrift://")):
         raise UnsupportedFeatureError(
             f"catalog {chosen!r} is of type {kind or known['uri'].split(':')[0]!r}",
-            next_step="use a SQL catalog: uri sqlite:////folder/catalog.db",
+            next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), or type file-system or in-memory",
         )
     return SqlCatalog(chosen, **known)
