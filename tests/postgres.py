@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -72,6 +73,13 @@ def _rows(connection: Connection, statement: str) -> list[tuple[object, ...]]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server for all tests of this process."""
+    with running_postgres() as server:
+        yield server
+
+
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """A new server, stopped and removed at the end."""
     pytest.importorskip("psycopg", reason='the driver is not installed: pip install "icefloe[postgres]"')
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="icefloe-pg-"))

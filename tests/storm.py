@@ -1,7 +1,7 @@
 """Real processes on one table: writers side by side, and writers that are killed, interrupted or terminated at random moments.
 
-    python -m tests.storm many [--uri URI] [--writers 8] [--commits 100]     throughput and conflict rate, as one line of JSON
-    python -m tests.storm kill [--uri URI] [--rounds 500] [--signal KILL]    how many rounds, acknowledged commits, and commits whose answer was never heard
+    python -m tests.storm many [--uri URI | --postgres] [--writers 8] [--commits 100]     throughput and conflict rate, as one line of JSON
+    python -m tests.storm kill [--uri URI | --postgres] [--rounds 500] [--signal KILL]    how many rounds, acknowledged commits, and those never heard of
 
 The tests are `table/test_many_writers.py`. Every commit says in its snapshot's summary who made it, and every writer has rows of its own, so that from what was
 acknowledged follows what the table must hold. Children are forked from this process, which itself reads no table: a round costs milliseconds.
@@ -19,11 +19,13 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from tests.postgres import running_postgres
 
 from icefloe.catalog.sql import SqlCatalog
 from icefloe.table import Table
@@ -331,6 +333,7 @@ def storm(
             result.acknowledged += acknowledged[child.writer]
             result.unheard += stand[child.writer] - acknowledged[child.writer]
             acknowledged = stand
+        print(f"{result.rounds} of {rounds} rounds, {result.acknowledged} commits acknowledged", file=sys.stderr, flush=True)
     return result
 
 
@@ -348,7 +351,9 @@ def stopped_writer(place: Place, writer: str, chance: random.Random, kind: int) 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.storm")
     parser.add_argument("kind", choices=["many", "kill"])
-    parser.add_argument("--uri", help="an SQLAlchemy URL; a new SQLite file by default")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--uri", help="an SQLAlchemy URL; a new SQLite file by default")
+    where.add_argument("--postgres", action="store_true", help="a new PostgreSQL server of its own")
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--commits", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=500)
@@ -357,7 +362,11 @@ def main() -> None:
     parser.add_argument("--signal", default="KILL", help="one or several of KILL, TERM and INT")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        if given.postgres:
+            server = stack.enter_context(running_postgres())
+            given.uri = server.uri(server.new_database())
         place = Place(uri=given.uri or f"sqlite:///{folder}/catalog.db", warehouse=folder)
         if given.kind == "many":
             shown: Any = many_writers(place, given.writers, given.commits, given.version)

@@ -115,6 +115,7 @@ def test_spark_and_arrow_keep_the_same_rows(spark: SparkSession, zone: str) -> N
         frame = spark.range(0, 1, 1, 1).mapInArrow(lambda _: crossing.to_batches(), struct).cache()
         bound = [bind(expression, SCHEMA) for expression in filters()]
         tests = frame.select("row", *(filter_to_column(expression).alias(f"f{place}") for place, expression in enumerate(bound))).collect()
+        frame.unpersist()
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     for place, expression in enumerate(bound):
