@@ -1,4 +1,6 @@
-"""The least and greatest value of a column by the footer of a Parquet file of any writer; none where the footer leaves a doubt.
+"""What the least and greatest value of a column in the footer of a Parquet file of any writer stand for; none where the footer leaves a doubt.
+
+The loop over footers is `footer_metrics.py`.
 
 Floor: datafile. Spec: Data File Fields (lower_bounds, upper_bounds); Parquet, parquet.thrift (Statistics).
 """
@@ -11,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.datafile.footer_columns import StoredLeaf
 from icefloe.kernel.types import (
     DateType,
     DecimalType,
@@ -50,36 +51,7 @@ class Extremes:
     may_be_nan: bool = False
 
 
-def footer_extremes(footer: Any, stored: StoredLeaf) -> Extremes | None:
-    """The extremes over all row groups; None where one of them does not tell."""
-    kind, leaf = stored.leaf.kind, stored.leaf
-    column = footer.schema.column(leaf.place)
-    convert = _conversion(kind, stored.arrow, column)
-    if convert is None:
-        return None
-    lows, highs, nulls, rows, exact = [], [], 0, 0, True
-    for index in range(footer.num_row_groups):
-        group = footer.row_group(index)
-        statistics = group.column(leaf.place).statistics
-        rows += group.num_rows
-        if statistics is None or not statistics.has_null_count:
-            return None
-        nulls += statistics.null_count
-        if statistics.has_min_max:
-            low, high = convert(statistics.min_raw), convert(statistics.max_raw)
-            if low is None or high is None:
-                return None
-            lows.append(low)
-            highs.append(high)
-            exact = exact and _is_exact(statistics)
-        elif statistics.null_count < group.num_rows:
-            return None
-    floats = isinstance(kind, FloatType | DoubleType)
-    values = (_zero(min(lows), -0.0), _zero(max(highs), 0.0)) if lows else None
-    return Extremes(values=values, nulls=nulls, rows=rows, exact=exact, may_be_nan=floats)
-
-
-def _is_exact(statistics: Any) -> bool:
+def is_exact(statistics: Any) -> bool:
     """Whether the minimum and maximum are values of the file. Writers that say nothing do not cut them, but for texts of more than 64 bytes."""
     flags = [getattr(statistics, name, None) for name in ("is_min_value_exact", "is_max_value_exact")]
     if None not in flags:
@@ -87,13 +59,11 @@ def _is_exact(statistics: Any) -> bool:
     return not any(isinstance(raw, bytes) and len(raw) >= 64 for raw in (statistics.min_raw, statistics.max_raw))
 
 
-def _zero(value: Any, zero: float) -> Any:
-    """Footers do not tell the zeros of floats apart."""
-    return zero if isinstance(value, float) and value == 0 else value
+def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], Any] | None:
+    """What makes a footer's raw value one of the table's type, None of one that leaves a doubt; None itself where bounds mean nothing for the type.
 
-
-def _conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], Any] | None:
-    """What makes a footer's raw value one of the table's type; None where bounds mean nothing for it."""
+    `arrow` is the column's type in the file, `column` its `pyarrow.parquet.ColumnSchema`.
+    """
     if isinstance(kind, GeometryType | GeographyType | UnknownType | VariantType) or column.physical_type == "INT96":
         return None
     if isinstance(kind, FloatType | DoubleType):

@@ -54,6 +54,12 @@ def stored_leaves(columns: Any, schema: Schema) -> list[StoredLeaf]:
     ]
 
 
+def places_to_be_required(columns: Any, schema: Schema) -> tuple[int, ...]:
+    """The places of leaves that may be null in a file, an Arrow schema with field ids, and that the table requires: no null may be in any of them."""
+    required = {leaf.field_id for leaf in leaves_of(schema) if leaf.field.required}
+    return tuple(column.first_leaf for field_id, column in _leaves(file_columns(columns)) if field_id in required and column.arrow.nullable)
+
+
 def column_problems(
     columns: Any, schema: Schema, *, may_lack: frozenset[int], nulls_in: Mapping[int, int | None] | None, floors_nanoseconds: bool = False
 ) -> list[Problem]:

@@ -5,7 +5,7 @@ Spec: Data File Fields (column_sizes to split_offsets); Appendix D; Field-level 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,9 @@ _WITHOUT_BOUNDS = (GeometryType, GeographyType)
 
 # A column's least and greatest value in the form the footer holds them: bool, int, float or bytes. They order as Iceberg orders the type's values.
 _Extremes = tuple[Any, Any]
+
+# A column's least and greatest value, as a footer holds them, to its bounds; no upper one where none of the width is above the value.
+BoundsInBytes = Callable[[Any, Any], tuple[bytes, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,7 @@ def file_metrics(footer: Any, observed: Observations) -> FileMetrics:
         nan_value_counts=dict(observed.nan_counts),
         lower_bounds={},
         upper_bounds={},
-        split_offsets=_split_offsets(footer),
+        split_offsets=split_offsets(footer),
     )
     row_groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     for leaf, mode in observed.columns:
@@ -125,7 +128,7 @@ def file_metrics(footer: Any, observed: Observations) -> FileMetrics:
     return metrics
 
 
-def _split_offsets(footer: Any) -> tuple[int, ...]:
+def split_offsets(footer: Any) -> tuple[int, ...]:
     """Where each row group begins: its first column's dictionary page, or first data page where it has none."""
     first_columns = (footer.row_group(index).column(0) for index in range(footer.num_row_groups))
     return tuple(column.dictionary_page_offset or column.data_page_offset for column in first_columns)
@@ -157,13 +160,23 @@ def _comparable(kind: PrimitiveType, raw: Any) -> Any:
 
 def set_bounds(metrics: FileMetrics, leaf: Leaf, mode: MetricsMode, extremes: tuple[Any, Any]) -> None:
     """Puts a column's bounds among the metrics, cut to the mode's width. Extremes are as a footer holds them: bool, int (decimals unscaled), float, bytes."""
-    low, high = (_value_of(leaf.kind, raw) for raw in extremes)
-    if mode.width is not None:
-        low = truncate_lower_bound(leaf.kind, low, mode.width)
-        high = truncate_upper_bound(leaf.kind, high, mode.width)
-    metrics.lower_bounds[leaf.field_id] = _serialized(leaf.kind, low)
+    low, high = bounds_in_bytes(leaf.kind, mode.width)(*extremes)
+    metrics.lower_bounds[leaf.field_id] = low
     if high is not None:
-        metrics.upper_bounds[leaf.field_id] = _serialized(leaf.kind, high)
+        metrics.upper_bounds[leaf.field_id] = high
+
+
+def bounds_in_bytes(kind: PrimitiveType, width: int | None) -> BoundsInBytes:
+    """What makes bounds of the least and greatest value of a column, as a footer holds them. See `set_bounds`."""
+    if width is None or not isinstance(kind, StringType | BinaryType | FixedType):
+        return lambda low, high: (_serialized(kind, _value_of(kind, low)), _serialized(kind, _value_of(kind, high)))
+
+    def cut(low: Any, high: Any) -> tuple[bytes, bytes | None]:
+        lower = truncate_lower_bound(kind, _value_of(kind, low), width)
+        upper = truncate_upper_bound(kind, _value_of(kind, high), width)
+        return _serialized(kind, lower), None if upper is None else _serialized(kind, upper)
+
+    return cut
 
 
 def physical_value(kind: PrimitiveType, raw: Any) -> Any:

@@ -1,15 +1,15 @@
-"""`file_to_add`: a file that another writer made as a data file of a table, with its partition.
+"""`FilesToAdd`: files that other writers made as data files of a table, with their partitions.
 
 The partition is told by the folders of the path (`k=v/`), or by the least and greatest of the file's values, which come from `footers.py`. Floor: datafile.
 Spec: Partitioning; Partition Transforms; Column Projection.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
 
-from icefloe.datafile.footers import FooterRequest, StoredDataFile, stored_file
+from icefloe.datafile.footers import FooterReader, FooterRequest, StoredDataFile
 from icefloe.datafile.metrics import physical_value
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
 from icefloe.kernel.manifest.data_file import DataFile
@@ -43,11 +43,20 @@ class FileToAdd:
     has_ids: bool
 
 
-def file_to_add(location: str, request: FooterRequest, spec: PartitionSpec) -> FileToAdd:
-    """What a manifest says of one file. Raises as `stored_file` and `partition_of`."""
-    stored = stored_file(location, replace(request, from_path=columns_from_path(spec)))
-    partition = partition_of(stored, spec, request.schema)
-    return FileToAdd(file=replace(stored.file, partition=partition, spec_id=spec.spec_id), has_ids=stored.has_ids)
+class FilesToAdd:
+    """What a manifest of a table says of files that other writers made, one after another, or side by side in threads."""
+
+    def __init__(self, request: FooterRequest, spec: PartitionSpec) -> None:
+        self._spec = spec
+        self._schema = request.schema
+        sources = frozenset(field.source_id for field in spec.fields)
+        self._footers = FooterReader(request, extremes_of=sources, from_path=columns_from_path(spec))
+
+    def file_to_add(self, location: str) -> FileToAdd:
+        """What a manifest says of one file. Raises as `FooterReader.read` and `partition_of`."""
+        stored = self._footers.read(location)
+        partition = partition_of(stored, self._spec, self._schema)
+        return FileToAdd(file=stored.data_file(self._spec.spec_id, partition), has_ids=stored.has_ids)
 
 
 def columns_from_path(spec: PartitionSpec) -> frozenset[int]:
@@ -60,7 +69,7 @@ def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) ->
 
     Raises `SchemaMismatchError` where a value cannot be told, or the path says another than the data; every partition field is named.
     """
-    said = _in_path(stored.file.file_path)
+    said = _in_path(stored.location)
     problems: list[Problem] = []
     values: list[Any] = []
     for field in spec.fields:
@@ -73,8 +82,8 @@ def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) ->
             problems.append(Problem(where=field.name, what=error.message))
     if problems:
         raise SchemaMismatchError(
-            f"the partition of {stored.file.file_path} cannot be told",
-            path=stored.file.file_path,
+            f"the partition of {stored.location} cannot be told",
+            path=stored.location,
             problems=problems,
             next_step="put files of one partition each into folders named field=value, or append their rows",
         )

@@ -6,11 +6,12 @@ Floor: spark. Spec: Data File Fields.
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.footers import FooterRequest
-from icefloe.datafile.partition_of_file import FileToAdd, file_to_add
+from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.spark.jobs import errors_carried, run_job
 from icefloe.spark.rewrite import MOST_SPARK_TASKS
@@ -27,13 +28,18 @@ class FileReader:
 
     def __call__(self, location: str) -> bytes:
         with errors_carried():
-            return pickle.dumps(file_to_add(location, self.request, self.spec))
+            return pickle.dumps(self._files.file_to_add(location))
+
+    @cached_property
+    def _files(self) -> FilesToAdd:
+        """One for all files of a task; made there, as it is not sent."""
+        return FilesToAdd(self.request, self.spec)
 
 
 def files_to_add(
     spark: SparkSession, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str
 ) -> list[FileToAdd]:
-    """What a manifest says of each file, in the order of the locations. Raises as `file_to_add`, and `EngineError` where Spark's job failed otherwise."""
+    """What a manifest says of each file, in the order of the locations. Raises as `FilesToAdd`, and `EngineError` where Spark's job failed otherwise."""
     if not locations:
         return []
     tasks = max(1, min(len(locations) // FILES_PER_TASK, MOST_SPARK_TASKS))

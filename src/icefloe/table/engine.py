@@ -169,7 +169,7 @@ class Engine(Protocol):
         """The rows in the engine's own form: an Arrow table, a Spark DataFrame."""
 
     def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
-        """Reads the footers of files that another writer made, in the order of the locations. Raises as `file_to_add`, for the first that does not fit."""
+        """Reads the footers of files that another writer made, in the order of the locations. Raises as `FilesToAdd`, for the first that does not fit."""
 
     def unreachable(self, request: UnreachableRequest) -> Any:
         """An `unreachable_files.Unreachable`: what the manifests that go name, and no live entry of a kept one does. Every kept one must be readable."""

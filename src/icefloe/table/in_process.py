@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.deletes.positions import matching_positions
 from icefloe.datafile.footers import FooterRequest
-from icefloe.datafile.partition_of_file import FileToAdd, file_to_add
+from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.datafile.read import read_task
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.sorting import sorted_rows
@@ -144,12 +144,13 @@ class InProcessEngine:
 
     def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:  # noqa: ARG002
         """See `Engine.files_to_add`. Footers are read side by side."""
+        files = FilesToAdd(request, spec)
         if len(locations) < 2:
-            return [file_to_add(location, request, spec) for location in locations]
+            return [files.file_to_add(location) for location in locations]
         with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
             # One call a batch: a task of the pool for each of a hundred thousand files would cost more than the files.
             waiting = [
-                pool.submit(_footers, locations[start : start + FOOTERS_AT_ONCE], request, spec)
+                pool.submit(_footers, locations[start : start + FOOTERS_AT_ONCE], files)
                 for start in range(0, len(locations), FOOTERS_AT_ONCE)
             ]
             try:
@@ -176,8 +177,8 @@ class InProcessEngine:
         return find_in_process(request, request.io.read)
 
 
-def _footers(locations: Sequence[str], request: FooterRequest, spec: PartitionSpec) -> list[FileToAdd]:
-    return [file_to_add(location, request, spec) for location in locations]
+def _footers(locations: Sequence[str], files: FilesToAdd) -> list[FileToAdd]:
+    return [files.file_to_add(location) for location in locations]
 
 
 def arrow_table(rows: Any) -> pa.Table:

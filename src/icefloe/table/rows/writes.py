@@ -176,7 +176,7 @@ def add_files(
     *,
     check_duplicates: bool,
 ) -> PreparedWrite:
-    """One `append` snapshot of files that exist. Raises as `locations_to_add`, `file_to_add` and `AddFiles`."""
+    """One `append` snapshot of files that exist. Raises as `locations_to_add`, `FilesToAdd.file_to_add` and `AddFiles`."""
     check_known_transforms(base.spec())
     locations = locations_to_add(handle, file_paths)
     engine = engine_for_footers(locations)
