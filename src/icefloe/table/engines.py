@@ -65,8 +65,7 @@ def running_engine() -> Engine:
 def engine_for_files(tasks: Sequence[FileScanTask]) -> Engine:
     """Who looks through files or copies them: Spark where it runs already or they are large; this process otherwise."""
     size = sum(task.file.file_size_in_bytes for task in tasks)
-    spark = engine_named("spark")
-    return spark if spark.is_active() or size >= WORK_ON_SPARK_BYTES else IN_PROCESS
+    return engine_named("spark") if size >= WORK_ON_SPARK_BYTES else running_engine()
 
 
 def _names() -> list[str]:

@@ -97,10 +97,9 @@ class Cleaner:
         if self.engine is not None:
             return engine_named(self.engine)
         try:
-            spark = engine_named("spark") if manifests >= MANIFESTS_FOR_SPARK else IN_PROCESS
+            return running_engine() if manifests >= MANIFESTS_FOR_SPARK else IN_PROCESS
         except EngineError:
             return IN_PROCESS
-        return spark if spark.is_active() else IN_PROCESS
 
     def _refusal(self, error: IcefloeError) -> IcefloeError:
         done = "the snapshots are expired, but " if self.stands else ""

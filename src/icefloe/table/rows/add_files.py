@@ -27,7 +27,7 @@ from icefloe.kernel.metadata.update import apply_updates
 from icefloe.kernel.metadata.update_table import SetProperties
 from icefloe.kernel.schema.name_mapping import mapping_for, mapping_to_json
 from icefloe.table.engine import Engine
-from icefloe.table.engines import IN_PROCESS, engine_named
+from icefloe.table.engines import IN_PROCESS, running_engine
 from icefloe.table.handle import TableHandle
 
 # Footers. From so many on Spark reads them where it runs already; in this process ten thousand small ones take seconds.
@@ -155,10 +155,7 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str]) -> li
 
 def engine_for_footers(locations: Sequence[str]) -> Engine:
     """Spark where it runs already and there are many footers; this process otherwise."""
-    if len(locations) < FOOTERS_FOR_SPARK:
-        return IN_PROCESS
-    spark = engine_named("spark")
-    return spark if spark.is_active() else IN_PROCESS
+    return running_engine() if len(locations) >= FOOTERS_FOR_SPARK else IN_PROCESS
 
 
 def footer_request(handle: TableHandle, base: TableMetadata) -> FooterRequest:
