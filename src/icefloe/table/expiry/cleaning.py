@@ -15,7 +15,7 @@ from icefloe.io.bulk_delete import delete_files
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.table.engine import Engine, UnreachableRequest
-from icefloe.table.engines import IN_PROCESS, engine_named
+from icefloe.table.engines import IN_PROCESS, engine_named, running_engine
 from icefloe.table.expiry.file_kinds import FileKind, distinct, listed_files, location_keys, without
 from icefloe.table.expiry.unreachable_files import (
     SnapshotFiles,
