@@ -1,8 +1,10 @@
 """Files that another writer made, added to a table in one commit, beside PyIceberg's `add_files` of the same files: footers read, and a commit."""
 
 import shutil
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +13,8 @@ from benchmarks import measure
 from benchmarks.measure import Comparison, child, interleaved, median, say, seconds
 
 FILES, REPEATS = 10_000, 1
+# Icefloe's share of PyIceberg's time.
+GOAL = "<= 0.20"
 
 
 def run() -> list[Comparison]:
@@ -19,8 +23,12 @@ def run() -> list[Comparison]:
     make_files(folder / "in", FILES)
     say(f"adding: {FILES:,} files in one commit")
     taken = interleaved(REPEATS, {engine: partial(added, engine, folder) for engine in ("icefloe", "pyiceberg")})
-    ours, theirs = (median(taken[engine]) for engine in ("icefloe", "pyiceberg"))
-    return [Comparison(f"add_files of {FILES:,} Parquet files in one commit", seconds(ours), seconds(theirs), ours / theirs, "")]
+    lines = []
+    for figure, title in (("seconds", ""), ("cpu", ": CPU time")):
+        ours, theirs = (median([one[figure] for one in taken[engine]]) for engine in ("icefloe", "pyiceberg"))
+        what = f"add_files of {FILES:,} Parquet files in one commit{title}"
+        lines.append(Comparison(what, seconds(ours), seconds(theirs), ours / theirs, GOAL))
+    return lines
 
 
 def make_files(folder: Path, count: int) -> None:
@@ -40,11 +48,11 @@ def make_files(folder: Path, count: int) -> None:
             path.write_bytes((path.parent / f"{number % 16}.parquet").read_bytes())
 
 
-def added(engine: str, folder: Path) -> float:
-    """Seconds of the call alone."""
+def added(engine: str, folder: Path) -> Mapping[str, Any]:
+    """Seconds of the call alone, by the clock and of the CPU."""
     lake = folder / engine
     shutil.rmtree(lake, ignore_errors=True)
     lake.mkdir()
     found = child(engine, "adding_child.py", str(folder / "in"), str(lake))
     assert found["records"] == 100 * FILES, found
-    return float(found["seconds"])
+    return found

@@ -1,0 +1,84 @@
+"""Footers of files of many sets of columns, read one after another by one reader: each is what a reader of its own makes of it."""
+
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from icefloe import IntegerType, LongType, NestedField, Schema, StringType
+from icefloe.datafile import footers
+from icefloe.datafile.footers import FooterReader, FooterRequest
+from icefloe.errors import SchemaMismatchError
+from icefloe.io.local import LocalFileIO
+from icefloe.kernel.schema.name_mapping import mapping_for
+
+SCHEMA = Schema(
+    NestedField(field_id=1, name="id", required=True, field_type=LongType()),
+    NestedField(field_id=2, name="name", required=False, field_type=StringType()),
+    NestedField(field_id=3, name="count", required=False, field_type=IntegerType()),
+)
+IDS = {"id": 1, "name": 2, "count": 3}
+VALUES: dict[str, list[Any]] = {"id": [3, 1, 2], "name": ["b", None, "a"], "count": [None, 7, 9]}
+TYPES = {"id": pa.int64(), "name": pa.string(), "count": pa.int32()}
+
+
+def reader() -> FooterReader:
+    request = FooterRequest(schema=SCHEMA, properties={}, name_mapping=mapping_for(SCHEMA), io=LocalFileIO())
+    return FooterReader(request, extremes_of=frozenset(IDS.values()))
+
+
+def put(path: Path, names: tuple[str, ...], ids: dict[str, int] | None = None, **values: list[Any]) -> str:
+    fields = [pa.field(name, TYPES[name], metadata={"PARQUET:field_id": str(ids[name])} if ids else None) for name in names]
+    columns = [pa.array((VALUES | values)[name], TYPES[name]) for name in names]
+    pq.write_table(pa.Table.from_arrays(columns, schema=pa.schema(fields)), path, row_group_size=2)
+    return str(path)
+
+
+@pytest.mark.parametrize("kept", [1, 3, 99])
+def test_a_file_is_read_alike_whatever_was_read_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    monkeypatch.setattr(footers, "KEPT_LAYOUTS", kept)
+    locations = [
+        put(tmp_path / f"{place}-{'own' if ids else 'none'}.parquet", names, ids)
+        for place, names in enumerate(permutations(IDS))
+        for ids in (None, IDS)
+    ]
+    shared = reader()
+    for location in (*locations, *reversed(locations)):
+        found = shared.read(location)
+        assert found == reader().read(location)
+        assert found.has_ids == location.endswith("own.parquet")
+        assert found.metrics is not None
+        assert found.metrics.null_value_counts == {1: 0, 2: 1, 3: 1}
+        assert found.metrics.upper_bounds == {1: b"\x03" + bytes(7), 2: b"b", 3: b"\x09" + bytes(3)}
+        name = found.extremes[2]
+        assert (name.values, name.nulls, name.rows, name.exact) == ((b"a", b"b"), 1, 3, True)
+
+
+def test_the_same_names_with_other_field_ids_are_other_columns(tmp_path: Path) -> None:
+    straight = put(tmp_path / "straight.parquet", ("id", "name"), IDS)
+    longs = {"id": pa.int64(), "name": pa.int64()}
+    values = [pa.array([1, 2]), pa.array([5, 6])]
+    shared, found = reader(), []
+    for ids in ({"id": 1, "name": 7}, {"id": 7, "name": 1}):
+        schema = pa.schema([pa.field(name, kind, metadata={"PARQUET:field_id": str(ids[name])}) for name, kind in longs.items()])
+        pq.write_table(pa.Table.from_arrays(values, schema=schema), tmp_path / "other.parquet", store_schema=False)
+        found.append(shared.read(str(tmp_path / "other.parquet")))
+    assert [one.extremes[1].values for one in found] == [(1, 2), (5, 6)]
+    assert shared.read(straight).extremes[2].values == (b"a", b"b")
+
+
+def test_of_files_with_the_same_columns_those_with_nulls_where_none_may_be_are_refused(tmp_path: Path) -> None:
+    sound, unsound = put(tmp_path / "1.parquet", tuple(IDS)), put(tmp_path / "2.parquet", tuple(IDS), id=[1, 2, None])
+    untold = str(tmp_path / "3.parquet")
+    pq.write_table(pq.read_table(sound), untold, write_statistics=False)
+    shared = reader()
+    assert shared.read(sound).records == 3
+    for location, what in ((unsound, "is required, and the file has 1 nulls in it"), (untold, "its footer does not tell")):
+        with pytest.raises(SchemaMismatchError, match=what) as refused:
+            shared.read(location)
+        assert [problem.where for problem in refused.value.problems] == ["id"]
+        assert refused.value.path == location
+    assert shared.read(sound).records == 3
