@@ -24,7 +24,7 @@ spark = session(folder, **{
     "spark.driver.extraClassPath": jar, "spark.driver.extraJavaOptions": "-Djava.library.path=" + libraries,
     catalog: "org.apache.iceberg.spark.SparkCatalog", catalog + ".type": "jdbc", catalog + ".uri": f"jdbc:sqlite:{folder}/catalog.db",
     catalog + ".warehouse": folder + "/warehouse", catalog + ".cache-enabled": "false", catalog + ".clients": "1",
-    catalog + ".jdbc.schema-version": "V1",
+    catalog + ".jdbc.schema-version": "V1", catalog + ".jdbc.busy_timeout": "30000",
 })
 iceberg = spark._jvm.org.apache.iceberg
 # Spark's own: the driver keeps a read lock on the file, which another pool of the same process would wait for in vain.
