@@ -289,6 +289,7 @@ def many_writers(place: Place, writers: int, commits: int, version: int) -> Repo
     begun = time.monotonic()
     names = [f"w{number}" for number in range(writers)]
     children = [fork(name, partial(write, place, name, commits)) for name in names]
+    hear(children, writers * commits)
     for child in children:
         child.end()
         assert child.status == 0, f"{child.writer} failed: see above"
@@ -297,6 +298,18 @@ def many_writers(place: Place, writers: int, commits: int, version: int) -> Repo
     checked(lambda: check_table(place, {child.writer: commits for child in children}, finished=True))
     attempts = sum(attempts for child in children for _, attempts in child.said)
     return Report(writers=writers, commits=writers * commits, seconds=round(seconds, 1), attempts=attempts)
+
+
+def hear(children: Sequence[Child], total: int) -> None:
+    """Hears what all of them say until they end, and tells after each tenth of the total how far they are."""
+    speaking, tenths = list(children), 0
+    while speaking:
+        ready = select.select([child.pipe for child in speaking], [], [])[0]
+        speaking = [child for child in speaking if child.pipe not in ready or child.listen(0)]
+        said = sum(child.text.count(b"\n") for child in children)
+        if said * 10 // total > tenths:
+            tenths = said * 10 // total
+            print(f"{said} of {total} commits acknowledged", file=sys.stderr, flush=True)
 
 
 @dataclass(kw_only=True)

@@ -158,6 +158,7 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
     except (CommitConflictError, CommitInvalidatedError) as error:
         raise _with_winner(error, work) from error
     for part in work.parts:
+        part.conclude()
         delete_quietly(part.handle, part.leftovers())
     return [CommitReport(loaded=part.base, attempt=part.made, attempts=work.number) for part in work.parts]
 

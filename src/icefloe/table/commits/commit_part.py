@@ -83,6 +83,11 @@ class CommitPart:
         if self._next is not None:
             self.base = LoadedMetadata(location=published or self._next.location, metadata=self._next.metadata)
 
+    def conclude(self) -> None:
+        """The commit stands. A new table is what the last attempt made of it, also where other tables alone told so because the reply was lost."""
+        if self.is_new and not self.base.location:
+            self.accept(None)
+
     def reload(self) -> None:
         """Looks at the table as it is now. Raises `NoSuchTableError`."""
         if not self.is_new:
