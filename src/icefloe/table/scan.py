@@ -161,11 +161,11 @@ class DataScan:
 
     def to_arrow(self) -> Any:
         """The rows as a `pyarrow.Table`, read in this process."""
-        return IN_PROCESS.read(self._request())
+        return IN_PROCESS.read(self.request())
 
     def to_arrow_batch_reader(self) -> Any:
         """The rows as a `pyarrow.RecordBatchReader`, file after file."""
-        return IN_PROCESS.read_batches(self._request())
+        return IN_PROCESS.read_batches(self.request())
 
     def to_pandas(self, **options: Any) -> Any:
         """The rows as a `pandas.DataFrame`; options go to `pyarrow.Table.to_pandas`."""
@@ -173,7 +173,7 @@ class DataScan:
 
     def to_spark(self) -> Any:
         """The rows as a Spark DataFrame: Spark's own Parquet scan over the planned files. Starts a session where none is active."""
-        return engine_named("spark").read(self._request())
+        return engine_named("spark").read(self.request())
 
     def count(self) -> int:
         """How many rows match; from metadata alone where all do and there are no deletes but deletion vectors, which say how many rows they delete."""
@@ -187,15 +187,16 @@ class DataScan:
     def _filter_columns(self) -> tuple[str, ...]:
         return (self.schema().fields[0].name,) if self.schema().fields else ("*",)
 
-    def _request(self) -> ScanRequest:
+    def request(self, projection: Schema | None = None, plan: ScanPlan | None = None) -> ScanRequest:
+        """What an engine is asked for: the scan's own columns and files unless others are given. Raises `InvalidInputError` for a limit below 0."""
         if self.limit is not None and self.limit < 0:
             raise InvalidInputError(f"limit is {self.limit}; it counts rows, so it is 0 or more")
         schema = self.schema()
         return ScanRequest(
             table_name=self.table_name,
-            plan=self.plan(),
+            plan=self.plan() if plan is None else plan,
             schema=schema,
-            projection=self.projection(),
+            projection=self.projection() if projection is None else projection,
             row_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
             specs={spec.spec_id: spec for spec in self.metadata.partition_specs},
             io=self.io,

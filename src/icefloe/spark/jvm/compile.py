@@ -20,7 +20,23 @@ from icefloe.errors import EngineError
 from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
 
 # The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe`.
-SOURCES = ("PlannedFiles", "DeletedRows")
+SOURCES = (
+    "PlannedFiles",
+    "DeletedRows",
+    "Python",
+    "Plain",
+    "SparkCatalog",
+    "SparkTable",
+    "SparkStagedTable",
+    "SparkScanBuilder",
+    "SparkScan",
+    "SparkWriteBuilder",
+    "SparkRowLevelOperation",
+    "SparkProcedure",
+    "SparkCommand",
+    "SparkRule",
+    "SparkParser",
+)
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
@@ -37,6 +53,20 @@ def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
     for place, argument in enumerate(arguments):
         packed[place] = argument
     return class_loader(spark).loadClass(f"icefloe.{class_name}").getConstructors()[0].newInstance(packed)
+
+
+def static_method(spark: SparkSession, class_name: str, method: str, *arguments: Any) -> Any:
+    """Calls a static method of one of the classes; a Python object among the arguments arrives as a `BiFunction`. Raises `EngineError` as `new_object`."""
+    gateway = gateway_of(spark)
+    holder = gateway.jvm.java.util.ArrayList()
+    for argument in arguments:
+        holder.add(argument)  # a Python object becomes one of Java's on its way through an argument
+    packed = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
+    for place in range(len(arguments)):
+        packed[place] = holder.get(place)
+    found = class_loader(spark).loadClass(f"icefloe.{class_name}")
+    wanted = next(one for one in found.getMethods() if one.getName() == method)
+    return wanted.invoke(None, packed)
 
 
 def class_loader(spark: SparkSession) -> Any:

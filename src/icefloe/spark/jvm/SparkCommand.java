@@ -1,0 +1,69 @@
+package icefloe;
+
+import java.util.ArrayList;
+import java.util.function.BiFunction;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
+import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
+import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.types.DataType;
+import scala.collection.immutable.Map$;
+
+/** A statement that runs when Spark executes it, and not while it plans or explains. */
+final class SparkCommand implements CreatableRelationProvider {
+  private final LogicalPlan statement;
+  private final BiFunction python;
+  private final String text;
+
+  /** A write whose rows Spark computes and Icefloe writes. */
+  SparkCommand(LogicalPlan statement) {
+    this.statement = statement;
+    this.python = null;
+    this.text = statement.nodeName();
+  }
+
+  /** A statement of which Spark knows nothing but the text. */
+  SparkCommand(BiFunction python, String text) {
+    this.statement = null;
+    this.python = python;
+    this.text = text;
+  }
+
+  LogicalPlan plan() {
+    LocalRelation nothing = new LocalRelation(PythonUtils.toSeq(new ArrayList()), PythonUtils.toSeq(new ArrayList()), false, scala.Option.empty());
+    return new SaveIntoDataSourceCommand(nothing, this, Map$.MODULE$.empty(), SaveMode.Append);
+  }
+
+  public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset nothing) {
+    if (statement instanceof WriteDelta) {
+      WriteDelta write = (WriteDelta) statement;
+      ((SparkRowLevelOperation) write.write().get()).run(rows(context, write.query()), write.projections());
+    } else if (statement != null) {
+      OverwritePartitionsDynamic write = (OverwritePartitionsDynamic) statement;
+      ((SparkWriteBuilder) write.write().get()).insert(rows(context, write.query()), true);
+    } else {
+      Python.ask(python, "run_statement", Python.json(text));
+    }
+    return null;
+  }
+
+  private static Dataset rows(SQLContext context, LogicalPlan query) {
+    return Dataset$.MODULE$.ofRows((org.apache.spark.sql.classic.SparkSession) context.sparkSession(), query);
+  }
+
+  public boolean supportsDataType(DataType type) {
+    return true;
+  }
+
+  public String toString() {
+    return "Icefloe: " + text;
+  }
+}

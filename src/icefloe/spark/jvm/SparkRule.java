@@ -1,0 +1,56 @@
+package icefloe;
+
+import java.util.ArrayList;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.runtime.AbstractFunction1;
+
+/** The last rule of Spark's optimizer: planned scans become their rows, and writes that Spark cannot run become commands. */
+public final class SparkRule extends Rule {
+  public TreeNode apply(TreeNode plan) {
+    LogicalPlan found = put((LogicalPlan) plan);
+    // What Spark filters lies above the rows now, some of which are unions: it must reach each of their scans.
+    return found == plan ? plan : PushDownPredicates$.MODULE$.apply(found);
+  }
+
+  private LogicalPlan put(LogicalPlan plan) {
+    if (plan instanceof WriteDelta && holds(((WriteDelta) plan).write(), SparkRowLevelOperation.class)) return new SparkCommand(plan).plan();
+    if (plan instanceof OverwritePartitionsDynamic && holds(((OverwritePartitionsDynamic) plan).write(), SparkWriteBuilder.class)) return new SparkCommand(plan).plan();
+    if (plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof SparkScan) return rows((DataSourceV2ScanRelation) plan);
+    return (LogicalPlan) plan.mapChildren(new Below());
+  }
+
+  private static boolean holds(Option write, Class wanted) {
+    return write.isDefined() && wanted.isInstance(write.get());
+  }
+
+  /** The rows under the names and ids by which the rest of the query knows them. */
+  private static LogicalPlan rows(DataSourceV2ScanRelation relation) {
+    LogicalPlan rows = ((SparkScan) relation.scan()).rows();
+    ArrayList columns = new ArrayList();
+    Iterator wanted = relation.output().iterator();
+    Iterator have = rows.output().iterator();
+    while (wanted.hasNext()) {
+      Attribute name = (Attribute) wanted.next();
+      columns.add(new Alias((Attribute) have.next(), name.name(), name.exprId(), name.qualifier(), Option.empty(), PythonUtils.toSeq(new ArrayList())));
+    }
+    return new Project(PythonUtils.toSeq(columns), rows);
+  }
+
+  private final class Below extends AbstractFunction1 {
+    public Object apply(Object plan) {
+      return put((LogicalPlan) plan);
+    }
+  }
+}

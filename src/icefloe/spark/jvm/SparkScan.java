@@ -1,0 +1,84 @@
+package icefloe;
+
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.function.BiFunction;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.expressions.FieldReference;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
+import org.apache.spark.sql.types.StructType;
+
+/** A scan that Python planned; `SparkRule` puts its rows in its place before Spark runs the query. */
+final class SparkScan implements SupportsReportStatistics {
+  private final BiFunction python;
+  private final StructType schema;
+
+  SparkScan(BiFunction python, StructType schema) {
+    this.python = python;
+    this.schema = schema;
+  }
+
+  public StructType readSchema() {
+    return schema;
+  }
+
+  public String description() {
+    return (String) Python.askJson(python, "description", "null");
+  }
+
+  /** The rows as a plan of Spark's own, its columns in the order of the schema. */
+  LogicalPlan rows() {
+    return (LogicalPlan) Python.ask(python, "rows", "null");
+  }
+
+  public Statistics estimateStatistics() {
+    return new Known((Map) Python.askJson(python, "statistics", "null"));
+  }
+
+  private static OptionalLong number(Object found) {
+    return found == null ? OptionalLong.empty() : OptionalLong.of(((Number) found).longValue());
+  }
+
+  private static final class Known implements Statistics {
+    private final Map said; // rows, bytes, distinct: the number of distinct values by column
+
+    Known(Map said) {
+      this.said = said;
+    }
+
+    public OptionalLong sizeInBytes() {
+      return number(said.get("bytes"));
+    }
+
+    public OptionalLong numRows() {
+      return number(said.get("rows"));
+    }
+
+    public Map columnStats() {
+      HashMap found = new HashMap();
+      Iterator entries = ((Map) said.get("distinct")).entrySet().iterator();
+      while (entries.hasNext()) {
+        Map.Entry entry = (Map.Entry) entries.next();
+        found.put(FieldReference.column((String) entry.getKey()), new Distinct(number(entry.getValue())));
+      }
+      return found;
+    }
+  }
+
+  private static final class Distinct implements ColumnStatistics {
+    private final OptionalLong count;
+
+    Distinct(OptionalLong count) {
+      this.count = count;
+    }
+
+    public OptionalLong distinctCount() {
+      return count;
+    }
+  }
+}

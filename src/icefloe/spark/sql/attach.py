@@ -1,0 +1,78 @@
+"""`attach`: makes an Icefloe catalog one of a session's catalogs in Spark SQL. The Java side is `jvm/SparkCatalog.java`. Floor: spark."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.load import load_catalog
+from icefloe.errors import EngineError, InvalidInputError
+from icefloe.spark.jvm.compile import class_loader, new_object, static_method
+from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
+from icefloe.spark.session import NEEDED_CONF
+from icefloe.spark.sql.catalog_answers import CatalogAnswers
+
+CATALOG_CLASS = "icefloe.SparkCatalog"
+_PREFIX = "spark.sql.catalog."
+
+
+def attach(spark: SparkSession, name: str, catalog: Catalog | Mapping[str, str] | str | None = None) -> Catalog:
+    """Makes a catalog known to this session's SQL as `name`: `spark.table("lake.db.t")`. Attaching the same name again puts the new catalog in its place.
+
+    `catalog` is a catalog, its properties, or the name under which `load_catalog` finds it; without it, `load_catalog(name)`. Other sessions of the same
+    Spark, such as those of `spark.newSession()`, are attached by calls of their own.
+
+    Raises:
+        EngineError: the session is not a classic one, or the Java glue does not compile on this version of Spark.
+        InvalidInputError: the name is not one that SQL can say, or Spark has a catalog of its own under it.
+        NoSuchCatalogError: there is no catalog of that name.
+    """
+    found = _catalog_of(name, catalog)
+    if not name.isidentifier():
+        raise InvalidInputError(f"{name!r} cannot be a catalog's name in SQL", next_step="use letters, digits and underscores")
+    taken = spark.conf.get(_PREFIX + name, None)
+    if taken not in (None, CATALOG_CLASS) or name == "spark_catalog":
+        raise InvalidInputError(f"Spark has another catalog under the name {name!r}: {taken or 'its own'}", next_step="choose another name")
+    gateway = gateway_of(spark)
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    class_loader(spark)
+    key = spark.conf.get(f"{_PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
+    try:
+        static_method(spark, "Python", "register", key, CatalogAnswers(spark, name, found))
+        _add_rule(spark)
+    except Py4JError as error:
+        raise EngineError(f"Spark {spark.version} did not take the catalog {name!r}: {java_words(error)}") from error
+    for setting, value in NEEDED_CONF.items():
+        spark.conf.set(setting, value)
+    spark.conf.set(f"{_PREFIX}{name}.icefloe", key)
+    spark.conf.set(_PREFIX + name, CATALOG_CLASS)
+    return found
+
+
+def _catalog_of(name: str, given: Catalog | Mapping[str, str] | str | None) -> Catalog:
+    if given is None or isinstance(given, str):
+        return load_catalog(given or name)
+    if isinstance(given, Mapping):
+        return load_catalog(name, **given)
+    if not isinstance(given, Catalog):
+        raise InvalidInputError(
+            f"a catalog of type {type(given).__qualname__} is not understood", next_step="pass a catalog, its properties or its name"
+        )
+    return given
+
+
+def _add_rule(spark: SparkSession) -> None:
+    """Puts the rule behind what others may have added, once a session."""
+    experimental = spark._jsparkSession.experimental()
+    rules: Any = jvm_of(spark).java.util.ArrayList()
+    known = experimental.extraOptimizations()
+    for place in range(known.size()):
+        rules.add(known.apply(place))
+    if any(rule.getClass().getName() == "icefloe.SparkRule" for rule in rules):
+        return
+    rules.add(new_object(spark, "SparkRule"))
+    getattr(experimental, "extraOptimizations_$eq")(jvm_of(spark).org.apache.spark.api.python.PythonUtils.toSeq(rules))

@@ -1,0 +1,140 @@
+"""`CatalogAnswers`: an Icefloe catalog as Spark SQL asks it: namespaces and tables by name.
+
+A loaded table answers in `table_answers.py`. Floor: spark.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.errors import NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError, UnsupportedFeatureError
+from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.definitions import own_properties, partition_texts, schema_of
+from icefloe.spark.sql.selectors import at_timestamp, at_version, select
+from icefloe.spark.sql.table_answers import TableAnswers
+
+Asked = Mapping[str, Any]
+
+
+class CatalogAnswers(Answers):
+    """One catalog under the name it has in one session."""
+
+    def __init__(self, spark: SparkSession, name: str, catalog: Catalog) -> None:
+        self._spark = spark
+        self.name = name
+        self._catalog = catalog
+
+    @answer
+    def default_namespace(self, _: Asked) -> list[str]:
+        return []
+
+    @answer
+    def list_tables(self, asked: Asked) -> list[str]:
+        return [name[-1] for name in self._catalog.list_tables(tuple(asked["namespace"]))]
+
+    @answer
+    def table_exists(self, asked: Asked) -> bool:
+        try:
+            select(self._catalog, asked["table"])
+        except NoSuchTableError:
+            return False
+        return True
+
+    @answer
+    def load_table(self, asked: Asked) -> TableAnswers:
+        selected = select(self._catalog, asked["table"])
+        if asked.get("version") is not None:
+            selected = at_version(selected, asked["version"])
+        if asked.get("timestamp") is not None:
+            selected = at_timestamp(selected, asked["timestamp"])
+        return TableAnswers(self._spark, self.name, selected)
+
+    @answer
+    def invalidate_table(self, asked: Asked) -> None:
+        """Nothing to do: every statement loads the table anew."""
+
+    @answer
+    def create_table(self, asked: Asked) -> TableAnswers:
+        self._catalog.create_table(
+            tuple(asked["table"]),
+            schema_of(asked["columns"]),
+            location=asked["properties"].get("location"),
+            partition_spec=partition_texts(asked["partitioning"]),
+            properties=own_properties(asked["properties"]),
+        )
+        return self.load_table(asked)
+
+    @answer
+    def drop_table(self, asked: Asked) -> bool:
+        try:
+            self._catalog.drop_table(tuple(asked["table"]))
+        except NoSuchTableError:
+            return False
+        return True
+
+    @answer
+    def purge_table(self, asked: Asked) -> bool:
+        try:
+            self._catalog.purge_table(tuple(asked["table"]))
+        except NoSuchTableError:
+            return False
+        return True
+
+    @answer
+    def rename_table(self, asked: Asked) -> None:
+        self._catalog.rename_table(tuple(asked["table"]), tuple(asked["to"]))
+
+    @answer
+    def list_namespaces(self, asked: Asked) -> list[list[str]]:
+        return [list(name) for name in self._catalog.list_namespaces(tuple(asked["namespace"]))]
+
+    @answer
+    def namespace_exists(self, asked: Asked) -> bool:
+        return not asked["namespace"] or self._catalog.namespace_exists(tuple(asked["namespace"]))
+
+    @answer
+    def load_namespace(self, asked: Asked) -> dict[str, str]:
+        return dict(self._catalog.load_namespace_properties(tuple(asked["namespace"])))
+
+    @answer
+    def create_namespace(self, asked: Asked) -> None:
+        self._catalog.create_namespace(tuple(asked["namespace"]), asked["properties"])
+
+    @answer
+    def alter_namespace(self, asked: Asked) -> None:
+        updates, removals = {}, set()
+        for change in asked["changes"]:
+            if change["is"] == "SetProperty":
+                updates[change["property"]] = change["value"]
+            elif change["is"] == "RemoveProperty":
+                removals.add(change["property"])
+            else:
+                raise UnsupportedFeatureError(f"namespaces have no change of the kind {change['is']}")
+        self._catalog.update_namespace_properties(tuple(asked["namespace"]), removals, updates)
+
+    @answer
+    def drop_namespace(self, asked: Asked) -> bool:
+        name = tuple(asked["namespace"])
+        try:
+            if asked["cascade"]:
+                self._empty(name)
+            self._catalog.drop_namespace(name)
+        except NoSuchNamespaceError:
+            return False
+        return True
+
+    def _empty(self, name: tuple[str, ...]) -> None:
+        if self._catalog.list_namespaces(name):
+            raise NamespaceNotEmptyError(f"namespace {'.'.join(name)} has namespaces below it", next_step="drop those first")
+        for table in self._catalog.list_tables(name):
+            self._catalog.drop_table(table)
+
+    @answer
+    def load_procedure(self, asked: Asked) -> Answers:
+        raise UnsupportedFeatureError(f"there is no procedure {'.'.join(asked['procedure'])}")
+
+    @answer
+    def list_procedures(self, _: Asked) -> list[str]:
+        return []

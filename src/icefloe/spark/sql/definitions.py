@@ -1,0 +1,96 @@
+"""A table's definition between Spark and Iceberg: columns, partition transforms, properties, both ways. Floor: spark.
+
+Spec: Schemas and Data Types; Partition Transforms.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.types import DataType, StructField, _parse_datatype_json_value
+from pyspark.sql.types import StructType as SparkStruct
+
+from icefloe.errors import InvalidPartitionSpecError
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.transforms import BucketTransform, TruncateTransform, VoidTransform
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.types import COMMENT_KEY, struct_to_schema
+
+# Spark's names of transforms, where they differ from the spec's; both are taken.
+_TO_SPARK = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+_FROM_SPARK = {**{spark: own for own, spark in _TO_SPARK.items()}, "date": "day", "date_hour": "hour"}
+# Properties by which Spark's statements say other things than table properties.
+_NOT_PROPERTIES = frozenset({"provider", "location", "owner", "external", "is_managed_location", "comment", "collation", "table_type"})
+
+
+def spark_type_of(text: str) -> DataType:
+    """A type from Spark's JSON of it."""
+    return _parse_datatype_json_value(json.loads(text))
+
+
+def schema_of(columns: Sequence[Mapping[str, Any]]) -> Schema:
+    """The schema of Spark's columns, with fresh ids. Raises `UnsupportedTypeError`."""
+    fields = []
+    for column in columns:
+        metadata = {} if column.get("comment") is None else {COMMENT_KEY: column["comment"]}
+        fields.append(StructField(column["name"], spark_type_of(column["dataType"]), column["nullable"], metadata))
+    return struct_to_schema(SparkStruct(fields))
+
+
+def partition_texts(transforms: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Partition fields as `catalog.create_table` takes them: `["bucket(16, s)", "day(ts)", "kind"]`. Raises `InvalidPartitionSpecError`."""
+    return [_partition_text(transform) for transform in transforms]
+
+
+def _partition_text(transform: Mapping[str, Any]) -> str:
+    arguments = transform["arguments"]
+    columns = [".".join(part["parts"]) for part in arguments if part["is"] == "reference"]
+    numbers = [part["value"] for part in arguments if part["is"] == "literal"]
+    name = _FROM_SPARK.get(transform["name"].lower(), transform["name"].lower())
+    if len(columns) != 1 or len(numbers) > 1 or len(columns) + len(numbers) != len(arguments):
+        text = f"{transform['name']}({', '.join([*numbers, *columns])})"
+        raise InvalidPartitionSpecError(f"{text} is no partition transform", next_step="a transform is of one column: bucket(16, c)")
+    return columns[0] if name == "identity" else f"{name}({', '.join([*numbers, *columns])})"
+
+
+def partitioning_of(spec: PartitionSpec, schema: Schema) -> list[dict[str, Any]]:
+    """Partition fields as Spark's transforms: a name, a number where it takes one, and the column."""
+    found = []
+    for field in spec.fields:
+        column = schema.find_column_name(field.source_id) if field.source_id in schema else None
+        if column is None or isinstance(field.transform, VoidTransform):
+            continue
+        number = None
+        if isinstance(field.transform, BucketTransform):
+            number = field.transform.num_buckets
+        elif isinstance(field.transform, TruncateTransform):
+            number = field.transform.width
+        name = str(field.transform).partition("[")[0]
+        found.append({"name": _TO_SPARK.get(name, name), "number": number, "columns": [column]})
+    return found
+
+
+def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The table properties among those of a statement. Those written as options come twice, once with `option.` before them."""
+    kept = {key: value for key, value in properties.items() if key.lower() not in _NOT_PROPERTIES and not key.startswith("option.")}
+    return kept | ({"comment": properties["comment"]} if "comment" in properties else {})
+
+
+def table_properties(metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
+    """What SHOW TBLPROPERTIES and DESCRIBE EXTENDED show: the table's own, and what Java adds to them."""
+    snapshot = metadata.current_snapshot_id
+    order = metadata.sort_order()
+    ids = sorted(metadata.schema().identifier_field_ids)
+    names = ",".join(name for name in map(metadata.schema().find_column_name, ids) if name)
+    return {
+        **metadata.properties,
+        "provider": "iceberg",
+        "format": f"iceberg/{metadata.properties.get('write.format.default', 'parquet')}",
+        "format-version": str(metadata.format_version),
+        "location": metadata.location,
+        "current-snapshot-id": "none" if snapshot is None else str(snapshot),
+        "metadata-location": metadata_location,
+        **({} if order.is_unsorted else {"sort-order": ", ".join(str(field) for field in order.fields)}),
+        **({"identifier-fields": f"[{names}]"} if names else {}),
+    }

@@ -1,0 +1,117 @@
+"""`TableAnswers`: one table as Spark SQL loaded it: what it is, how it is scanned, and how rows are written to it.
+
+UPDATE and MERGE are `row_level.py`. Floor: spark. Spec: Schemas and Data Types; Partitioning; Row-level Deletes.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from icefloe.errors import ReadOnlyTableError
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
+from icefloe.kernel.metadata.manifests import table_partition_type
+from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.definitions import partitioning_of, table_properties
+from icefloe.spark.sql.pushed_filters import expressions_of
+from icefloe.spark.sql.scan_answers import ScanAnswers
+from icefloe.spark.sql.selectors import Selected
+from icefloe.spark.types import schema_to_struct
+
+_CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+_SNAPSHOT_PROPERTY = "snapshot-property."
+
+
+class TableAnswers(Answers):
+    """A table, or a branch, tag or snapshot of one."""
+
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: Selected) -> None:
+        self._spark = spark
+        self._catalog_name = catalog_name
+        self._selected = selected
+
+    @answer
+    def describe(self, _: Any) -> dict[str, Any]:
+        selected = self._selected
+        metadata = selected.table.metadata
+        return {
+            "name": f"{self._catalog_name}.{'.'.join(selected.table.name())}",
+            "version": f"{selected.table.metadata_location} {selected.text()}",
+            "schema": schema_to_struct(selected.scan().schema(), field_ids=False).json(),
+            "properties": table_properties(metadata, selected.table.metadata_location),
+            "partitioning": partitioning_of(metadata.spec(), metadata.schema()),
+            "capabilities": _CAPABILITIES,
+            "metadata_columns": self._metadata_columns(),
+        }
+
+    def _metadata_columns(self) -> list[dict[str, Any]]:
+        partition = partition_column(table_partition_type(self._selected.table.metadata))
+        columns = [*(column for name, column in METADATA_COLUMNS.items() if name != "_deleted"), partition]
+        own = set(self._selected.table.schema().names)
+        struct = schema_to_struct(Schema(*(column for column in columns if column.name not in own)), field_ids=False)
+        return [
+            {
+                "name": field.name,
+                "type": field.dataType.json(),
+                "nullable": field.nullable,
+                "comment": field.metadata.get("comment"),
+                # What Spark keeps of a row that it updates: its identity, and no more.
+                "metadata": json.dumps(
+                    {"__preserve_on_delete": True, "__preserve_on_update": field.name in ("_row_id",), "__preserve_on_reinsert": False}
+                ),
+            }
+            for field in struct.fields
+        ]
+
+    @answer
+    def filters(self, asked: Mapping[str, Any]) -> list[bool]:
+        """For each predicate whether it holds on every row of the files that are planned with it, so that Spark need not test it."""
+        return [False for _ in asked["filters"]]
+
+    @answer
+    def aggregate(self, _: Any) -> str | None:
+        return None
+
+    @answer
+    def scan(self, asked: Mapping[str, Any]) -> ScanAnswers:
+        return ScanAnswers(self._spark, self._selected, asked)
+
+    @answer
+    def can_delete(self, predicates: list[Any]) -> bool:
+        return not self._selected.is_past and None not in expressions_of(predicates, self._selected.table.schema())
+
+    @answer
+    def delete(self, predicates: list[Any]) -> None:
+        self._check_writable()
+        self._selected.table.delete(self._filter_of(predicates), branch=self._selected.write_branch)
+
+    @answer
+    def write(self, given: Any) -> None:
+        """Rows of a Dataset: appended, or in the place of those that the filters or the rows' partitions say."""
+        self._check_writable()
+        asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
+        options: Mapping[str, str] = asked["options"]
+        properties = {key[len(_SNAPSHOT_PROPERTY) :]: value for key, value in options.items() if key.lower().startswith(_SNAPSHOT_PROPERTY)}
+        branch = options.get("branch") or self._selected.write_branch
+        table = self._selected.table
+        if asked["mode"] == "append":
+            table.append(rows, properties, branch)
+        elif asked["mode"] == "overwrite partitions":
+            table.dynamic_partition_overwrite(rows, properties, branch)
+        else:
+            table.overwrite(rows, self._filter_of(asked["filters"]), properties, branch=branch)
+
+    def _filter_of(self, predicates: list[Any]) -> BooleanExpression:
+        found = expressions_of(predicates, self._selected.table.schema())
+        return all_of([one for one in found if one is not None]) if found else AlwaysTrue()
+
+    def _check_writable(self) -> None:
+        if self._selected.is_past:
+            raise ReadOnlyTableError(
+                f"a tag or a snapshot of {self._selected.table.full_name} takes no writes",
+                table=self._selected.table.full_name,
+                next_step="write to the table or to a branch, such as t.branch_b",
+            )

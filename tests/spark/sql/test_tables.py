@@ -1,0 +1,61 @@
+"""Namespaces and tables by Spark SQL: made, listed, read, written and dropped, with nothing but SQL."""
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+
+pytestmark = pytest.mark.spark
+
+CREATE = """CREATE TABLE lake.db.t (id BIGINT, kind STRING COMMENT 'what it is', v DOUBLE, s STRUCT<a: INT, b: ARRAY<STRING>>)
+            USING iceberg PARTITIONED BY (kind, bucket(4, id))"""
+INSERT = "INSERT INTO lake.db.t SELECT id, if(id % 2 = 0, 'a', 'b'), id / 2, named_struct('a', 1, 'b', array('x')) FROM range(10)"
+
+
+def test_a_table_lives_and_dies_by_sql(sql: Run, lake: SqlCatalog) -> None:
+    sql("CREATE NAMESPACE lake.other")
+    assert sql("SHOW NAMESPACES IN lake") == [("db",), ("other",)]
+    sql(CREATE)
+    assert [row[1] for row in sql("SHOW TABLES IN lake.db")] == ["t"]
+    described = {row[0]: row[1:] for row in sql("DESCRIBE lake.db.t")}
+    assert described["kind"] == ("string", "what it is")
+    assert described["Part 1"][0] == "bucket(4, id)"
+    sql(INSERT)
+    assert sql("SELECT id, v FROM lake.db.t WHERE id < 6 AND kind = 'a' ORDER BY id") == [(0, 0.0), (2, 1.0), (4, 2.0)]
+    assert sql("SELECT kind, count(*), max(s.a) FROM lake.db.t GROUP BY kind ORDER BY kind") == [("a", 5, 1), ("b", 5, 1)]
+    assert lake.load_table("db.t").scan().to_arrow().num_rows == 10
+    assert sql("SELECT count(DISTINCT _file), max(_pos), max(_partition.kind) FROM lake.db.t") == [
+        (len(lake.load_table("db.t").scan().plan_files()), 3, "b")
+    ]
+    sql("DROP TABLE lake.db.t")
+    sql("DROP NAMESPACE lake.other")
+    assert sql("SHOW TABLES IN lake.db") == []
+
+
+def test_rows_are_added_replaced_and_deleted(sql: Run) -> None:
+    sql(CREATE)
+    sql(INSERT)
+    sql("INSERT OVERWRITE lake.db.t PARTITION (kind = 'a') SELECT 100, 1.5D, NULL")
+    assert sql("SELECT id FROM lake.db.t WHERE kind = 'a'") == [(100,)]
+    assert sql("SELECT count(*) FROM lake.db.t") == [(6,)]
+
+
+def test_a_query_reads_the_planned_files_by_sparks_own_scan(spark: SparkSession, sql: Run) -> None:
+    sql(CREATE)
+    sql(INSERT)
+    plan = sql("EXPLAIN SELECT sum(v) FROM lake.db.t WHERE id < 6 AND kind = 'a'")[0][0]
+    assert "FileScan parquet" in plan
+    assert "LessThan(id,6)" in plan
+    assert "BatchScan" not in plan
+
+
+def test_what_is_not_there_is_said_in_sparks_words(sql: Run) -> None:
+    sql(CREATE)
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql("SELECT * FROM lake.db.nothing")
+    with pytest.raises(AnalysisException, match="INSERT_COLUMN_ARITY_MISMATCH"):
+        sql("INSERT INTO lake.db.t VALUES (1)")
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
+        sql("CREATE TABLE lake.nowhere.t (id INT) USING iceberg")
