@@ -157,7 +157,12 @@ class DataScan:
 
     def plan_files(self, *, include_statistics: bool = False) -> Sequence[FileScanTask]:
         """The planned files as tasks. Column statistics of the files are left out unless asked for, as they are most of a manifest."""
-        return list(self.plan(include_statistics=include_statistics).tasks())
+        parts = list(self.plan(include_statistics=include_statistics).parts)
+        tasks: list[FileScanTask] = []
+        while parts:
+            # The columns of a part are let go when its tasks are made.
+            tasks.extend(parts.pop(0).tasks())
+        return tasks
 
     def to_arrow(self) -> Any:
         """The rows as a `pyarrow.Table`, read in this process."""
