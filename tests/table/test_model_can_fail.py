@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.table.test_commit_model import ManyWriters
 
-from icefloe.kernel.commit import append, snapshot_attempt
+from icefloe.kernel.commit import append, cherry_pick, snapshot_attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table.commits import commit_loop
@@ -83,6 +83,12 @@ def lose_the_reply_and_say_so(patch: Patch) -> None:
     patch.setattr(commit_loop, "look_until_settled", lambda look, unknown, settings: Committed())
 
 
+def pick_again_and_again(patch: Patch) -> None:
+    """Neither the history nor the live files are asked whether a change is there already."""
+    patch.setattr(cherry_pick.CherryPick, "_check_not_there", lambda self, base, picked, head: None)
+    patch.setattr(cherry_pick.CherryPick, "_check_not_live", lambda self, base, picked, head, read: None)
+
+
 FAULTS: list[Callable[[Patch], None]] = [
     forget_to_look_for_the_commit,
     delete_files_on_an_unknown_outcome,
@@ -93,6 +99,7 @@ FAULTS: list[Callable[[Patch], None]] = [
     count_wrong,
     build_on_the_wrong_parent,
     lose_the_reply_and_say_so,
+    pick_again_and_again,
 ]
 
 

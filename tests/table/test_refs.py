@@ -298,6 +298,27 @@ def test_an_append_of_another_branch_is_picked_once(tmp_path: Path, version: int
         table.manage_snapshots().cherry_pick(99)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_rows_of_an_expired_pick_are_not_there_twice(tmp_path: Path, version: int) -> None:
+    """The branch keeps the snapshot, and the pick of it is expired; one of its two files is live on main."""
+    table, (first, *_) = three_snapshots(tmp_path, version)
+    table.manage_snapshots().create_branch(first, "side").commit()
+    picked = table.append(rows(50, 51), branch="side").snapshot_id or 0
+    table.manage_snapshots().cherry_pick(picked).commit()
+    pick = head(table)
+    table.delete("part = 'b'")
+    table.append(rows(60))
+    table.expire_snapshots(snapshot_ids=[pick])
+    assert (ids(table), pick in {snapshot.snapshot_id for snapshot in table.snapshots()}) == ([0, 2, 50, 60], False)
+    before = table.metadata_location
+    with pytest.raises(InvalidInputError, match="is live on the branch already, and its rows would be there twice"):
+        table.manage_snapshots().cherry_pick(picked).commit()
+    assert again(tmp_path).metadata_location == before
+    table.delete("id = 50")
+    table.manage_snapshots().cherry_pick(picked).commit()  # all of it was taken away: no row comes twice
+    assert (ids(table), ids(table, "side")) == ([0, 2, 50, 51, 60], [0, 50, 51])
+
+
 def test_a_pick_whose_parent_is_the_head_moves_the_branch_on(tmp_path: Path) -> None:
     table, (_, second, third) = three_snapshots(tmp_path)
     table.manage_snapshots().create_branch(branch_name="side", min_snapshots_to_keep=4).commit()

@@ -214,7 +214,7 @@ class CommitModel:
                 next_row_id = snapshot["first-row-id"] + snapshot["added-rows"]
 
     def _check_snapshot(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> None:
-        """Its rows are the model's, its summary is what a recount finds, its row ids are nobody else's."""
+        """Its rows are the model's and each of its files is live once, its summary is what a recount finds, its row ids are nobody else's."""
         found, ids = self._rows(document, snapshot), set[int]()
         for row in self.walk.rows(document, snapshot):
             values = self._values(row)
@@ -227,7 +227,10 @@ class CommitModel:
         must(found == expected, f"missing rows {expected - found}, rows too many {found - expected}, in snapshot {snapshot}")
         parent = snapshot.get("parent-snapshot-id")
         before = self.walk.live_files(document, self.walk.snapshot(document, parent)) if parent is not None else ()
-        recount = Recount(files=self.walk.live_files(document, snapshot), before=before)
+        files = self.walk.live_files(document, snapshot)
+        twice = [key for key, count in Counter(file.key for file in files).items() if count > 1]
+        must(not twice, f"files that are live twice in snapshot {snapshot}: {twice}")
+        recount = Recount(files=files, before=before)
         problems = list(recount.problems(snapshot["summary"]))
         must(not problems, f"summary of {snapshot}: {problems}")
 

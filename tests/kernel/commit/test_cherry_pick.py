@@ -8,6 +8,8 @@ from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.cherry_pick import CherryPick
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.replace_partitions import ReplacePartitions
+from icefloe.kernel.metadata.update import apply_updates
+from icefloe.kernel.metadata.update_snapshots import RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
 
 
 def staged(version: int) -> tuple[MadeUpTable, int]:
@@ -66,3 +68,104 @@ def test_a_pick_of_another_line_is_refused() -> None:
     made = table.commit(ReplacePartitions(added=[rows("b9", 5, "b")], **table.numbered(branch="other")))
     with pytest.raises(InvalidInputError, match=f"it replaced partitions of snapshot {other.snapshot_id}, which was to be in the history"):
         table.attempt(CherryPick(made.snapshot_id, table.context()))
+
+
+def expire(table: MadeUpTable, *snapshot_ids: int) -> None:
+    table.metadata = apply_updates(table.metadata, [RemoveSnapshots(snapshot_ids)], table.now_ms)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("gone", [(), ("s1",)], ids=["all of its files", "some of its files"])
+def test_files_that_an_expired_pick_brought_are_not_brought_again(version: int, gone: tuple[str, ...]) -> None:
+    """The history tells no more of the pick; its files do, also from a manifest that others wrote."""
+    table = MadeUpTable(version)
+    table.commit(Append([rows("a1", 3, "a")], table.context()))
+    picked = table.commit(Append([rows("s1", 5, "a"), rows("s2", 1, "b")], table.context(branch="side", makes_branch=True))).snapshot_id
+    table.commit(Append([rows("a2", 6, "a")], table.context()))
+    made = table.commit(CherryPick(picked, table.context()))
+    table.commit(Overwrite(removed=["a1", *gone], added=[], **table.numbered()))
+    table.commit(Append([rows("a3", 6, "a")], table.context()))
+    expire(table, made.snapshot_id)
+    live = sorted({"a2", "a3", "s1", "s2"} - set(gone))
+    assert sorted(table.live()) == live
+    with pytest.raises(InvalidInputError, match=f"its file {'s2' if gone else 's1'} is live on the branch already") as found:
+        table.attempt(CherryPick(picked, table.context()))
+    assert found.value.path == ("s2" if gone else "s1")
+    table.commit(Overwrite(removed=[name for name in live if name.startswith("s")], added=[], **table.numbered()))
+    table.commit(CherryPick(picked, table.context()))  # none of it is there any more
+    assert sorted(table.live()) == ["a2", "a3", "s1", "s2"]
+
+
+def test_a_pick_that_another_writer_made_and_expired_meanwhile_is_seen() -> None:
+    table = MadeUpTable(2)
+    table.commit(Append([rows("a1")], table.context()))
+    picked = table.commit(Append([rows("s1")], table.context(branch="side", makes_branch=True))).snapshot_id
+    table.commit(Append([rows("a2")], table.context()))
+    pick = CherryPick(picked, table.context())
+    table.attempt(pick)  # a race that is lost
+    made = table.commit(CherryPick(picked, table.context()))
+    table.commit(Append([rows("a3")], table.context()))
+    expire(table, made.snapshot_id)
+    with pytest.raises(
+        CommitInvalidatedError, match=r"its file s1 is live on the branch already.*another writer's commit made it so"
+    ) as found:
+        table.attempt(pick, 1)
+    assert found.value.path == "s1"
+
+
+def test_only_manifests_that_may_hold_its_files_are_read() -> None:
+    table = MadeUpTable(2)
+    table.commit(Append([rows("a1", 3, "a"), rows("b1", 3, "b")], table.context()))
+    old = {manifest.manifest_path for manifest in table.manifests()}
+    picked = table.commit(Append([rows("s1", 5, "a")], table.context(stage_only=True))).snapshot_id
+    table.commit(Append([rows("b2", 6, "b")], table.context()))
+    elsewhere = {manifest.manifest_path for manifest in table.manifests()} - old
+    table.commit(Append([rows("a2", 6, "a")], table.context()))
+    beside = {manifest.manifest_path for manifest in table.manifests()} - old - elsewhere
+    looked: list[str] = []
+
+    def read(path: str) -> bytes:
+        looked.append(path)
+        return table.read(path)
+
+    assert CherryPick(picked, table.context()).attempt(table.metadata, number=0, now_ms=9, read=read) is not None
+    assert beside <= set(looked)
+    assert not (old | elsewhere) & set(looked)
+
+
+@pytest.mark.parametrize("is_picked", [True, False], ids=["picked there", "there itself"])
+def test_a_pick_of_a_pick_is_the_same_change(is_picked: bool) -> None:
+    """Also where its files were written anew since, so that they do not tell of it."""
+    table = MadeUpTable(3)
+    table.commit(Append([rows("a1")], table.context()))
+    start = table.metadata.refs["main"]
+    table.metadata = apply_updates(table.metadata, [SetSnapshotRef("first", start), SetSnapshotRef("second", start)], 1)
+    source = table.commit(Append([rows("s1")], table.context(branch="side", makes_branch=True) if is_picked else table.context()))
+    table.commit(Append([rows("f1")], table.context(branch="first")))
+    table.commit(Append([rows("g1")], table.context(branch="second")))
+    once = table.commit(CherryPick(source.snapshot_id, table.context(branch="first")))
+    twice = table.commit(CherryPick(once.snapshot_id, table.context(branch="second")))
+    assert twice.summary["source-snapshot-id"] == str(once.snapshot_id)
+    table.commit(Append([rows("a2")], table.context()))
+    there = table.commit(CherryPick(source.snapshot_id, table.context())) if is_picked else source
+    table.commit(Overwrite(removed=["s1"], added=[rows("s1 anew")], **table.numbered()))
+    told = f"snapshot {there.snapshot_id} of the branch picked it" if is_picked else f"it is a pick of snapshot {source.snapshot_id}, which"
+    for again in (once, twice):
+        with pytest.raises(InvalidInputError, match=told):
+            table.attempt(CherryPick(again.snapshot_id, table.context()))
+
+
+def test_partitions_of_which_the_history_is_expired_are_not_replaced() -> None:
+    """It was made on the empty table, and who added to its partition since is not known."""
+    table = MadeUpTable(2)
+    first = table.commit(Append([rows("b1", 4, "b")], table.context()))
+    staged_on_nothing = ReplacePartitions(added=[rows("b2", 5, "b")], **table.numbered(branch="other", makes_branch=True))
+    emptied, table.metadata = table.metadata, apply_updates(table.metadata, [RemoveSnapshotRef("main")], 1)
+    picked = table.commit(staged_on_nothing).snapshot_id
+    table.metadata = apply_updates(table.metadata, [SetSnapshotRef("main", emptied.refs["main"])], 1)
+    table.commit(Append([rows("a1", 4, "a")], table.context()))
+    with pytest.raises(InvalidInputError, match=f"to which snapshot {first.snapshot_id} .append. added b1 since"):
+        table.attempt(CherryPick(picked, table.context()))
+    expire(table, first.snapshot_id)
+    with pytest.raises(InvalidInputError, match="what was added to them since cannot be known: snapshots before"):
+        table.attempt(CherryPick(picked, table.context()))

@@ -1,17 +1,19 @@
 """`CherryPick`: the action that makes the change of one snapshot again on the head of a branch, such as of a staged one to publish it.
 
 Where the snapshot was made on that very head, the branch moves on to it. Else an append's files are appended anew, and an overwrite of whole partitions is
-made again where nobody added to those partitions since. Anything else cannot be picked. JAVA: CherryPickOperation has the same rules. Floor: kernel.commit.
+made again where nobody added to those partitions since. Anything else cannot be picked. JAVA: CherryPickOperation has the same rules, but looks at the history
+alone for what was picked before: once a pick is expired it takes the same files again, as it does a pick of a pick. Floor: kernel.commit.
 Spec: Snapshots; Appendix F, Other Fields (`source-snapshot-id`, `published-wap-id`); First Row ID Inheritance.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchSnapshotError, Problem
 from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
+from icefloe.kernel.commit.file_changes import Partition
+from icefloe.kernel.commit.live_entries import is_among, live_entries, may_hold
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition
@@ -29,6 +31,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update_snapshots import SetSnapshotRef
 
 _REPLACES_PARTITIONS = "replace-partitions"
+_THERE = "nothing is to be done: its rows are there"
 
 
 class CherryPick:
@@ -44,7 +47,8 @@ class CherryPick:
         self._context = context
         self._pick: Action | None = None
         self._was_right = False  # on an earlier base
-        self._replaced: frozenset[tuple[int, tuple[Any, ...]]] = frozenset()
+        self._added: Mapping[str, Partition] = {}  # its files, by path
+        self._older: frozenset[str] = frozenset()  # manifests that were there before it
 
     def new_data_files(self) -> Sequence[str]:
         """None: the files belong to the snapshot that is picked."""
@@ -61,6 +65,7 @@ class CherryPick:
             at = "no snapshot" if head is None else f"snapshot {head.snapshot_id} ({head.operation or 'of an unknown operation'})"
             raise CommitInvalidatedError(
                 f"{error.message}; another writer's commit made it so",
+                path=error.path,
                 snapshot_id=error.snapshot_id,
                 problems=(
                     Problem(
@@ -96,6 +101,8 @@ class CherryPick:
             )
         if self._pick is None:
             self._pick = self._action(base, picked, read)
+        if head is not None:
+            self._check_not_live(base, picked, head, read)
         if picked.operation != "append":
             self._check_partitions(base, picked, head_id, read)
         try:
@@ -113,15 +120,38 @@ class CherryPick:
             raise self._refused(
                 picked,
                 f"its wap id {wap_id!r} was to be published once, and snapshot {published.snapshot_id} of the branch published it",
-                "nothing is to be done: its rows are there",
+                _THERE,
             )
+        change = _origins(base, picked)
         for ancestor in ancestors(base, head):
             if ancestor.snapshot_id == picked.snapshot_id:
-                raise self._refused(picked, "it is in the history of the branch already", "nothing is to be done: its rows are there")
-            if ancestor.summary.get(SOURCE_SNAPSHOT_ID) == str(picked.snapshot_id):
+                raise self._refused(picked, "it is in the history of the branch already", _THERE)
+            if str(ancestor.snapshot_id) in change:
                 raise self._refused(
-                    picked, f"snapshot {ancestor.snapshot_id} of the branch picked it already", "nothing is to be done: its rows are there"
+                    picked, f"it is a pick of snapshot {ancestor.snapshot_id}, which is in the history of the branch already", _THERE
                 )
+            if not change.isdisjoint(_origins(base, ancestor)):
+                raise self._refused(picked, f"snapshot {ancestor.snapshot_id} of the branch picked it already", _THERE)
+
+    def _check_not_live(self, base: TableMetadata, picked: Snapshot, head: Snapshot, read: Read) -> None:
+        """None of its files may be live on the branch: the snapshot that brought them may be expired, and then the history does not tell of it.
+
+        Only manifests that the picked snapshot did not find there can hold one, and of those only the ones with room for its partitions.
+        """
+        for manifest in read_manifests(head, read):
+            if manifest.content != ManifestContent.DATA or not manifest.has_live_files or manifest.manifest_path in self._older:
+                continue
+            if may_hold(base, manifest, self._added.values()):
+                paths = live_entries(base, manifest, read)["file_path"]
+                there = paths.filter(is_among(paths, self._added)).to_pylist()
+                if there:
+                    raise self._refused(
+                        picked,
+                        f"its file {there[0]} is live on the branch already, and its rows would be there twice: it came there by a pick that is "
+                        "expired, or by itself",
+                        "nothing is to be done where its rows are there; make what the branch lacks of the change again on it",
+                        path=there[0],
+                    )
 
     def _fast_forward(self, base: TableMetadata, picked: Snapshot) -> Attempt:
         # The snapshot is in the table already, so that the attempt names none: whether it stands is told by the metadata file alone.
@@ -137,18 +167,19 @@ class CherryPick:
         entries = list(_changed_files(base, picked, read))
         added = [replace(entry.data_file, first_row_id=None) for entry in entries if entry.status is ManifestEntryStatus.ADDED]
         removed = [entry.data_file for entry in entries if entry.status is ManifestEntryStatus.DELETED]
+        self._added = {file.file_path: _partition(file) for file in added}
+        self._older = frozenset(one.manifest_path for one in read_manifests(picked, read) if one.added_snapshot_id != picked.snapshot_id)
         source = {SOURCE_SNAPSHOT_ID: str(picked.snapshot_id)}
         wap_id = picked.summary.get(WAP_ID)
         published = {PUBLISHED_WAP_ID: wap_id} if wap_id else {}
         context = replace(self._context, snapshot_properties={**self._context.snapshot_properties, **source, **published})
         if picked.operation == "append":
             return Append(added, context)
-        self._replaced = frozenset(_partition(file) for file in added)
         return Overwrite(removed=[file.file_path for file in removed], added=added, context=context, numbers=ManifestNumbers(context))
 
     def _check_partitions(self, base: TableMetadata, picked: Snapshot, head: int | None, read: Read) -> None:
         """Nobody may have added to the partitions that the snapshot replaced: it would take away what its writer never saw."""
-        since = []
+        replaced, since = frozenset(self._added.values()), list[Snapshot]()
         for ancestor in ancestors(base, head):
             if ancestor.snapshot_id == picked.parent_snapshot_id:
                 break
@@ -160,10 +191,17 @@ class CherryPick:
                     f"it replaced partitions of snapshot {picked.parent_snapshot_id}, which was to be in the history of the head {head}, and is not",
                     "make the change again on the branch",
                 )
+            if since and since[-1].parent_snapshot_id is not None:
+                raise self._refused(
+                    picked,
+                    "it replaced partitions of the empty table, and what was added to them since cannot be known: snapshots before "
+                    f"{since[-1].snapshot_id} are expired",
+                    "make the change again on the branch",
+                )
         for snapshot in since:
             for entry in _changed_files(base, snapshot, read):
                 partition = _partition(entry.data_file)
-                if entry.status is ManifestEntryStatus.ADDED and partition in self._replaced:
+                if entry.status is ManifestEntryStatus.ADDED and partition in replaced:
                     path = path_of_partition(base)(*partition) or "the whole table"
                     raise self._refused(
                         picked,
@@ -172,9 +210,10 @@ class CherryPick:
                         "make the change again on the branch; a retry of the pick does not help",
                     )
 
-    def _refused(self, picked: Snapshot, why: str, next_step: str) -> InvalidInputError:
+    def _refused(self, picked: Snapshot, why: str, next_step: str, path: str | None = None) -> InvalidInputError:
         return InvalidInputError(
             f"snapshot {picked.snapshot_id} cannot be picked for the branch {self._context.branch!r}: {why}",
+            path=path,
             snapshot_id=picked.snapshot_id,
             next_step=next_step,
         )
@@ -184,6 +223,17 @@ def _can_be_made_again(picked: Snapshot) -> bool:
     if picked.operation == "overwrite":
         return picked.summary.get(_REPLACES_PARTITIONS, "").lower() == "true"
     return picked.operation == "append"
+
+
+def _origins(base: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
+    """The ids of snapshots that are one change: this one, the one it picked, the one that this picked, and so on, as far as they are still in the table."""
+    found = {str(snapshot.snapshot_id)}
+    source = snapshot.summary.get(SOURCE_SNAPSHOT_ID)
+    while source is not None and source not in found:
+        found.add(source)
+        picked = base.snapshot_by_id(int(source)) if source.isdecimal() else None
+        source = picked.summary.get(SOURCE_SNAPSHOT_ID) if picked is not None else None
+    return frozenset(found)
 
 
 def _changed_files(base: TableMetadata, snapshot: Snapshot, read: Read) -> Iterator[ManifestEntry]:
@@ -196,5 +246,5 @@ def _changed_files(base: TableMetadata, snapshot: Snapshot, read: Read) -> Itera
                     yield entry
 
 
-def _partition(file: DataFile) -> tuple[int, tuple[Any, ...]]:
+def _partition(file: DataFile) -> Partition:
     return (file.spec_id, file.partition)
