@@ -3,7 +3,12 @@
     from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics,
         refs, properties, log
 
-Each takes a table (or a catalog) and returns a frozen value: `print` it, show it in a notebook, or take `to_dict()`. Floor: inspect.
+Each takes a table (or a catalog) and returns a frozen value: `print` it, show it in a notebook, or take `to_dict()`. The metadata tables, with the columns of
+Java's, are Arrow tables:
+
+    from icefloe.inspect import METADATA_TABLES, changes, metadata_table
+
+Floor: inspect.
 """
 
 from icefloe.inspect.branches_and_tags import properties as properties
@@ -16,6 +21,10 @@ from icefloe.inspect.manifest_contents import manifest as manifest
 from icefloe.inspect.manifest_contents import manifest_list as manifest_list
 from icefloe.inspect.metadata_file import metadata as metadata
 from icefloe.inspect.metadata_overhead import overhead as overhead
+from icefloe.inspect.metadata_tables.changes import changes as changes
+from icefloe.inspect.metadata_tables.registry import METADATA_TABLES as METADATA_TABLES
+from icefloe.inspect.metadata_tables.registry import MetadataTable as MetadataTable
+from icefloe.inspect.metadata_tables.registry import metadata_table as metadata_table
 from icefloe.inspect.scan_trace import trace as trace
 from icefloe.inspect.snapshot_history import snapshots as snapshots
 from icefloe.inspect.table_overview import table as table

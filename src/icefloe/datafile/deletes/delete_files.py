@@ -5,7 +5,7 @@ Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Puffin fil
 with Row Data.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,9 @@ from icefloe.kernel.types import NestedField
 
 POSITION_DELETE_SCHEMA = Schema(DELETE_FILE_PATH, DELETE_POS)
 # Position delete files of some writers have no field ids; their columns have the spec's names all the same.
-_POSITION_NAMES = NameMapping(tuple(MappedField(names=(field.name,), field_id=field.field_id) for field in POSITION_DELETE_SCHEMA.fields))
+POSITION_DELETE_NAMES = NameMapping(
+    tuple(MappedField(names=(field.name,), field_id=field.field_id) for field in POSITION_DELETE_SCHEMA.fields)
+)
 _LOCAL = "file:"
 
 
@@ -64,10 +66,12 @@ def read_delete_columns(
     *,
     row_filter: BooleanExpression | None = None,
     name_mapping: NameMapping | None = None,
+    may_lack: Collection[int] = (),
 ) -> Iterator[pa.RecordBatch]:
     """The columns of a position or equality delete file, by field id and in the form the fields give them, batch after batch.
 
-    `row_filter`, bound to these fields, leaves out row groups in which no row may match, and no single row.
+    `row_filter`, bound to these fields, leaves out row groups in which no row may match, and no single row. Columns of the ids in `may_lack` are null where
+    the file has none.
 
     Raises:
         NoSuchFileError: the file is gone.
@@ -83,7 +87,7 @@ def read_delete_columns(
         projector = Projector(file.file_path, {}, stored.floors_nanoseconds)
         for batch in stored.batches(fields, asked):
             columns = columns_by_id(batch.rows.schema)
-            missing = [field.name for field in fields if field.field_id not in columns]
+            missing = [field.name for field in fields if field.field_id not in columns and field.field_id not in may_lack]
             if missing:
                 raise DataFileFormatError(
                     f"{file.file_path} is no sound delete file: it lacks the column {', '.join(missing)}",
@@ -104,7 +108,7 @@ def read_position_deletes(io: FileIO, file: DataFile, location: str | None = Non
     """
     row_filter = None if location is None else bind(In(DELETE_FILE_PATH.name, spellings(location)), POSITION_DELETE_SCHEMA)
     found: dict[str, list[Any]] = {}
-    for batch in read_delete_columns(io, file, POSITION_DELETE_SCHEMA.fields, row_filter=row_filter, name_mapping=_POSITION_NAMES):
+    for batch in read_delete_columns(io, file, POSITION_DELETE_SCHEMA.fields, row_filter=row_filter, name_mapping=POSITION_DELETE_NAMES):
         rows = batch if row_filter is None else batch.filter(arrow_mask(row_filter, batch))
         if rows.num_rows:
             _gather(rows, file, found)

@@ -49,6 +49,8 @@ WHOLE_FIELDS = pa.schema(
     ]
 )
 
+WHOLE_NAMES = frozenset(WHOLE_FIELDS.names)
+
 # The statistics that have slot columns, by the data file's map they come from.
 STATISTICS = {
     "value_counts": "value_count",

@@ -21,6 +21,7 @@ from icefloe.kernel.manifest.columns import (
     ENTRY_FIELDS,
     STATISTICS,
     WHOLE_FIELDS,
+    WHOLE_NAMES,
     ManifestColumns,
     Statistic,
     partition_column,
@@ -51,17 +52,24 @@ _FORMATS = {file_format.value: file_format for file_format in FileFormat}
 
 
 def read_columns(
-    content: bytes, manifest: ManifestFile, partition_type: StructType, *, statistics: Collection[Statistic] = (), whole: bool = False
+    content: bytes,
+    manifest: ManifestFile,
+    partition_type: StructType,
+    *,
+    statistics: Collection[Statistic] = (),
+    whole: bool = False,
+    only: Collection[str] = WHOLE_NAMES,
 ) -> ManifestColumns:
     """The entries of a manifest as columns, in file order, numbers inherited; `statistics` are the slot columns that are wanted: ("lower_bound", 3).
 
-    `whole` gives the columns of `WHOLE_FIELDS` too, in place of slots: all that `write_manifest_columns` needs to write the entries again.
+    `whole` gives the columns of `WHOLE_FIELDS` too, in place of slots: all that `write_manifest_columns` needs to write the entries again. Those of them that
+    are not among `only` are left out: they are most of a manifest.
 
     Raises:
         AvroFormatError: the file is damaged; the error names it and the byte.
         ManifestFormatError: a required value is null, a value does not fit its type, or the entries are not as many as the manifest list says.
     """
-    return _read([manifest], lambda _: content, partition_type, statistics, whole)[0]
+    return _read([manifest], lambda _: content, partition_type, statistics, frozenset(only) if whole else None)[0]
 
 
 def read_many_columns(
@@ -75,10 +83,10 @@ def read_many_columns(
         As `read_columns`, and what `read` does.
     """
     try:
-        return _read(manifests, read, partition_type, statistics, False)
+        return _read(manifests, read, partition_type, statistics, None)
     except (AvroFormatError, ManifestFormatError):
         # Which of them is to blame, and whether one is where only all together are too many.
-        found = [_read([manifest], read, partition_type, statistics, False) for manifest in manifests]
+        found = [_read([manifest], read, partition_type, statistics, None) for manifest in manifests]
     return ManifestColumns(pa.concat_tables([columns.entries for columns, _ in found])), [count for _, counts in found for count in counts]
 
 
@@ -87,11 +95,11 @@ def _read(
     read: Callable[[str], bytes],
     partition_type: StructType,
     statistics: Collection[Statistic],
-    whole: bool,
+    whole: frozenset[str] | None,
 ) -> tuple[ManifestColumns, Sequence[int]]:
     """Errors that are not of the container name the first of the manifests."""
     first = manifests[0]
-    wanted = wanted_entries(partition_type) if whole else wanted_columns(partition_type, first.content, statistics)
+    wanted = wanted_columns(partition_type, first.content, statistics) if whole is None else wanted_entries(partition_type, whole)
     schema = _arrow_schema(partition_type, first.content, statistics, whole)
     counts: list[int] = []
 
@@ -123,7 +131,7 @@ class ManifestRecords:
 
 def read_records(content: bytes, manifest: ManifestFile, partition_type: StructType, *, by_compiled: bool = AVAILABLE) -> ManifestRecords:
     """What is needed to copy a manifest's entries without decoding them whole. Raises as `read_columns` does."""
-    schema = _arrow_schema(partition_type, manifest.content, (), False)
+    schema = _arrow_schema(partition_type, manifest.content, (), None)
     wanted = wanted_spans(partition_type, manifest.content)
     data, columns = read_spans(_open(content, manifest), wanted, by_compiled=by_compiled)
     entries = _table(columns, schema, partition_type, manifest)
@@ -151,11 +159,13 @@ def _open(content: bytes, manifest: ManifestFile) -> Container:
     return open_container(content, manifest.manifest_path)
 
 
-def _arrow_schema(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic], whole: bool) -> Any:
-    fields = [*ENTRY_FIELDS, *(DELETE_FIELDS if content == ManifestContent.DELETES or whole else ())]
+def _arrow_schema(
+    partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic], whole: frozenset[str] | None
+) -> Any:
+    fields = [*ENTRY_FIELDS, *(DELETE_FIELDS if content == ManifestContent.DELETES or whole is not None else ())]
     fields += [pa.field(partition_column(part.field_id), physical_arrow_type(primitive(part.field_type))) for part in partition_type.fields]
-    if whole:
-        return pa.schema([*fields, *WHOLE_FIELDS])
+    if whole is not None:
+        return pa.schema([*fields, *(field for field in WHOLE_FIELDS if field.name in whole)])
     for field_id in sorted({field_id for _, field_id in statistics}):
         for statistic in (name for name in STATISTICS.values() if (name, field_id) in statistics):
             fields.append(pa.field(statistic_column(statistic, field_id), pa.binary() if statistic in _BOUNDS else pa.int64()))

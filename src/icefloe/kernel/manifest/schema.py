@@ -13,7 +13,7 @@ from icefloe.errors import UnsupportedFormatVersionError
 from icefloe.kernel.avro.encode import Encoder, encoder
 from icefloe.kernel.avro.schema import AvroType, array, field, id_map, parse_schema, record
 from icefloe.kernel.avro.wanted import IdMap, Numbers, Shape, Slots, Span, Struct, Value, WantedField
-from icefloe.kernel.manifest.columns import STATISTICS, Statistic, partition_column, statistic_column
+from icefloe.kernel.manifest.columns import STATISTICS, WHOLE_NAMES, Statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.partition_values import avro_name, partition_record
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.types import StructType
@@ -169,10 +169,11 @@ def _with_spans(record: Struct) -> Struct:
     return Struct(tuple(fields))
 
 
-def wanted_entries(partition_type: StructType) -> Struct:
-    """What `read_entries` wants: everything."""
-    maps = tuple(_wanted(i, name, IdMap(name)) for i, name, *_ in _MAPS)
-    return _entry_fields((*_file_fields(partition_type), *maps, _wanted(131, "key_metadata"), *_DELETE_FIELDS))
+def wanted_entries(partition_type: StructType, only: Collection[str] = WHOLE_NAMES) -> Struct:
+    """What `read_entries` wants: everything; of the columns of `WHOLE_FIELDS` those that are among `only`."""
+    maps = [_wanted(i, name, IdMap(name)) for i, name, *_ in _MAPS if name in only]
+    key = [_wanted(131, "key_metadata")] if "key_metadata" in only else []
+    return _entry_fields((*_file_fields(partition_type), *maps, *key, *_DELETE_FIELDS))
 
 
 # The fields whose place in an entry's bytes `wanted_spans` tells, and the names of their spans.

@@ -68,7 +68,7 @@ def manifest_tests(
                 next_step="the metadata file is damaged or not of this table; use an older one that has the spec",
             )
         spec = specs[spec_id]
-        summaries = [_summaries(manifests[position], spec) for position in found]
+        summaries = [summaries_of(manifests[position], spec) for position in found]
         tests.append(SpecTest(np.array(found), spec, inclusive(bound, spec, schema), summaries))
     return tests
 
@@ -88,7 +88,11 @@ class SpecTest:
         return self._mask(self.projected)
 
     def _mask(self, expression: BooleanExpression) -> Mask:
-        return tree_mask(expression, len(self.summaries), lambda predicate: may_match(predicate, self._range(predicate)))
+        return tree_mask(expression, len(self.summaries), self.may_match)
+
+    def may_match(self, predicate: BoundPredicate) -> Mask:
+        """Whether each manifest may hold a file whose partition value matches; the predicate is on one of the spec's own fields."""
+        return may_match(predicate, self._range(predicate))
 
     def evidence(self, index: int) -> str:
         """Why the manifest at `index` of this group is ruled out."""
@@ -114,7 +118,7 @@ class SpecTest:
         return self._ranges[field_id]
 
 
-def _summaries(manifest: ManifestFile, spec: PartitionSpec) -> tuple[PartitionFieldSummary, ...]:
+def summaries_of(manifest: ManifestFile, spec: PartitionSpec) -> tuple[PartitionFieldSummary, ...]:
     """One summary for each field of the spec; unknown ones where the list has none, or not as many as the spec has fields."""
     found = manifest.partitions
     return found if found is not None and len(found) == len(spec.fields) else (_UNKNOWN,) * len(spec.fields)

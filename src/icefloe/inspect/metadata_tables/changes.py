@@ -1,0 +1,244 @@
+"""The table `changes`: the rows that snapshots added and removed, each with what became of it, in which snapshot.
+
+A snapshot is held against its parent: a row is added where it is live in the snapshot alone, removed where it is live in the parent alone. That covers what
+data files came and went, and what position deletes, deletion vectors and equality deletes took out of files that stayed.
+Rows that were only copied, and pairs that are updates, are found in `row_pairs.py`. Floor: inspect. Spec: Snapshots; Reserved Field IDs; Row-level Deletes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.read import read_task
+from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.inspect.metadata_tables.request import Request
+from icefloe.inspect.metadata_tables.row_pairs import DELETE, INSERT, with_updates, without_carry_overs
+from icefloe.inspect.metadata_tables.schemas import changes_schema
+from icefloe.kernel.arrow_values import mask_array, numpy_of
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.metadata.history import ancestors
+from icefloe.kernel.metadata.properties import NAME_MAPPING
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.scan.plan import ScanPlan
+from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, POS
+from icefloe.kernel.schema.schema import Schema
+from icefloe.table.table_reader import TableReader
+from icefloe.table.threads import in_threads
+
+_REPLACE = "replace"  # the operation of snapshots that change files and no rows
+_OWN = frozenset([CHANGE_TYPE.name, CHANGE_ORDINAL.name, COMMIT_SNAPSHOT_ID.name])
+# Entries of a snapshot's summary that say that it took rows away.
+_REMOVALS = ("deleted-data-files", "added-delete-files")
+# A file to be read, and the same file as it is in the other snapshot, whose rows are left out.
+_Pair = tuple[FileScanTask, FileScanTask | None]
+
+
+def current_changes(request: Request) -> Any:
+    """`changes`: every change up to a snapshot, of the table's rows, copied rows too. Its door with choices is `changes`."""
+    snapshot_id = None if request.snapshot is None else request.snapshot.snapshot_id
+    if snapshot_id is None:
+        return schema_to_arrow(request.schema).empty_table()
+    return changes(request.table, end_snapshot_id=snapshot_id, columns=request.schema.names)
+
+
+def changes(
+    table: TableReader,
+    *,
+    start_snapshot_id: int | None = None,
+    end_snapshot_id: int | None = None,
+    columns: Sequence[str] | None = None,
+    row_filter: str | BooleanExpression | None = None,
+    carry_overs: bool = True,
+    identifier_columns: Sequence[str] = (),
+) -> Any:
+    """The rows added and removed after one snapshot up to another, as a `pyarrow.Table` of the table's columns and three more, oldest changes first.
+
+    `_change_type` is INSERT or DELETE; `_change_ordinal` counts the snapshots from 0; `_commit_snapshot_id` is the one that made the change. Snapshots that
+    only replaced files are passed over. By default the changes begin with the table and end with its current snapshot. Rows are of the table's current schema
+    and match the filter. Without `carry_overs`, rows are left out that a snapshot removed and added alike, as copying a file does. With `identifier_columns`,
+    which leave those out too, a removed and an added row of one snapshot with equal values there are UPDATE_BEFORE and UPDATE_AFTER.
+
+    Raises:
+        NoSuchSnapshotError: there is no such snapshot.
+        InvalidInputError: the start is no ancestor of the end; a snapshot removed rows whose parent was expired; there is no such column; or a snapshot has
+            several rows with equal identifier columns.
+        InvalidFilterError, NoSuchFileError, FormatError
+    """
+    schema = changes_schema(table.metadata)
+    wanted = schema.names if columns is None else [name for name in schema.names if name in columns]
+    unknown = [name for name in (*(columns or ()), *identifier_columns) if name not in schema.names]
+    if unknown:
+        raise InvalidInputError(
+            f"the changes of {table.full_name} have no column {unknown[0]!r}",
+            table=table.full_name,
+            next_step=f"the columns are {', '.join(schema.names)}",
+        )
+    # Whether two rows are the same is seen in all of their columns.
+    compared = not carry_overs or bool(identifier_columns)
+    read = schema.names if compared else wanted
+    fields = table.schema().fields
+    # Rows without any column could not be counted.
+    own = Schema(*(field for field in fields if field.name in read or (_OWN >= set(read) and field is fields[0])))
+    condition = AlwaysTrue() if row_filter is None else to_expression(row_filter)
+    reader = _Reader(table, own, bind(condition, table.schema()), DeleteLoader(table.io, schemas=table.metadata.schemas))
+    parts = []
+    for ordinal, snapshot in enumerate(_snapshots(table, start_snapshot_id, end_snapshot_id)):
+        removed, added = reader.changes_of(snapshot)
+        rows = pa.concat_tables([_described(removed, DELETE, ordinal, snapshot), _described(added, INSERT, ordinal, snapshot)])
+        if compared:
+            rows = without_carry_overs(rows, own.names)
+        if identifier_columns:
+            rows = with_updates(rows, identifier_columns, table.full_name, snapshot.snapshot_id)
+        parts.append(rows.select(wanted))
+    target = pa.schema([field for field in schema_to_arrow(schema) if field.name in wanted])
+    return pa.concat_tables(parts).cast(target) if parts else target.empty_table()
+
+
+def _snapshots(table: TableReader, start: int | None, end: int | None) -> list[Snapshot]:
+    """The snapshots whose changes are told, oldest first."""
+    metadata = table.metadata
+    last = metadata.current_snapshot() if end is None else metadata.snapshot_by_id(end)
+    for snapshot_id in (start, end):
+        if snapshot_id is not None and metadata.snapshot_by_id(snapshot_id) is None:
+            raise NoSuchSnapshotError(
+                f"{table.full_name} has no snapshot {snapshot_id}",
+                table=table.full_name,
+                snapshot_id=snapshot_id,
+                next_step="choose one from table.snapshots(); an expired one is gone",
+            )
+    line: list[Snapshot] = []
+    for snapshot in ancestors(metadata, None if last is None else last.snapshot_id):
+        if snapshot.snapshot_id == start:
+            break
+        line.append(snapshot)
+    else:
+        if start is not None:
+            raise InvalidInputError(
+                f"snapshot {start} of {table.full_name} is no ancestor of snapshot {last.snapshot_id if last else None}",
+                table=table.full_name,
+                snapshot_id=start,
+                next_step="name a start that the end was made from: see table.ancestors()",
+            )
+    return [snapshot for snapshot in reversed(line) if snapshot.operation != _REPLACE]
+
+
+def _described(rows: Any, change: str, ordinal: int, snapshot: Snapshot) -> Any:
+    count = len(rows)
+    for field, value in ((CHANGE_TYPE, change), (CHANGE_ORDINAL, ordinal), (COMMIT_SNAPSHOT_ID, snapshot.snapshot_id)):
+        kind = schema_to_arrow(Schema(field)).field(0).type
+        rows = rows.append_column(field.name, pa.repeat(pa.scalar(value, kind), count))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveFile:
+    """A data file that is live in a snapshot, by its place in a plan; `deletes` name the delete files that apply to it."""
+
+    part: PlannedFiles
+    row: int
+    deletes: tuple[tuple[str, int | None], ...]
+    added_by: int | None
+
+    def task(self) -> FileScanTask:
+        return next(self.part.take(np.array([self.row])).tasks())
+
+
+class _Reader:
+    """Reads what a snapshot changed. The files of the snapshot before are kept, as they are those of the next one's parent."""
+
+    def __init__(self, table: TableReader, projection: Schema, row_filter: BooleanExpression, deletes: DeleteLoader) -> None:
+        self._table = table
+        self._projection = projection
+        self._row_filter = row_filter
+        self._deletes = deletes
+        self._known: tuple[int | None, dict[str, _LiveFile]] = (None, {})
+
+    def changes_of(self, snapshot: Snapshot) -> tuple[Any, Any]:
+        """The rows that the snapshot removed, and those that it added."""
+        before = self._before(snapshot)
+        after = self._files(snapshot.snapshot_id)
+        if before is None:
+            before = {path: file for path, file in after.items() if file.added_by != snapshot.snapshot_id}
+        self._known = (snapshot.snapshot_id, after)
+        removed: list[_Pair] = [(file.task(), None) for path, file in before.items() if path not in after]
+        added: list[_Pair] = [(file.task(), None) for path, file in after.items() if path not in before]
+        for path in before:
+            if path in after and before[path].deletes != after[path].deletes:
+                old, new = before[path].task(), after[path].task()
+                removed.append((old, new))
+                added.append((new, old))
+        return self._rows(removed), self._rows(added)
+
+    def _before(self, snapshot: Snapshot) -> dict[str, _LiveFile] | None:
+        """The live files of the parent; None where it is gone, and nothing that it had was removed."""
+        parent = snapshot.parent_snapshot_id
+        if parent is None:
+            return {}
+        if self._table.metadata.snapshot_by_id(parent) is not None:
+            return self._files(parent)
+        if any(snapshot.summary.get(name, "0") != "0" for name in _REMOVALS) or not snapshot.summary:
+            raise InvalidInputError(
+                f"snapshot {snapshot.snapshot_id} of {self._table.full_name} removed rows of snapshot {parent}, which was expired",
+                table=self._table.full_name,
+                snapshot_id=snapshot.snapshot_id,
+                next_step=f"ask for the changes after it: start_snapshot_id={snapshot.snapshot_id}",
+            )
+        return None
+
+    def _files(self, snapshot_id: int) -> dict[str, _LiveFile]:
+        """The live data files of a snapshot that may hold rows of the filter, by path."""
+        if self._known[0] == snapshot_id:
+            return self._known[1]
+        scan = replace(self._table.scan(self._row_filter, snapshot_id=snapshot_id), by_table_schema=True)
+        return dict(_live_files(scan.plan()))
+
+    def _rows(self, tasks: Sequence[_Pair]) -> Any:
+        """The rows of the first of each pair that are not rows of the second."""
+        target = schema_to_arrow(self._projection)
+        found = [table for table in in_threads(lambda pair: self._rows_of(*pair), tasks) if len(table)]
+        return pa.concat_tables(found) if found else target.empty_table()
+
+    def _rows_of(self, task: FileScanTask, other: FileScanTask | None) -> Any:
+        if other is None:
+            return self._read(task, self._projection)
+        rows = self._read(task, Schema(*self._projection.fields, POS))
+        left: NDArray[np.bool_] = ~np.isin(numpy_of(rows[POS.name]), numpy_of(self._read(other, Schema(POS))[POS.name]))
+        return rows.drop_columns([POS.name]).filter(mask_array(left))
+
+    def _read(self, task: FileScanTask, projection: Schema) -> Any:
+        metadata = self._table.metadata
+        batches = read_task(
+            self._table.io,
+            task,
+            schema=metadata.schema(),
+            projection=projection,
+            specs={spec.spec_id: spec for spec in metadata.partition_specs},
+            name_mapping=NAME_MAPPING.read(metadata.properties),
+            deletes=self._deletes,
+        )
+        return pa.Table.from_batches(batches, schema_to_arrow(projection))
+
+
+def _live_files(plan: ScanPlan) -> Iterator[tuple[str, _LiveFile]]:
+    for part in plan.parts:
+        paths, added_by = part.entries["file_path"].to_pylist(), part.entries["snapshot_id"].to_pylist()
+        names = [(file.file_path, file.content_offset) for file in part.delete_files]
+        for row, path in enumerate(paths):
+            yield path, _LiveFile(part, row, _delete_names(part, row, names), added_by[row])
+
+
+def _delete_names(part: PlannedFiles, row: int, names: Sequence[tuple[str, int | None]]) -> tuple[tuple[str, int | None], ...]:
+    if part.delete_offsets is None or part.delete_indices is None:
+        return ()
+    indices = part.delete_indices[part.delete_offsets[row] : part.delete_offsets[row + 1]]
+    return tuple(sorted((names[index] for index in indices.tolist()), key=str))

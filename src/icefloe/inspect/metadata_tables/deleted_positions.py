@@ -1,0 +1,120 @@
+"""The table `position_deletes`: every position that a live position delete file or deletion vector of a snapshot deletes.
+
+Floor: inspect. Spec: Position Delete Files; Deletion Vectors.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.datafile.deletes.delete_files import (
+    POSITION_DELETE_NAMES,
+    POSITION_DELETE_SCHEMA,
+    read_delete_columns,
+    read_deletion_vector,
+    read_vector_locations,
+)
+from icefloe.inspect.metadata_tables.file_rows import FileRows, rows_of_manifest
+from icefloe.inspect.metadata_tables.file_tables import snapshots_of
+from icefloe.inspect.metadata_tables.reach import manifests_of
+from icefloe.inspect.metadata_tables.request import Request, empty_rows
+from icefloe.inspect.metadata_tables.schemas import PARTITION, files_schema
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.schema.arrow import field_to_arrow, schema_to_arrow
+from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
+from icefloe.kernel.schema.schema import Schema
+from icefloe.table.threads import in_threads
+
+_POSITIONS = frozenset([DELETE_FILE_PATH.name, DELETE_POS.name, DELETE_ROW_NAME])
+# What is read of manifests: the columns of a file that the table shows, and those it takes to open it.
+_FILE_COLUMNS = (
+    "file_path",
+    "file_format",
+    "spec_id",
+    PARTITION,
+    "record_count",
+    "file_size_in_bytes",
+    "key_metadata",
+    "referenced_data_file",
+    "content_offset",
+    "content_size_in_bytes",
+)
+_OWN_NAMES = {"delete_file_path": "file_path"}
+
+
+def position_delete_rows(request: Request) -> Any:
+    """`position_deletes`: one row for each deleted position. The files are opened only where more than their own columns is asked for.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, PuffinFormatError: a delete file is gone, damaged, or not what its manifest entry says.
+    """
+    files = _delete_files(request)
+    if files is None or not len(files):
+        return empty_rows(request)
+    places = np.arange(len(files))
+    if request.names & _POSITIONS:
+        described = files.drop_columns([PARTITION] if PARTITION in files.column_names else []).to_pylist()
+        parts = list(in_threads(lambda row: _positions(request, row), described))
+        positions, counts = pa.concat_tables(parts), [len(part) for part in parts]
+    else:
+        positions, counts = None, files["record_count"].to_pylist()
+    own = files.take(pa.array(np.repeat(places, counts)))
+    target = schema_to_arrow(request.schema)
+    arrays = [
+        (positions[field.name] if positions is not None and field.name in _POSITIONS else own[_OWN_NAMES.get(field.name, field.name)])
+        for field in target
+    ]
+    return pa.Table.from_arrays([array.cast(field.type) for array, field in zip(arrays, target, strict=True)], schema=target)
+
+
+def _delete_files(request: Request) -> Any | None:
+    """The live position delete files and vectors, one row each; None where there is no delete manifest."""
+    whole = files_schema(request.metadata)
+    schema = Schema(*(field for field in whole.fields if field.name in _FILE_COLUMNS))
+    wanted = FileRows(schema=schema, table_schema=request.metadata.schema(), with_deleted=False, contents=(FileContent.POSITION_DELETES,))
+
+    def read(manifest: ManifestFile) -> Any:
+        partition_type = spec_partition_type(request.metadata, manifest.partition_spec_id)
+        return rows_of_manifest(request.table.io.read(manifest.manifest_path), manifest, partition_type, wanted)
+
+    manifests = [manifest for manifest in manifests_of(request, snapshots_of(request)) if manifest.content is ManifestContent.DELETES]
+    found = list(in_threads(read, manifests))
+    return pa.concat_tables(found).combine_chunks() if found else None
+
+
+def _positions(request: Request, row: Mapping[str, Any]) -> Any:
+    """The deleted positions of one delete file: the path of the data file, the position, and the row where it is asked for."""
+    file = DataFile(
+        content=FileContent.POSITION_DELETES,
+        **{**{name: value for name, value in row.items() if name != "spec_id"}, "file_format": FileFormat(row["file_format"])},
+        spec_id=row["spec_id"],
+    )
+    if file.file_format is FileFormat.PUFFIN:
+        return _vector_positions(request, file)
+    fields = list(POSITION_DELETE_SCHEMA.fields)
+    if DELETE_ROW_NAME in request.names:
+        fields.append(request.whole_schema.find_field(DELETE_ROW_FIELD_ID))
+    batches = read_delete_columns(
+        request.table.io, file, tuple(fields), name_mapping=POSITION_DELETE_NAMES, may_lack=(DELETE_ROW_FIELD_ID,)
+    )
+    return pa.Table.from_batches(batches, schema_to_arrow(Schema(*fields)))
+
+
+def _vector_positions(request: Request, file: DataFile) -> Any:
+    """The same of a deletion vector, which keeps no rows."""
+    io, path = request.table.io, file.referenced_data_file or ""
+    vector = read_deletion_vector(io, file, path, read_vector_locations(io, file.file_path))
+    positions = vector.positions().astype(np.int64)
+    found = {
+        DELETE_FILE_PATH.name: pa.repeat(pa.scalar(path, pa.string()), len(positions)),
+        DELETE_POS.name: pa.array(positions),
+    }
+    if DELETE_ROW_NAME in request.names:
+        field = field_to_arrow(request.whole_schema.find_field(DELETE_ROW_FIELD_ID))
+        found[DELETE_ROW_NAME] = pa.nulls(len(positions), field.type)
+    fields = [field for field in schema_to_arrow(request.whole_schema) if field.name in found]
+    return pa.Table.from_arrays([found[field.name].cast(field.type) for field in fields], schema=pa.schema(fields))

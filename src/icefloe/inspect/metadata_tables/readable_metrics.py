@@ -1,0 +1,132 @@
+"""`readable_metrics`: what a manifest says about the columns of a file, one struct a column, bounds as values of the column's type.
+
+Floor: inspect. Spec: Data File Fields; Appendix D, binary single-value serialization.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.errors import FormatError
+from icefloe.kernel.arrow_values import array_of_chunks, numpy_of, offsets_of
+from icefloe.kernel.geo_bounds import corner_from_bytes
+from icefloe.kernel.schema.arrow import field_to_arrow, type_to_arrow
+from icefloe.kernel.schema.schema import Schema, walk
+from icefloe.kernel.types import GeographyType, GeometryType, LongType, NestedField, PrimitiveType, StringType, StructType, children
+from icefloe.kernel.values import bounds_to_array
+
+READABLE_METRICS = "readable_metrics"
+# The member of each column's struct, the file's map it is taken from, and what it says.
+_COUNTS = (
+    ("column_size", "column_sizes", "Bytes on disk"),
+    ("value_count", "value_counts", "Values, nulls and NaN too"),
+    ("null_value_count", "null_value_counts", "Nulls"),
+    ("nan_value_count", "nan_value_counts", "NaNs"),
+)
+_BOUNDS = (("lower_bound", "lower_bounds", "Lower bound"), ("upper_bound", "upper_bounds", "Upper bound"))
+# The columns of a manifest that are read for it.
+METRICS_MAPS = frozenset(name for _, name, _ in (*_COUNTS, *_BOUNDS))
+_SHAPES = (GeometryType, GeographyType)
+
+_Values = Callable[[str, int], Any]
+
+
+def readable_metrics_field(schema: Schema, first_id: int) -> NestedField:
+    """The column, with a struct for each primitive column of a table, nested ones by their dotted names, in the order of names. Ids count up from `first_id`.
+
+    The bounds of a shape are corners of a box, not shapes, and are given as text.
+    """
+    ids = count(first_id)
+    columns = [_column_field(ids, name, column) for name, column in sorted(_columns(schema).items())]
+    return NestedField(next(ids), READABLE_METRICS, StructType(*columns), False, "What is known of each column")
+
+
+def _columns(schema: Schema) -> dict[str, NestedField]:
+    """Every column that may have metrics, by its dotted name."""
+    return {".".join(path): field for path, field in walk(schema.fields) if isinstance(field.field_type, PrimitiveType)}
+
+
+def _column_field(ids: Iterator[int], name: str, column: NestedField) -> NestedField:
+    own_id = next(ids)
+    bound = StringType() if isinstance(column.field_type, _SHAPES) else column.field_type
+    members = [NestedField(next(ids), member, LongType(), False, doc) for member, _, doc in _COUNTS]
+    members += [NestedField(next(ids), member, bound, False, doc) for member, _, doc in _BOUNDS]
+    return NestedField(own_id, name, StructType(*members), False, f"Metrics of the column {name}")
+
+
+def readable_metrics(entries: Any, schema: Schema, target: NestedField) -> Any:
+    """The column for entries that were read whole (`manifest.read.read_columns`); `target` is the field of `readable_metrics_field`."""
+    values = _values_by_column(entries)
+    columns = _columns(schema)
+    rows = len(entries)
+    fields = children(target.field_type)
+    arrays = [_column_struct(columns[field.name], field, values, rows) for field in fields]
+    if not arrays:
+        return pa.array([{}] * rows, pa.struct([]))
+    return pa.StructArray.from_arrays(arrays, fields=[field_to_arrow(field) for field in fields])
+
+
+def _column_struct(column: NestedField, target: NestedField, values: _Values, rows: int) -> Any:
+    arrow = type_to_arrow(target.field_type)
+    arrays = [values(name, column.field_id) for _, name, _ in _COUNTS]
+    arrays += [_bounds(column, values(name, column.field_id)) for _, name, _ in _BOUNDS]
+    wanted = [arrow.field(place) for place in range(arrow.num_fields)]
+    found = [pa.nulls(rows, field.type) if array is None else array.cast(field.type) for array, field in zip(arrays, wanted, strict=True)]
+    return pa.StructArray.from_arrays(found, fields=wanted)
+
+
+def _bounds(column: NestedField, stored: Any) -> Any | None:
+    """Bounds as values of the column's type; null where the bytes are none."""
+    kind = column.field_type
+    if stored is None or not isinstance(kind, PrimitiveType):
+        return None
+    if isinstance(kind, _SHAPES):
+        return pa.array([_corner(data) for data in stored.to_pylist()], pa.string())
+    return bounds_to_array(kind, stored)
+
+
+def _corner(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else str(corner_from_bytes(data))
+    except FormatError:
+        return None
+
+
+# ---- maps by column id, column by column ----
+
+
+def _values_by_column(entries: Any) -> _Values:
+    """What the maps hold for a column: an array of one value a row, null where a map has none; None where no row has one.
+
+    Each map's keys are sorted once, so that a table of many columns costs no more than its entries.
+    """
+    sorted_maps: dict[str, _SortedMap] = {name: _SortedMap(array_of_chunks(entries[name])) for name in METRICS_MAPS}
+    return lambda name, field_id: sorted_maps[name].values_of(field_id)
+
+
+class _SortedMap:
+    """An Arrow map array from number to value, its entries in the order of their keys."""
+
+    def __init__(self, maps: Any) -> None:
+        offsets = offsets_of(maps) if len(maps) else np.zeros(1, np.int32)
+        entries = slice(int(offsets[0]), int(offsets[-1]))
+        keys = numpy_of(maps.keys.cast(pa.int64()))[entries]
+        self._rows = len(maps)
+        self._order: NDArray[np.int64] = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        self._row_of = np.repeat(np.arange(self._rows), np.diff(offsets))
+        self._items = maps.items[entries]
+
+    def values_of(self, field_id: int) -> Any | None:
+        start, stop = np.searchsorted(self._keys, [field_id, field_id + 1])
+        if start == stop:
+            return None
+        places = self._order[start:stop]
+        # A key that comes twice in one map: the last of them counts, as it does in a dict.
+        source = np.full(self._rows, -1, np.int64)
+        source[self._row_of[places]] = places
+        return self._items.take(pa.array(source, mask=source < 0))
