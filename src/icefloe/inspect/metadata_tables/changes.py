@@ -88,7 +88,7 @@ def changes(
     read = schema.names if compared else wanted
     fields = table.schema().fields
     # Rows without any column could not be counted.
-    own = Schema(*(field for field in fields if field.name in read or (_OWN >= set(read) and field is fields[0])))
+    own = Schema(*(field for field in fields if field.name in read or (set(read) <= _OWN and field is fields[0])))
     condition = AlwaysTrue() if row_filter is None else to_expression(row_filter)
     reader = _Reader(table, own, bind(condition, table.schema()), DeleteLoader(table.io, schemas=table.metadata.schemas))
     parts = []
