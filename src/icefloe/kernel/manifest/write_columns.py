@@ -31,8 +31,8 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import StructType
 from icefloe.kernel.values import physical_list
 
-# Rows encoded at a time: a few megabytes, so that memory is used again in place of asking for more.
-_SLICE_ROWS = 8192
+# Rows encoded at a time: two or three megabytes, so that memory is used again in place of asking for more.
+_SLICE_ROWS = 4096
 # What the manifest list tells of, beside partitions.
 _TOLD = tuple(ENTRY_FIELDS.field(name) for name in ("status", "sequence_number", "record_count"))
 
