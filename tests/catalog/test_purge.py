@@ -1,14 +1,17 @@
 """Tables that are dropped with their files: everything their snapshots reach goes, nothing else does, and the name goes first."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from tests.table.reachable import everything, on_disk
 
-from icefloe import SqlCatalog
+from icefloe import SqlCatalog, load_catalog
+from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.file_system import FileSystemCatalog
-from icefloe.errors import InvalidInputError, NoSuchTableError
+from icefloe.catalog.memory import InMemoryCatalog
+from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchTableError
 from icefloe.table import Table
 from icefloe.table.expiry.file_kinds import FileKind
 from icefloe.table.expiry.purge_table import purge_table
@@ -100,6 +103,68 @@ def test_a_failing_delete_is_told(table: Table) -> None:
     report = purge_table(handle)
     assert [problem.where for problem in report.undeleted] == [path for path in reached if path.endswith(".puffin")]
     assert on_disk(table.location()) == {problem.where for problem in report.undeleted}
+
+
+def busy(table: Table, times: int | None, meanwhile: Callable[[], object]) -> TableHandle:
+    """The table on a store where another writer does something just before the name is dropped."""
+    faults = Faults()
+    faults.order("drop", times=times, meanwhile=lambda: void(meanwhile()))
+    return TableHandle(identifier=table.name(), store=FaultyStore(table.handle.store, faults), io=table.io)
+
+
+def void(_: object) -> None:
+    """Nothing."""
+
+
+@pytest.mark.parametrize("kind", ["sql", "in-memory", "file-system"])
+def test_commits_that_land_meanwhile_go_with_all_their_files(tmp_path: Path, kind: str) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db" if kind == "sql" else None
+    catalog: Catalog = (
+        InMemoryCatalog("lake", warehouse=str(tmp_path))
+        if kind == "in-memory"
+        else load_catalog("lake", type=kind, uri=uri, warehouse=str(tmp_path))
+    )
+    catalog.create_namespace("db")
+    elsewhere = tmp_path / "elsewhere"
+    table = catalog.create_table("db.t", pa.schema([("a", pa.int64())]), properties={"write.data.path": str(elsewhere)})
+    table.append(pa.table({"a": [1]}))
+    other = catalog.load_table("db.t")
+    late: list[str] = []
+
+    def commit() -> None:
+        other.append(pa.table({"a": [2]}))
+        late.extend(path for path in everything(other.metadata) if path not in late)
+
+    report = purge_table(busy(table, 3, commit))
+    assert set(late) <= set(report.files["path"].to_pylist())
+    assert len(files(str(elsewhere))) == 0
+    assert not files(table.location())
+    assert not catalog.table_exists("db.t")
+
+
+def test_a_commit_that_lands_meanwhile_may_forbid_it(catalog: SqlCatalog, table: Table) -> None:
+    other = catalog.load_table("db.t")
+    handle = busy(table, 1, lambda: other.set_properties({"gc.enabled": "false"}))
+    before = files(table.location())
+    with pytest.raises(InvalidInputError, match=r"gc\.enabled"):
+        purge_table(handle)
+    assert catalog.table_exists("db.t")
+    assert files(table.location()) >= before
+
+
+def test_a_table_that_never_rests_is_left_as_it_is(catalog: SqlCatalog, table: Table) -> None:
+    other, count = catalog.load_table("db.t"), iter(range(1000))
+    handle = busy(table, None, lambda: other.set_properties({"count": str(next(count))}))
+    with pytest.raises(CommitConflictError, match="was not dropped"):
+        purge_table(handle)
+    assert catalog.load_table("db.t").scan().to_arrow().to_pylist() == [{"a": 4}]
+
+
+def test_a_table_that_another_dropped_meanwhile_is_gone_and_its_files_are_left_to_it(catalog: SqlCatalog, table: Table) -> None:
+    before = files(table.location())
+    with pytest.raises(NoSuchTableError):
+        purge_table(busy(table, 1, lambda: catalog.drop_table("db.t")))
+    assert files(table.location()) == before
 
 
 def test_a_catalog_that_drops_the_folder_too_has_its_files_looked_up_before(tmp_path: Path) -> None:

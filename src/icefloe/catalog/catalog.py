@@ -250,6 +250,7 @@ class Catalog(CatalogViews):
             NoSuchTableError
             InvalidInputError: the table's property `gc.enabled` is false: other tables may need its files. Nothing was changed.
             NoSuchFileError, MetadataFormatError: its metadata cannot be read. Nothing was changed.
+            CommitConflictError: other writers committed to it again and again. Nothing was changed.
         """
         name = to_table_identifier(identifier)
         return purge_table(self._handle(name, self.store.load(name).metadata_location))

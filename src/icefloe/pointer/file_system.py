@@ -206,9 +206,16 @@ class FileSystemPointerStore:
             next_step="register the table in a SQL catalog, which can",
         )
 
-    def drop(self, identifier: Identifier) -> None:
-        """Removes the folder with every file in it, as Java does. Raises `NoSuchTableError`, `InvalidInputError` where `gc.enabled` is false."""
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
+        """Removes the folder with every file in it, as Java does; `expected` is looked at just before.
+
+        Raises:
+            NoSuchTableError
+            InvalidInputError: `gc.enabled` is false.
+        """
         location = self.load(identifier).metadata_location
+        if expected not in (None, location):
+            return False
         metadata = read_table_metadata(self._io.read(location), location)
         if metadata.properties.get("gc.enabled", "true").lower() == "false":
             raise InvalidInputError(
@@ -217,6 +224,7 @@ class FileSystemPointerStore:
             )
         self._folders.remove(self._metadata(identifier), with_content=True)  # the name goes first
         self._folders.remove(self.table_location(identifier), with_content=True)
+        return True
 
     def _metadata(self, identifier: Identifier) -> str:
         return f"{self.table_location(identifier)}/metadata"

@@ -144,10 +144,12 @@ class MemoryPointerStore:
             del self._tables[source]
             self._tables[target] = _pointer(target, pointer.metadata_location, pointer.previous_metadata_location)
 
-    def drop(self, identifier: Identifier) -> None:
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
         with self._lock:
-            self.load(identifier)
+            if expected not in (None, self.load(identifier).metadata_location):
+                return False
             del self._tables[identifier]
+            return True
 
     def _is_there(self, namespace: Identifier) -> bool:
         return any(name[: len(namespace)] == namespace for name in self._namespaces)

@@ -89,8 +89,11 @@ class PointerStore(Protocol):
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
 
-    def drop(self, identifier: Identifier) -> None:
-        """Raises `NoSuchTableError`. Files stay, unless `drops_files`."""
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
+        """Removes the name; with `expected` only where it points there, in one step; whether it did. Raises `NoSuchTableError`.
+
+        Files stay, unless `drops_files`.
+        """
 
 
 class ViewPointers(Protocol):

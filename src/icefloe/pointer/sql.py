@@ -59,8 +59,8 @@ class SqlPointerStore(SqlNamespaces):
     def rename(self, source: Identifier, target: Identifier) -> None:
         self._tables.rename(source, target)
 
-    def drop(self, identifier: Identifier) -> None:
-        self._tables.drop(identifier)
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
+        return self._tables.drop(identifier, expected=expected)
 
     def views(self) -> SqlNames:
         """The names of views. Raises `UnsupportedFeatureError` where the database was made without the column that tells views from tables."""

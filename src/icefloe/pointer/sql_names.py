@@ -191,12 +191,17 @@ class SqlNames:
         if changed == 0:
             raise self._missing(source)
 
-    def drop(self, identifier: Identifier) -> None:
-        """Raises as `load`. Files stay."""
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
+        """See `PointerStore.drop`. Raises as `load`."""
+        statement = delete(ICEBERG_TABLES).where(self._is(identifier))
+        if expected is not None:
+            statement = statement.where(ICEBERG_TABLES.c.metadata_location == expected)
         with self._database.connection() as connection:
-            gone = connection.execute(delete(ICEBERG_TABLES).where(self._is(identifier))).rowcount
-        if gone == 0:
+            gone = connection.execute(statement).rowcount
+            is_there = gone == 0 and connection.execute(self.location_of(identifier)).first() is not None
+        if gone == 0 and not is_there:
             raise self._missing(identifier)
+        return gone > 0
 
     def _in(self, namespace: Identifier) -> ColumnElement[bool]:
         columns = ICEBERG_TABLES.c

@@ -343,9 +343,9 @@ class FaultyStore:
         """See `PointerStore`."""
         self.faults.carry_out("rename", _shown(source), lambda: self.store.rename(source, target))
 
-    def drop(self, identifier: Identifier) -> None:
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
         """See `PointerStore`."""
-        self.faults.carry_out("drop", _shown(identifier), lambda: self.store.drop(identifier))
+        return bool(self.faults.carry_out("drop", _shown(identifier), lambda: self.store.drop(identifier, expected=expected)))
 
 
 def _shown(identifier: Identifier) -> str:

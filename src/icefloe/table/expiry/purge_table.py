@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.errors import NotFoundError, Problem, StorageError
+from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
 from icefloe.kernel.commit.expire import check_files_may_be_deleted
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.engine import UnreachableRequest
@@ -18,6 +18,9 @@ from icefloe.table.expiry.file_totals import FileTotal, no_files, reported, tota
 from icefloe.table.expiry.side_by_side import side_by_side
 from icefloe.table.expiry.unreachable_files import Unreachable, files_of_snapshots, find_in_process, unreachable_files
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata
+
+# How often a table is looked at anew because another writer committed, before it is left as it is.
+TRIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,8 @@ class PurgeReport:
 def purge_table(handle: TableHandle) -> PurgeReport:
     """Drops the name first, so that nobody commits any more, then deletes the files; ending it early leaves only files that nothing names.
 
+    A commit that lands meanwhile is looked at too, its files and what it says of `gc.enabled`: the name goes only where it points to what was looked at.
+
     Files of the table's folder that no snapshot reaches stay, unless the catalog drops the folder with the name: then what snapshots reach is looked up before,
     and what of it lies elsewhere is deleted after. A file that cannot be read or deleted is told in the report.
 
@@ -50,13 +55,30 @@ def purge_table(handle: TableHandle) -> PurgeReport:
         NoSuchTableError
         InvalidInputError: the table's property `gc.enabled` is false. Nothing was changed.
         NoSuchFileError, MetadataFormatError: the metadata file cannot be read. Nothing was changed.
+        CommitConflictError: other writers committed again and again. Nothing was changed.
     """
-    loaded = load_metadata(handle)
-    check_files_may_be_deleted(loaded.metadata)
-    found = _files_of(handle, loaded) if handle.store.drops_files else None
-    handle.store.drop(handle.identifier)
+    loaded, found = _drop(handle)
     report = found or _files_of(handle, loaded)
     return replace(report, undeleted=delete_in_order(handle.io, report.files))
+
+
+def _drop(handle: TableHandle) -> tuple[LoadedMetadata, PurgeReport | None]:
+    """What the name pointed to when it went, and its files where they had to be looked up before. Raises as `purge_table`."""
+    for _ in range(TRIES):
+        loaded = load_metadata(handle)
+        check_files_may_be_deleted(loaded.metadata)
+        found = _files_of(handle, loaded) if handle.store.drops_files else None
+        if handle.store.drop(handle.identifier, expected=loaded.location):
+            return loaded, found
+    raise CommitConflictError(
+        f"{handle.table_name} was not dropped: other writers committed to it while its files were looked up, {TRIES} times",
+        table=handle.table_name,
+        problems=[
+            Problem(where="expected", what=f"the catalog names {loaded.location}, whose files were looked up"),
+            Problem(where="found", what="it names a newer metadata file"),
+        ],
+        next_step="stop its writers, then repeat: a retry makes sense",
+    )
 
 
 def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
