@@ -10,15 +10,16 @@ SOURCE = Path(__file__).parents[2] / "src" / "icefloe"
 REFUSALS = {"CommitConflictError", "CommitInvalidatedError"}
 # Whoever loses every race is told by the commit loop what the last winner left; it does not know it here.
 WITHOUT_PROBLEMS = {"table/commits/swap_loop.py"}
+UNKNOWN = "CommitUnknownError"
 VERDICTS = ("a retry makes sense", "a retry will fail again")
 
 
 def raised() -> Iterator[tuple[str, ast.Call]]:
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text()
-        if any(name in text for name in REFUSALS):
+        if any(name in text for name in (*REFUSALS, UNKNOWN)):
             for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in REFUSALS:
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in (*REFUSALS, UNKNOWN):
                     yield f"{path.relative_to(SOURCE)}:{node.lineno}", node
 
 
@@ -41,11 +42,13 @@ def text_of(node: ast.expr, named: dict[str, str]) -> str | None:
     return named.get(node.id) if isinstance(node, ast.Name) else None
 
 
-CALLS = dict(raised())
+CALLS = {place: call for place, call in raised() if isinstance(call.func, ast.Name) and call.func.id in REFUSALS}
+UNKNOWN_CALLS = {place: call for place, call in raised() if place not in CALLS}
 
 
 def test_there_are_such_errors() -> None:
     assert len(CALLS) > 15
+    assert len(UNKNOWN_CALLS) > 2
 
 
 @pytest.mark.parametrize("place", CALLS)
@@ -55,3 +58,14 @@ def test_a_refused_commit_says_what_failed_and_whether_to_try_again(place: str) 
     assert "next_step" in keywords, "does a retry make sense?"
     step = text_of(keywords["next_step"], constants(path))
     assert step is None or any(verdict in step for verdict in VERDICTS), f"does a retry make sense? {step!r}"
+
+
+@pytest.mark.parametrize("place", UNKNOWN_CALLS)
+def test_an_unknown_outcome_says_which_file_to_look_for_before_writing_again(place: str) -> None:
+    keywords = {one.arg: one.value for one in UNKNOWN_CALLS[place].keywords}
+    assert "path" in keywords, "which file is there if it happened?"
+    step = text_of(keywords["next_step"], {})
+    assert step is not None
+    assert "look" in step
+    assert "before" in step
+    assert "no file was deleted" in step

@@ -21,6 +21,7 @@ from icefloe import (
     load_catalog,
 )
 from icefloe.errors import (
+    IcefloeError,
     InvalidPartitionSpecError,
     InvalidPropertyError,
     InvalidSchemaError,
@@ -29,6 +30,7 @@ from icefloe.errors import (
     NoSuchFileError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    StorageError,
     TableAlreadyExistsError,
     UnsupportedFeatureError,
     UnsupportedFormatVersionError,
@@ -180,10 +182,63 @@ class TestLoadCatalog:
         with pytest.raises(UnsupportedFeatureError, match="rest"):
             load_catalog("prod", type="rest", uri="http://localhost:1")
 
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            ("- a list", "not a mapping"),
+            ("catalog:\n  prod: sqlite:///c.db\n", r"catalog\.prod is not a mapping"),
+            ('catalog: "\xff', "cannot be read"),
+        ],
+    )
+    def test_a_file_of_another_shape_is_named(self, tmp_path: Path, content: str, said: str) -> None:
+        (tmp_path / "icefloe.yaml").write_text(content, encoding="latin-1")
+        with pytest.raises(InvalidPropertyError, match=said) as refused:
+            load_catalog("prod")
+        assert str(tmp_path / "icefloe.yaml") in str(refused.value)
+        assert refused.value.next_step
+
+    def test_a_catalog_that_is_not_configured_is_told_those_that_are(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "icefloe.yaml").write_text("catalog:\n  prod:\n    uri: sqlite:///c.db\n")
+        monkeypatch.setenv("ICEFLOE_CATALOG__STAGE__URI", "sqlite:///d.db")
+        with pytest.raises(NoSuchCatalogError, match="configured: prod, stage"):
+            load_catalog("test")
+        with pytest.raises(NoSuchCatalogError, match="'default'"):
+            load_catalog()
+
+    @pytest.mark.parametrize(
+        ("properties", "kind", "said"),
+        [
+            ({"uri": "nonsense"}, InvalidPropertyError, "names no database"),
+            ({"uri": "nodialect://host/db"}, InvalidPropertyError, "nodialect"),
+            ({"uri": "sqlite://", "jdbc.schema-version": "V7"}, InvalidPropertyError, "set it to V0 or V1"),
+            ({"type": "file-system"}, InvalidPropertyError, "no warehouse"),
+            ({"uri": "thrift://host:9083"}, UnsupportedFeatureError, "'thrift'"),
+            ({"uri": "https://host"}, UnsupportedFeatureError, "'https'"),
+            ({"uri": "sqlite://", "type": "glue"}, UnsupportedFeatureError, "'glue'"),
+        ],
+    )
+    def test_properties_that_make_no_catalog_are_refused(self, properties: dict[str, str], kind: type[IcefloeError], said: str) -> None:
+        with pytest.raises(kind, match=said) as refused:
+            load_catalog("prod", **properties)
+        assert "'prod'" in str(refused.value) or "jdbc.schema-version" in str(refused.value)
+        assert refused.value.next_step
+
     def test_a_catalog_in_memory_needs_nothing(self, tmp_path: Path) -> None:
         memory = load_catalog("m", type="in-memory", warehouse=str(tmp_path))
         memory.create_namespace("db")
         assert memory.create_table("db.t", ARROW).scan().count() == 0
+
+
+def test_a_warehouse_that_cannot_be_written_is_named_and_no_table_is_made(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "warehouse"
+    in_the_way.write_text("a file where the folder should be")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(in_the_way))
+    catalog.create_namespace("db")
+    with pytest.raises(StorageError, match=f"{in_the_way} is a file, not a folder") as refused:
+        catalog.create_table("db.t", ARROW)
+    assert refused.value.next_step
+    assert catalog.list_tables("db") == []
+    assert in_the_way.read_text() == "a file where the folder should be"
 
 
 def test_a_relative_warehouse_is_whole_in_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.cli.conftest import Command, Process
 from tests.inspect.example import WHERE, make_lake
 
 from icefloe import SqlCatalog
+from icefloe.catalog.file_system import FileSystemCatalog
 
 JsonCommand = Callable[..., Any]
 LOOKS = [
@@ -82,6 +84,29 @@ def test_a_metadata_file_is_a_table_too(as_json: JsonCommand, warehouse: Path) -
     location = as_json("show", "table", "demo.events", "--warehouse", warehouse)["metadata_location"]
     found = as_json("tree", location)
     assert (found["catalog"], found["totals"]["records"]) == (None, 400)
+
+
+def test_a_folder_of_a_file_system_table_is_a_table_too(icefloe: Command, as_json: JsonCommand, tmp_path: Path) -> None:
+    catalog = FileSystemCatalog("files", warehouse=f"{tmp_path}/files")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("n", pa.int64())]))
+    table.append(pa.table({"n": [1, 2, 3]}))
+    shown = icefloe("tree", table.location())
+    assert shown.exit_code == 0, shown.output
+    assert "v2.metadata.json" in shown.output
+    assert "1 file, 3 rows" in shown.output
+    assert "v2.metadata.json" in json.dumps(as_json("tree", table.location()))
+
+
+def test_a_folder_whose_table_only_a_catalog_knows_is_refused_with_the_newest_file(icefloe: Command, tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("n", pa.int64())]))
+    refused = icefloe("tree", table.location())
+    assert refused.exit_code == 1
+    said = "".join(refused.stderr.split())
+    assert "onlyacatalogcansay" in said
+    assert table.metadata_location in said
 
 
 @pytest.mark.parametrize("uri", ["sqlite:///{}/catalog.db", "{}/catalog.db"])

@@ -1,6 +1,7 @@
 """The SQL pointer store: the shared tables, the conditional swap, and what each database fault becomes."""
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier, Thread
@@ -8,6 +9,7 @@ from threading import Barrier, Thread
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from icefloe import load_catalog
 from icefloe.errors import (
     InvalidPropertyError,
     NamespaceAlreadyExistsError,
@@ -17,9 +19,11 @@ from icefloe.errors import (
     StoragePermissionError,
     StorageUnavailableError,
     TableAlreadyExistsError,
+    UnsupportedFeatureError,
     ViewAlreadyExistsError,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
+from icefloe.pointer import sql_engine
 from icefloe.pointer.sql import SqlPointerStore
 
 NAME = ("db", "t")
@@ -205,6 +209,24 @@ def test_a_database_that_cannot_be_opened_says_where_it_was_looked_for(tmp_path:
         SqlPointerStore("lake", f"sqlite:///{tmp_path}/missing/catalog.db")
     with pytest.raises(InvalidPropertyError, match="names no database"):
         SqlPointerStore("lake", "not a uri")
+
+
+@pytest.mark.parametrize(
+    ("uri", "missing", "advice"),
+    [
+        ("postgresql://me:secret@host/db", "psycopg", 'pip install "icefloe[postgres]"'),
+        ("mysql+pymysql://me:secret@host/db", "pymysql", "install the Python package that brings pymysql"),
+    ],
+)
+def test_a_driver_that_is_not_installed_is_named_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, uri: str, missing: str, advice: str
+) -> None:
+    monkeypatch.setattr(sql_engine, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    with pytest.raises(UnsupportedFeatureError, match=f"needs the database driver {missing}, which is not installed") as refused:
+        load_catalog("lake", uri=uri)
+    assert advice in str(refused.value)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_file_that_is_no_database_is_refused(database: Path) -> None:

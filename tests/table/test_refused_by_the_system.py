@@ -9,6 +9,7 @@ import json
 import os
 import pwd
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.errors import IcefloeError, StorageFullError
+from icefloe.errors import IcefloeError, StorageFullError, StoragePermissionError
 from icefloe.table import Table
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +125,40 @@ def test_a_full_disk_under_the_database_refuses_the_commit_whole(tmp_path: Path,
     assert numbers(small_disk, tmp_path / "warehouse") == [0]
     table.append(rows(3))
     assert numbers(small_disk, tmp_path / "warehouse") == [0, 3]
+
+
+def test_a_full_disk_that_sqlite_calls_an_error_of_the_disk_is_said_to_be_full(tmp_path: Path, small_disk: Path) -> None:
+    """With a write-ahead log SQLite needs room for its shared memory, and only says `disk I/O error` where there is none."""
+    table = make(small_disk, tmp_path / "warehouse")
+    table.handle.store.engine.dispose()  # type: ignore[attr-defined]
+    with contextlib.closing(sqlite3.connect(small_disk / "catalog.db")) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+    before = files(tmp_path / "warehouse")
+    taken = fill(small_disk)
+    with contextlib.closing(sqlite3.connect(small_disk / "catalog.db")) as database, pytest.raises(sqlite3.OperationalError, match="I/O"):
+        database.execute("SELECT * FROM iceberg_tables")
+    with pytest.raises(StorageFullError, match="its disk is full") as refused:
+        table.append(rows(1))
+    assert "free space where the database lies" in str(refused.value)
+    assert files(tmp_path / "warehouse") >= before, "what cannot be looked at is left as it is"
+    taken.unlink()
+    assert numbers(small_disk, tmp_path / "warehouse") == [0]
+    table.append(rows(2))
+    assert numbers(small_disk, tmp_path / "warehouse") == [0, 2]
+
+
+def test_a_warehouse_that_takes_no_writes_any_more_says_so_and_is_as_it_was(tmp_path: Path, small_disk: Path) -> None:
+    table = make(tmp_path, small_disk)
+    before = files(small_disk)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    for do in (lambda: table.append(rows(1)), lambda: catalog(tmp_path, small_disk).create_table("db.u", SCHEMA)):
+        with pytest.raises(StoragePermissionError) as refused:
+            do()
+        assert str(small_disk) in str(refused.value)
+        assert refused.value.next_step
+    assert files(small_disk) == before
+    assert numbers(tmp_path, small_disk) == [0]
+    assert catalog(tmp_path, small_disk).list_tables("db") == [("db", "t")]
 
 
 # A process that may do everything gives that up here, once it has loaded all it needs from folders that others may not read.

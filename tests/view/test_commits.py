@@ -11,11 +11,21 @@ import pytest
 from hypothesis import given, settings
 
 from icefloe import SqlCatalog
-from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError, InvalidInputError, NoSuchViewError, StorageFullError
+from icefloe.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    IcefloeError,
+    InvalidInputError,
+    NoSuchViewError,
+    StorageFullError,
+    StoragePermissionError,
+)
 from icefloe.io.local import LocalFileIO
+from icefloe.kernel.commit.outcome import Refused
 from icefloe.kernel.schema.given_schema import given_schema
 from icefloe.kernel.view.definition import ViewDefinition
 from icefloe.kernel.view.view_metadata import view_problems
+from icefloe.pointer.sql_names import SqlNames
 from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
 from icefloe.view.handle import ViewHandle, create_view_metadata, load_view_metadata
 from icefloe.view.view import View
@@ -182,6 +192,17 @@ def test_an_interrupt_in_the_swap_deletes_nothing(room: Room) -> None:
     with pytest.raises(KeyboardInterrupt):
         say(view, "SELECT 1")
     assert queries(room.truth()) == ["SELECT 0", "SELECT 1"]
+
+
+def test_a_refused_swap_leaves_the_view_and_no_file(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    denied = StoragePermissionError("permission denied for table iceberg_tables")
+    before, swaps = room.files(), []
+    monkeypatch.setattr(SqlNames, "swap", lambda self, identifier, *, expected, new: swaps.append(new) or Refused(error=denied))
+    with pytest.raises(StoragePermissionError, match="permission denied"):
+        say(room.view(), "SELECT 1")
+    assert len(swaps) == 1, "it is not tried again"
+    assert room.files() == before
+    assert queries(room.truth()) == ["SELECT 0"]
 
 
 def test_a_full_disk_leaves_the_view_as_it_was(room: Room) -> None:

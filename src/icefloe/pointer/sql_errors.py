@@ -5,9 +5,12 @@ Floor: pointer.
 """
 
 import re
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from icefloe.errors import IcefloeError, InvalidInputError, StorageFullError, StoragePermissionError, StorageUnavailableError
 
@@ -25,6 +28,9 @@ _SIGN_IN = _Case(StoragePermissionError, "check the user and the password in `ur
 _NO_DATABASE = _Case(StorageUnavailableError, "create the database, or name another one in `uri`")
 _NO_SERVER = _Case(StorageUnavailableError, "check the host and the port in `uri`, and that the server runs")
 _BUSY = _Case(StorageUnavailableError, "another transaction was in the way: repeat")
+_DISK = _Case(StorageUnavailableError, "check the disk of the database file, then repeat")
+# Bytes that a disk must have free for SQLite to commit: its shared memory is 32 KiB, and its journal some pages of 4 KiB.
+ROOM_OF_A_COMMIT = 64 * 1024
 
 # By SQLSTATE. Origin: appendix A of PostgreSQL's manual; the classes are those of the SQL standard.
 _BY_STATE: dict[str, _Case] = {
@@ -50,6 +56,7 @@ _BY_SQLITE_NAME: dict[str, _Case] = {
     "SQLITE_CANTOPEN": _Case(StorageUnavailableError, "make the folder of the database file, or name another one in `uri`"),
     "SQLITE_NOTADB": _Case(StorageUnavailableError, "the file is not an SQLite database: name another one in `uri`"),
     "SQLITE_CORRUPT": _Case(StorageUnavailableError, "the database file is damaged: bring back a copy of it"),
+    "SQLITE_IOERR": _DISK,
     "SQLITE_BUSY": _BUSY,
     "SQLITE_LOCKED": _BUSY,
 }
@@ -73,6 +80,8 @@ def database_error(error: DBAPIError, catalog: str, uri: str) -> IcefloeError:
     """The error to raise (from `error`) for a database's error; names the catalog, the database without its password, and what to do."""
     text = " ".join(str(error.orig).split()) or type(error.orig).__name__
     case = _case(error)
+    if case is _DISK and _has_no_room(uri):
+        text, case = f"{text}, and its disk is full", _FULL
     return case.kind(f"catalog {catalog!r} at {without_password(uri)}: {text}", next_step=case.next_step)
 
 
@@ -86,6 +95,15 @@ def without_password(uri: str) -> str:
     """The URI as it may be shown; also one that is no proper URI, which is when it is shown most."""
     hidden = re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
     return re.sub(r"([?&;]password=)[^&;]*", r"\1***", hidden)
+
+
+def _has_no_room(uri: str) -> bool:
+    """Whether the disk of an SQLite file is full, which SQLite calls an I/O error where its shared memory or its journal found no room."""
+    try:
+        path = Path((make_url(uri).database or "").removeprefix("file:").partition("?")[0])
+        return shutil.disk_usage(path.parent).free < ROOM_OF_A_COMMIT
+    except (ArgumentError, OSError, ValueError):
+        return False
 
 
 def _case(error: DBAPIError) -> _Case:
