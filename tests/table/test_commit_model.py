@@ -370,7 +370,7 @@ class ManyWriters(RuleBasedStateMachine):
             live = [row.values for row in walk.rows(document, snapshot) if row.path == file.file_path]
             rows = pa.Table.from_pylist([{name: row.get(number + 1) for number, name in enumerate(COLUMNS)} for row in live], schema=SCHEMA)
             files = self.written(rows) if live else []
-            effects.append(Rows(branch=branch, change=lambda before: before))
+            effects.append(Rows(branch=branch, change=lambda before: before, replaces=True))
             with t.update_snapshot(branch=branch).rewrite_files() as update:
                 update.delete_file(file).validate_from_snapshot(metadata.refs[branch].snapshot_id)
                 for one in files:

@@ -5,7 +5,7 @@ Spec: Snapshots; Snapshot References; Snapshot Retention Policy.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -58,7 +58,8 @@ class State:
 class Landing:
     """What a swap brought: snapshots that were not there, in order, as JSON; those that are gone; and how many writes of the operation made none.
 
-    `rows` are those that a snapshot really holds; `rows_in` those of a snapshot that really lie in data files of these paths.
+    `rows` are those that a snapshot really holds; `rows_in` those of a snapshot that really lie in data files of these paths. `choices` say of each write in
+    turn that made the next snapshot or none, both of which fit, whether it made it; a write they do not reach did.
     """
 
     new: list[Mapping[str, Any]]
@@ -66,10 +67,19 @@ class Landing:
     idle: int
     rows: Callable[[Mapping[str, Any]], Bag]
     rows_in: Callable[[int, Collection[str]], Bag]
+    choices: list[bool] = field(default_factory=list)
+    chosen: int = 0  # how many choices were asked for
 
     def is_next(self, rows: Bag) -> bool:
         """Whether the next new snapshot holds these rows."""
         return bool(self.new) and self.rows(self.new[0]) == rows
+
+    def choose(self) -> bool:
+        """Whether the write in question made the next snapshot."""
+        if self.chosen == len(self.choices):
+            self.choices.append(True)
+        self.chosen += 1
+        return self.choices[self.chosen - 1]
 
     def take(self) -> Mapping[str, Any]:
         """The next new snapshot."""
@@ -88,11 +98,38 @@ class Effect(Protocol):
         """Changes the state, and takes the snapshots that it makes from the landing."""
 
 
+def state_after(effects: Sequence[Effect], state: State, brought: Callable[[list[bool]], Landing], check: Callable[[State], None]) -> State:
+    """The state that the effects make of `state`, with everything that a swap `brought` told for.
+
+    A snapshot that changes no row may be one of several writes': the later ones show whose it was, so that each is tried until all fits and `check` holds.
+    Raises `BrokenInvariantError`, the first one, where nothing fits.
+    """
+    choices: list[bool] = []
+    first: BrokenInvariantError | None = None
+    while True:
+        made, landing = state.copy(), brought(choices)
+        try:
+            for effect in effects:
+                effect.apply(made, landing)
+            must(not (landing.new or landing.gone or landing.idle), f"what landed is not the operation: {landing}")
+            check(made)
+        except BrokenInvariantError as error:
+            first = first or error
+            while choices and not choices[-1]:
+                choices.pop()
+            if not choices:
+                raise first from None
+            choices[-1] = False
+        else:
+            return made
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """A snapshot on a branch whose rows are `change` of those before.
 
     `may_be_idle`: none where no row changes. `staged`: no branch moves to it. `origin`: where the branch is not there, it is made from this one.
+    `replaces`: it puts the same rows into other files, so that its snapshot is a `replace`, which no other write's is.
     """
 
     change: Callable[[Bag], Bag]
@@ -100,6 +137,7 @@ class Rows:
     may_be_idle: bool = False
     staged: bool = False
     origin: str = ""
+    replaces: bool = False
 
     @property
     def makes_snapshot(self) -> bool:
@@ -110,11 +148,12 @@ class Rows:
         parent = state.head(self.branch if self.branch in state.refs else self.origin)
         before = state.rows(parent)
         after = self.change(before)
-        if landing.idle and self.may_be_idle and after == before and not landing.is_next(after):
+        if landing.idle and self.may_be_idle and after == before and not (landing.is_next(after) and landing.choose()):
             landing.idle -= 1
             return
         found = landing.take()
         must(found.get("parent-snapshot-id") == parent, f"the snapshot is not on the head of {self.branch}: {found}, head {parent}")
+        must((found["summary"]["operation"] == "replace") == self.replaces, f"the snapshot is not of the operation's kind: {found}")
         state.snapshots[found["snapshot-id"]] = ModelSnapshot(parent_id=parent, rows=after)
         if not self.staged:
             state.refs[self.branch] = ("branch", found["snapshot-id"])

@@ -30,7 +30,7 @@ from icefloe.kernel.metadata.read import read_table_metadata
 from icefloe.kernel.ports import FileIO
 from icefloe.pointer.identifier import Identifier
 from icefloe.table.table_reader import TableReader
-from icefloe.testing.effects import Bag, Effect, Expiry, Landing, State, must
+from icefloe.testing.effects import Bag, Effect, Expiry, Landing, State, must, state_after
 from icefloe.testing.faults import Event, Fault, Faults, SimulatedCrash
 from icefloe.testing.walk import Recount, Walk, WalkedRow
 
@@ -176,19 +176,20 @@ class CommitModel:
         now = {snapshot["snapshot-id"]: snapshot for snapshot in after.get("snapshots") or ()}
         new = [snapshot for snapshot_id, snapshot in now.items() if snapshot_id not in known]
         makes = sum(effect.makes_snapshot for effect in one.effects)
-        landing = Landing(
-            new=list(new),
-            gone=known - now.keys(),
-            idle=makes - len(new),
-            rows=lambda one: self._rows(after, one),
-            rows_in=lambda one, paths: self._rows_in(after if one in now else before, one, paths),
-        )
-        state = self.state.copy()
-        for effect in one.effects:
-            effect.apply(state, landing)
-        must(not (landing.new or landing.gone or landing.idle), f"{one.writer}: what landed is not the operation: {landing}")
         found = {name: (ref["type"], ref["snapshot-id"]) for name, ref in (after.get("refs") or {}).items()}
-        must(found == state.refs, f"{one.writer}: refs are {found}, and must be {state.refs}")
+        state = state_after(
+            one.effects,
+            self.state,
+            lambda choices: Landing(
+                new=list(new),
+                gone=known - now.keys(),
+                idle=makes - len(new),
+                rows=lambda one: self._rows(after, one),
+                rows_in=lambda one, paths: self._rows_in(after if one in now else before, one, paths),
+                choices=choices,
+            ),
+            lambda made: must(found == made.refs, f"{one.writer}: refs are {found}, and must be {made.refs}"),
+        )
         must(state.properties.items() <= after["properties"].items(), f"properties are {after['properties']}, not {state.properties}")
         self._check_numbers(before, new)
         self.state, self.location = state, location
