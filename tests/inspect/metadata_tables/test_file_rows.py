@@ -1,12 +1,15 @@
 """Rows of files and entries beside the manifests' own entries, read one by one as objects."""
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.inspect.metadata_tables.tables import evolved, with_deletes
 
+from icefloe.inspect.metadata_tables.file_rows import FileRows, rows_of_manifest
 from icefloe.inspect.metadata_tables.registry import metadata_table
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.types import PrimitiveType
@@ -124,3 +127,14 @@ def test_a_snapshot_can_be_named(table: Table) -> None:
     first = table.snapshots()[0]
     rows = metadata_table(table, "files").arrow(columns=["file_path"], snapshot_id=first.snapshot_id).to_pylist()
     assert sorted(row["file_path"] for row in rows) == sorted(entry.data_file.file_path for entry in entries_of(table, [first]))
+
+
+def test_the_rows_of_one_manifest_are_made_of_bytes_alone(table: Table) -> None:
+    """As another process would: everything it is given is pickled."""
+    current = table.current_snapshot()
+    assert current is not None
+    asked = metadata_table(table, "files")
+    wanted = FileRows(schema=asked.schema, table_schema=table.schema(), with_deleted=False)
+    given = [(table.io.read(manifest.manifest_path), manifest, manifest.partition_type, wanted) for manifest in current.manifests(table.io)]
+    parts = [rows_of_manifest(*pickle.loads(pickle.dumps(one))) for one in given]
+    assert pa.concat_tables(parts).equals(asked.arrow())

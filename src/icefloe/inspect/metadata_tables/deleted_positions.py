@@ -16,14 +16,13 @@ from icefloe.datafile.deletes.delete_files import (
     read_deletion_vector,
     read_vector_locations,
 )
-from icefloe.inspect.metadata_tables.file_rows import FileRows, rows_of_manifest
-from icefloe.inspect.metadata_tables.file_tables import snapshots_of
+from icefloe.inspect.metadata_tables.file_rows import FileRows
+from icefloe.inspect.metadata_tables.file_tables import rows_of_manifests, snapshots_of
 from icefloe.inspect.metadata_tables.reach import manifests_of
 from icefloe.inspect.metadata_tables.request import Request, empty_rows
 from icefloe.inspect.metadata_tables.schemas import PARTITION, files_schema
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.schema.arrow import field_to_arrow, schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
 from icefloe.kernel.schema.schema import Schema
@@ -53,7 +52,7 @@ def position_delete_rows(request: Request) -> Any:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: a delete file is gone, damaged, or not what its manifest entry says.
     """
     files = _delete_files(request)
-    if files is None or not len(files):
+    if not len(files):
         return empty_rows(request)
     places = np.arange(len(files))
     if request.names & _POSITIONS:
@@ -71,19 +70,14 @@ def position_delete_rows(request: Request) -> Any:
     return pa.Table.from_arrays([array.cast(field.type) for array, field in zip(arrays, target, strict=True)], schema=target)
 
 
-def _delete_files(request: Request) -> Any | None:
-    """The live position delete files and vectors, one row each; None where there is no delete manifest."""
+def _delete_files(request: Request) -> Any:
+    """The live position delete files and vectors, one row each."""
     whole = files_schema(request.metadata)
     schema = Schema(*(field for field in whole.fields if field.name in _FILE_COLUMNS))
     wanted = FileRows(schema=schema, table_schema=request.metadata.schema(), with_deleted=False, contents=(FileContent.POSITION_DELETES,))
 
-    def read(manifest: ManifestFile) -> Any:
-        partition_type = spec_partition_type(request.metadata, manifest.partition_spec_id)
-        return rows_of_manifest(request.table.io.read(manifest.manifest_path), manifest, partition_type, wanted)
-
     manifests = [manifest for manifest in manifests_of(request, snapshots_of(request)) if manifest.content is ManifestContent.DELETES]
-    found = list(in_threads(read, manifests))
-    return pa.concat_tables(found).combine_chunks() if found else None
+    return rows_of_manifests(request, manifests, wanted).combine_chunks()
 
 
 def _positions(request: Request, row: Mapping[str, Any]) -> Any:

@@ -23,7 +23,7 @@ from icefloe.kernel.manifest.read import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.schema.arrow import field_to_arrow, schema_to_arrow, type_to_arrow
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, StructType
+from icefloe.kernel.types import NestedField, StructType, children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +47,29 @@ def rows_of_manifest(content: bytes, manifest: ManifestFile, partition_type: Str
     Raises:
         AvroFormatError, ManifestFormatError: the manifest is damaged, or breaks a rule of the format.
     """
-    fields = wanted.schema.fields
-    inner = {
-        field.name for top in fields if top.name == DATA_FILE and isinstance(top.field_type, StructType) for field in top.field_type.fields
-    }
-    named = {field.name for field in fields} | inner
-    only = (named & WHOLE_NAMES) | (METRICS_MAPS if READABLE_METRICS in named else frozenset())
-    entries = read_columns(content, manifest, partition_type, whole=True, only=only).entries
-    entries = _chosen(entries, wanted)
-    maker = _Maker(entries, manifest.partition_spec_id, wanted.table_schema)
-    target = schema_to_arrow(wanted.schema)
-    return pa.Table.from_arrays([maker.column(field) for field in fields], schema=target)
+    return rows_of_entries(wanted_entries(content, manifest, partition_type, wanted), manifest.partition_spec_id, wanted)
+
+
+def wanted_entries(content: bytes, manifest: ManifestFile, partition_type: StructType, wanted: FileRows) -> Any:
+    """The entries that become rows, as `read_columns` gives them, with no more of the manifest's maps than it takes. Raises as `rows_of_manifest`."""
+    columns = read_columns(content, manifest, partition_type, whole=True, only=_maps_of(wanted.schema))
+    return _chosen(columns.entries, wanted)
+
+
+def rows_of_entries(entries: Any, spec_id: int, wanted: FileRows) -> Any:
+    """The rows of `wanted_entries`, of one manifest or of several of one partition spec.
+
+    Making the columns costs some milliseconds, however few entries there are, so that those of small manifests are made together.
+    """
+    maker = _Maker(entries, spec_id, wanted.table_schema)
+    return pa.Table.from_arrays([maker.column(field) for field in wanted.schema.fields], schema=schema_to_arrow(wanted.schema))
+
+
+def _maps_of(schema: Schema) -> frozenset[str]:
+    """Which of the manifest's maps the columns are made of."""
+    inner = {field.name for top in schema.fields if top.name == DATA_FILE for field in children(top.field_type)}
+    named = frozenset(schema.names) | inner
+    return (named & WHOLE_NAMES) | (METRICS_MAPS if READABLE_METRICS in named else frozenset())
 
 
 def _chosen(entries: Any, wanted: FileRows) -> Any:

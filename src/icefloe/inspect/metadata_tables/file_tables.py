@@ -3,21 +3,24 @@
 One manifest's rows are `file_rows.py`. Floor: inspect. Spec: Manifests; Snapshots.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from icefloe.inspect.metadata_tables.file_rows import FileRows, rows_of_manifest
+from icefloe.inspect.metadata_tables.file_rows import FileRows, rows_of_entries, wanted_entries
 from icefloe.inspect.metadata_tables.reach import manifests_of
-from icefloe.inspect.metadata_tables.request import Request, empty_rows
+from icefloe.inspect.metadata_tables.request import Request
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.schema.arrow import schema_to_arrow
 from icefloe.table.threads import in_threads
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
+# Entries that are made into rows at once, unless one manifest has more.
+_ROWS_TOGETHER = 2**15
 Rows = Callable[[Request], Any]
 
 
@@ -50,12 +53,37 @@ def _rows(request: Request, snapshots: Iterable[Snapshot], contents: Sequence[Fi
     wanted = FileRows(schema=request.schema, table_schema=request.metadata.schema(), with_deleted=with_deleted, contents=tuple(contents))
     manifests = [manifest for manifest in manifests_of(request, list(snapshots)) if _holds(manifest, contents)]
 
+    return rows_of_manifests(request, manifests, wanted)
+
+
+def rows_of_manifests(request: Request, manifests: Sequence[ManifestFile], wanted: FileRows) -> Any:
+    """The rows of some manifests, in their order; they are read side by side, and small ones made into rows together.
+
+    Raises:
+        NoSuchFileError, AvroFormatError, ManifestFormatError
+    """
+
     def read(manifest: ManifestFile) -> Any:
         partition_type = spec_partition_type(request.metadata, manifest.partition_spec_id)
-        return rows_of_manifest(request.table.io.read(manifest.manifest_path), manifest, partition_type, wanted)
+        return wanted_entries(request.table.io.read(manifest.manifest_path), manifest, partition_type, wanted)
 
-    found = list(in_threads(read, manifests))
-    return pa.concat_tables(found) if found else empty_rows(request)
+    entries = in_threads(read, manifests)
+    return pa.concat_tables([schema_to_arrow(wanted.schema).empty_table(), *_made_together(manifests, entries, wanted)])
+
+
+def _made_together(manifests: Sequence[ManifestFile], entries: Iterable[Any], wanted: FileRows) -> Iterator[Any]:
+    """The rows of the manifests' entries, those of one partition spec that follow each other at once."""
+    waiting: list[Any] = []
+    count, spec_id = 0, 0
+    for manifest, table in zip(manifests, entries, strict=True):
+        if waiting and (manifest.partition_spec_id != spec_id or count >= _ROWS_TOGETHER):
+            yield rows_of_entries(pa.concat_tables(waiting), spec_id, wanted)
+            waiting, count = [], 0
+        spec_id = manifest.partition_spec_id
+        waiting.append(table)
+        count += len(table)
+    if waiting:
+        yield rows_of_entries(pa.concat_tables(waiting), spec_id, wanted)
 
 
 def _holds(manifest: ManifestFile, contents: Sequence[FileContent]) -> bool:
