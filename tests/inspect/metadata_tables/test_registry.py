@@ -126,6 +126,22 @@ def test_a_filter_reads_only_the_manifests_that_may_match(tmp_path: Path, monkey
     assert read("partition.time_day = DATE '2024-01-02' or record_count > 0") == (manifests, everything)
 
 
+@pytest.mark.parametrize(
+    "text", ["partition.time_day = DATE '2024-01-02'", "partition.part = 'a'", "partition.part is null", "file_count = 0"]
+)
+def test_a_filter_on_partitions_counts_all_that_is_in_them(tmp_path: Path, text: str) -> None:
+    table = evolved(tmp_path)
+    asked = metadata_table(table, "partitions")
+    bound = bind(to_expression(text), asked.schema)
+    every = asked.arrow()
+    kept = asked.arrow(row_filter=to_expression(text))
+    expected = [repr(row) for batch in every.to_batches() for row in batch.filter(arrow_mask(bound, batch)).to_pylist()]
+    assert sorted(expected) == sorted(
+        repr(row) for batch in kept.to_batches() for row in batch.filter(arrow_mask(bound, batch)).to_pylist()
+    )
+    assert expected or text == "file_count = 0"
+
+
 def test_a_filter_on_the_reference_reads_that_manifest_list_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = with_deletes(tmp_path)
     counted = CountedReads(table.io)

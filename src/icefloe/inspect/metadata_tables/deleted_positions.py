@@ -3,7 +3,7 @@
 Floor: inspect. Spec: Position Delete Files; Deletion Vectors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from icefloe.inspect.metadata_tables.request import Request, empty_rows
 from icefloe.inspect.metadata_tables.schemas import PARTITION, files_schema
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.kernel.puffin.deletion_vector import VectorLocation
 from icefloe.kernel.schema.arrow import field_to_arrow, schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
 from icefloe.kernel.schema.schema import Schema
@@ -57,7 +58,9 @@ def position_delete_rows(request: Request) -> Any:
     places = np.arange(len(files))
     if request.names & _POSITIONS:
         described = files.drop_columns([PARTITION] if PARTITION in files.column_names else []).to_pylist()
-        parts = list(in_threads(lambda row: _positions(request, row), described))
+        puffin = _puffin_files(described)
+        footers = dict(zip(puffin, in_threads(lambda path: read_vector_locations(request.table.io, path), puffin), strict=True))
+        parts = list(in_threads(lambda row: _positions(request, row, footers), described))
         positions, counts = pa.concat_tables(parts), [len(part) for part in parts]
     else:
         positions, counts = None, files["record_count"].to_pylist()
@@ -80,7 +83,12 @@ def _delete_files(request: Request) -> Any:
     return rows_of_manifests(request, manifests, wanted).combine_chunks()
 
 
-def _positions(request: Request, row: Mapping[str, Any]) -> Any:
+def _puffin_files(described: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The files that vectors lie in, each once: many vectors share a footer."""
+    return list(dict.fromkeys(row["file_path"] for row in described if row["file_format"] == FileFormat.PUFFIN))
+
+
+def _positions(request: Request, row: Mapping[str, Any], footers: Mapping[str, Mapping[int, VectorLocation]]) -> Any:
     """The deleted positions of one delete file: the path of the data file, the position, and the row where it is asked for."""
     file = DataFile(
         content=FileContent.POSITION_DELETES,
@@ -88,7 +96,7 @@ def _positions(request: Request, row: Mapping[str, Any]) -> Any:
         spec_id=row["spec_id"],
     )
     if file.file_format is FileFormat.PUFFIN:
-        return _vector_positions(request, file)
+        return _vector_positions(request, file, footers[file.file_path])
     fields = list(POSITION_DELETE_SCHEMA.fields)
     if DELETE_ROW_NAME in request.names:
         fields.append(request.whole_schema.find_field(DELETE_ROW_FIELD_ID))
@@ -98,10 +106,10 @@ def _positions(request: Request, row: Mapping[str, Any]) -> Any:
     return pa.Table.from_batches(batches, schema_to_arrow(Schema(*fields)))
 
 
-def _vector_positions(request: Request, file: DataFile) -> Any:
+def _vector_positions(request: Request, file: DataFile, footer: Mapping[int, VectorLocation]) -> Any:
     """The same of a deletion vector, which keeps no rows."""
-    io, path = request.table.io, file.referenced_data_file or ""
-    vector = read_deletion_vector(io, file, path, read_vector_locations(io, file.file_path))
+    path = file.referenced_data_file or ""
+    vector = read_deletion_vector(request.table.io, file, path, footer)
     positions = vector.positions().astype(np.int64)
     found = {
         DELETE_FILE_PATH.name: pa.repeat(pa.scalar(path, pa.string()), len(positions)),

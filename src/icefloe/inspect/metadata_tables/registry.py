@@ -49,7 +49,7 @@ _KINDS: Mapping[str, _Kind] = {
     "snapshots": _Kind(schemas.snapshots_schema, snapshot_rows),
     "refs": _Kind(schemas.refs_schema, ref_rows),
     "manifests": _Kind(schemas.manifests_schema, manifest_rows, of_one_snapshot=True),
-    "partitions": _Kind(schemas.partitions_schema, partition_rows, of_one_snapshot=True),
+    "partitions": _Kind(schemas.partitions_schema, partition_rows, of_one_snapshot=True, takes_filter=True),
     "all_data_files": _Kind(schemas.files_schema, all_file_rows(FileContent.DATA), takes_filter=True),
     "all_delete_files": _Kind(schemas.files_schema, all_file_rows(*_DELETES), takes_filter=True),
     "all_files": _Kind(schemas.files_schema, all_file_rows(*FileContent), takes_filter=True),
