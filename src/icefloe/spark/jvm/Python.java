@@ -78,6 +78,6 @@ public final class Python {
     if (kind.equals("namespace exists")) return new NamespaceAlreadyExistsException(name);
     if (kind.equals("namespace not empty")) return new NonEmptyNamespaceException(name);
     if (kind.equals("unsupported")) return new UnsupportedOperationException(message);
-    return new IllegalArgumentException(message);
+    return new InvalidStatement(message);
   }
 }

@@ -3,17 +3,22 @@ package icefloe;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BiFunction;
-import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /** A procedure that Python runs. Its arguments arrive there by name; its rows come back as Spark's own. */
 final class SparkProcedure implements UnboundProcedure, BoundProcedure {
@@ -58,9 +63,9 @@ final class SparkProcedure implements UnboundProcedure, BoundProcedure {
     ArrayList values = new ArrayList();
     for (int i = 0; i < parameters.length; i++) {
       DataType type = parameters[i].dataType();
-      values.add(arguments.isNullAt(i) ? null : CatalystTypeConverters.createToScalaConverter(type).apply(arguments.get(i, type)));
+      values.add(arguments.isNullAt(i) ? null : plain(arguments.get(i, type), type));
     }
-    final InternalRow[] rows = (InternalRow[]) Python.ask(python, "call", values);
+    final InternalRow[] rows = (InternalRow[]) Python.ask(python, "call", Python.json(values));
     final StructType schema = (StructType) DataType.fromJson((String) said.get("output"));
     return Collections.singletonList(
             new LocalScan() {
@@ -73,5 +78,26 @@ final class SparkProcedure implements UnboundProcedure, BoundProcedure {
               }
             })
         .iterator();
+  }
+
+  /** A value as JSON can carry it: timestamps as microseconds. */
+  private static Object plain(Object value, DataType type) {
+    if (value instanceof UTF8String) return value.toString();
+    if (value instanceof ArrayData) {
+      DataType kind = ((ArrayType) type).elementType();
+      Object[] elements = ((ArrayData) value).toObjectArray(kind);
+      ArrayList list = new ArrayList();
+      for (int i = 0; i < elements.length; i++) list.add(plain(elements[i], kind));
+      return list;
+    }
+    if (value instanceof MapData) {
+      MapType kinds = (MapType) type;
+      Object[] keys = ((MapData) value).keyArray().toObjectArray(kinds.keyType());
+      Object[] values = ((MapData) value).valueArray().toObjectArray(kinds.valueType());
+      LinkedHashMap map = new LinkedHashMap();
+      for (int i = 0; i < keys.length; i++) map.put(plain(keys[i], kinds.keyType()), plain(values[i], kinds.valueType()));
+      return map;
+    }
+    return value;
   }
 }

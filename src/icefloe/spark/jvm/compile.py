@@ -23,6 +23,7 @@ from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
 SOURCES = (
     "PlannedFiles",
     "DeletedRows",
+    "InvalidStatement",
     "Python",
     "Plain",
     "SparkCatalog",

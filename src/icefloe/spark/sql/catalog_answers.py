@@ -9,9 +9,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.errors import NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError, UnsupportedFeatureError
+from icefloe.errors import InvalidInputError, NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError, UnsupportedFeatureError
+from icefloe.procedures.registry import procedure_named, procedure_names
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.definitions import own_properties, partition_texts, schema_of
+from icefloe.spark.sql.procedure_answers import SYSTEM, ProcedureAnswers
 from icefloe.spark.sql.selectors import at_timestamp, at_version, select
 from icefloe.spark.sql.table_answers import TableAnswers
 
@@ -132,9 +134,14 @@ class CatalogAnswers(Answers):
             self._catalog.drop_table(table)
 
     @answer
-    def load_procedure(self, asked: Asked) -> Answers:
-        raise UnsupportedFeatureError(f"there is no procedure {'.'.join(asked['procedure'])}")
+    def load_procedure(self, asked: Asked) -> ProcedureAnswers:
+        *namespace, name = asked["procedure"]
+        if [part.lower() for part in namespace] != [SYSTEM]:
+            raise InvalidInputError(
+                f"there is no procedure {'.'.join([self.name, *asked['procedure']])}", next_step=f"they are in {self.name}.{SYSTEM}"
+            )
+        return ProcedureAnswers(self._spark, self.name, self._catalog, procedure_named(name))
 
     @answer
-    def list_procedures(self, _: Asked) -> list[str]:
-        return []
+    def list_procedures(self, asked: Asked) -> list[str]:
+        return procedure_names() if [part.lower() for part in asked["namespace"]] == [SYSTEM] else []

@@ -1,0 +1,18 @@
+package icefloe;
+
+import org.apache.spark.SparkThrowable;
+
+/** What Python refused, in its words. Spark passes its own errors on and hides others, so this is one of them; PySpark raises it as its IllegalArgumentException. */
+final class InvalidStatement extends IllegalArgumentException implements SparkThrowable {
+  InvalidStatement(String message) {
+    super(message);
+  }
+
+  public String getErrorClass() {
+    return null;
+  }
+
+  public String getCondition() {
+    return null;
+  }
+}

@@ -1,0 +1,97 @@
+"""`CALL lake.system...`: arguments by name and by place, rows with Java's columns, errors in their words; and the same in Python."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.errors import InvalidInputError
+from icefloe.procedures import call, procedure_names
+from icefloe.table.table import Table
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(lake: SqlCatalog) -> Table:
+    """Three appends of one row."""
+    made = lake.create_table("db.t", pa.schema([("id", pa.int64())]))
+    for number in range(3):
+        made.append(pa.table({"id": [number]}))
+    return made
+
+
+def test_branches_move_by_calls(sql: Run, lake: SqlCatalog, table: Table) -> None:
+    first, second, third = (one.snapshot_id for one in table.snapshots())
+    assert sql(f"CALL lake.system.rollback_to_snapshot('db.t', {second})") == [(third, second)]
+    assert sql("SELECT count(*) FROM lake.db.t") == [(2,)]
+    assert sql(f"CALL lake.system.set_current_snapshot(table => 'lake.db.t', snapshot_id => {third})") == [(second, third)]
+    at = datetime.fromtimestamp(table.snapshots()[1].timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    assert sql(f"CALL lake.system.rollback_to_timestamp('db.t', TIMESTAMP '{at}')") == [(third, first)]
+    assert sql("CALL lake.system.ancestors_of('db.t')") == [(first, table.snapshots()[0].timestamp_ms)]
+    assert [row[0] for row in sql(f"CALL lake.system.ancestors_of(table => '`db`.`t`', snapshot_id => {third})")] == [third, second, first]
+    lake.load_table("db.t").manage_snapshots().create_branch(third, "ahead").commit()
+    assert sql("CALL lake.system.fast_forward('db.t', 'main', 'ahead')") == [("main", first, third)]
+
+
+def test_staged_changes_are_published(sql: Run, table: Table) -> None:
+    table.set_properties({"write.wap.enabled": "true"})
+    staged = table.append(pa.table({"id": [9]}), {"wap.id": "w1"}).snapshot_id
+    assert sql("SELECT count(*) FROM lake.db.t") == [(3,)]
+    assert sql("CALL lake.system.publish_changes('db.t', 'w1')")[0][0] == staged
+    assert sql("SELECT count(*) FROM lake.db.t") == [(4,)]
+    with pytest.raises(PySparkException, match="picked"):
+        sql(f"CALL lake.system.cherrypick_snapshot('db.t', {staged})")
+
+
+def test_old_snapshots_and_manifests_go(spark: SparkSession, sql: Run, table: Table) -> None:
+    assert sql("CALL lake.system.rewrite_manifests('db.t')") == [(3, 1)]
+    ids = [one.snapshot_id for one in table.snapshots()]
+    found = spark.sql(f"CALL lake.system.expire_snapshots(table => 'db.t', retain_last => 1, snapshot_ids => ARRAY({ids[0]}L))")
+    assert found.columns == [
+        "deleted_data_files_count",
+        "deleted_position_delete_files_count",
+        "deleted_equality_delete_files_count",
+        "deleted_manifest_files_count",
+        "deleted_manifest_lists_count",
+        "deleted_statistics_files_count",
+    ]
+    counts = found.collect()[0]
+    assert (counts["deleted_data_files_count"], counts["deleted_manifest_lists_count"]) == (0, 1)
+    assert len(sql("CALL lake.system.ancestors_of('db.t')")) == 3
+
+
+def test_files_become_a_tables(sql: Run, lake: SqlCatalog, table: Table, tmp_path: Path) -> None:
+    for part in ("a", "b"):
+        (tmp_path / "in" / f"kind={part}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "in" / f"kind={part}" / "x.parquet")
+    sql("CREATE TABLE lake.db.added (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
+    assert sql(f"CALL lake.system.add_files('db.added', '`parquet`.`{tmp_path}/in`', map('kind', 'b'))") == [(1, 1)]
+    assert sql("SELECT id, kind FROM lake.db.added ORDER BY id") == [(1, "b"), (2, "b")]
+    with pytest.raises(PySparkException, match="kind=c"):
+        sql(f"CALL lake.system.add_files('db.added', '{tmp_path}/in', map('kind', 'c'))")
+    assert sql(f"CALL lake.system.register_table('db.again', '{table.metadata_location}')") == [
+        (table.current_snapshot().snapshot_id, 3, 3)
+    ]
+    assert lake.load_table("db.again").scan().count() == 3
+
+
+def test_what_is_wrong_is_said(sql: Run, lake: SqlCatalog, table: Table) -> None:
+    with pytest.raises(PySparkException, match="there is no procedure 'nothing'"):
+        sql("CALL lake.system.nothing()")
+    with pytest.raises(PySparkException, match=r"lake\.system"):
+        sql("CALL lake.other.expire_snapshots('db.t')")
+    with pytest.raises(PySparkException, match="REQUIRED_PARAMETER_NOT_FOUND"):
+        sql("CALL lake.system.rollback_to_snapshot('db.t')")
+    with pytest.raises(PySparkException, match=r"no snapshot 1|has no snapshot"):
+        sql("CALL lake.system.rollback_to_snapshot('db.t', 1)")
+    with pytest.raises(InvalidInputError, match="its arguments are table, snapshot_id"):
+        call(lake, "rollback_to_snapshot", table="db.t", snapshot=1)
+    assert call(lake, "ancestors_of", table="db.t")[0]["snapshot_id"] == table.current_snapshot().snapshot_id
+    assert "expire_snapshots" in procedure_names()
