@@ -43,7 +43,13 @@ final class SparkScanBuilder implements SupportsPushDownV2Filters, SupportsPushD
   }
 
   public void pruneColumns(StructType required) {
-    schema = required;
+    schema = table.prunesNested() ? required : whole(required);
+  }
+
+  private StructType whole(StructType required) {
+    StructType found = new StructType();
+    for (int i = 0; i < required.length(); i++) found = found.add(table.schema().apply(required.apply(i).name()));
+    return found;
   }
 
   public boolean pushLimit(int limit) {

@@ -48,6 +48,11 @@ public class SparkTable implements SupportsRead, SupportsWrite, SupportsDeleteV2
     return schema;
   }
 
+  /** Whether a scan may leave out parts of nested columns. */
+  boolean prunesNested() {
+    return !Boolean.FALSE.equals(said.get("prunes_nested"));
+  }
+
   public Map properties() {
     return new HashMap((Map) said.get("properties"));
   }

@@ -13,6 +13,7 @@ from icefloe.errors import InvalidInputError, NamespaceNotEmptyError, NoSuchName
 from icefloe.procedures.registry import procedure_named, procedure_names
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.definitions import own_properties, partition_texts, schema_of
+from icefloe.spark.sql.metadata_answers import MetadataTableAnswers
 from icefloe.spark.sql.procedure_answers import SYSTEM, ProcedureAnswers
 from icefloe.spark.sql.selectors import at_timestamp, at_version, select
 from icefloe.spark.sql.table_answers import TableAnswers
@@ -45,12 +46,14 @@ class CatalogAnswers(Answers):
         return True
 
     @answer
-    def load_table(self, asked: Asked) -> TableAnswers:
+    def load_table(self, asked: Asked) -> Answers:
         selected = select(self._catalog, asked["table"])
         if asked.get("version") is not None:
             selected = at_version(selected, asked["version"])
         if asked.get("timestamp") is not None:
             selected = at_timestamp(selected, asked["timestamp"])
+        if selected.metadata_table is not None:
+            return MetadataTableAnswers(self._spark, self.name, selected, selected.metadata_table)
         return TableAnswers(self._spark, self.name, selected)
 
     @answer
@@ -58,7 +61,7 @@ class CatalogAnswers(Answers):
         """Nothing to do: every statement loads the table anew."""
 
     @answer
-    def create_table(self, asked: Asked) -> TableAnswers:
+    def create_table(self, asked: Asked) -> Answers:
         self._catalog.create_table(
             tuple(asked["table"]),
             schema_of(asked["columns"]),

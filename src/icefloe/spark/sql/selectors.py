@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError
+from icefloe.inspect.metadata_tables.registry import METADATA_TABLES
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.scan import DataScan
 from icefloe.table.table import Table
 
-METADATA_TABLES: tuple[str, ...] = ()
 _SELECTOR = re.compile(r"(?P<kind>branch|tag|snapshot_id|at_timestamp)_(?P<value>.+)", re.IGNORECASE)
 
 
