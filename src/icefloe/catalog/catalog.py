@@ -24,6 +24,7 @@ from icefloe.errors import (
 )
 from icefloe.io.choose import load_file_io
 from icefloe.io.locations import join, qualified
+from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
@@ -164,14 +165,7 @@ class Catalog(CatalogViews):
             raise TableAlreadyExistsError(
                 f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
             )
-        own_schema = given_schema(schema)
-        texts = [partition_spec] if isinstance(partition_spec, str) else partition_spec
-        spec = texts if isinstance(texts, PartitionSpec) else partition_spec_from_text(own_schema, list(texts))
-        if not isinstance(sort_order, SortOrder):
-            raise InvalidInputError(
-                f"a sort order of type {type(sort_order).__qualname__} is not understood",
-                next_step="pass a SortOrder, or create the table and then use table.update_sort_order()",
-            )
+        own_schema, spec = _given_definition(schema, partition_spec, sort_order)
         folder = qualified((location or self._default_location(identifier)).rstrip("/"))
         metadata = new_table_metadata(
             location=folder,
@@ -183,6 +177,61 @@ class Catalog(CatalogViews):
             now_ms=SystemClock().now_ms(),
         )
         return self._handle(identifier, folder), metadata
+
+    def replace_table(
+        self,
+        identifier: Name,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Gives a table another definition and takes its rows away, as one commit. Its identity, its history, its other branches and its tags stay.
+
+        Columns of the same name keep their ids where their type is the same or wider. Properties given are set, others stay, and so does the location where
+        none is given. The arguments are those of `create_table`; to put rows in within the same commit, use `transaction().replace_table`.
+
+        Raises:
+            NoSuchTableError, CommitConflictError; InvalidSchemaError, InvalidPartitionSpecError and the others of `create_table`.
+        """
+        with self.transaction() as transaction:
+            made = transaction.replace_table(
+                identifier,
+                schema,
+                location=location,
+                partition_spec=partition_spec,
+                sort_order=sort_order,
+                properties=properties,
+            )
+        return Table(made.handle, load_metadata(made.handle)) if made.table is None else made.table
+
+    def create_or_replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> Table:
+        """Creates the table, or replaces the one that is there; the arguments are those of `create_table`. Raises what it and `replace_table` do."""
+        with self.transaction() as transaction:
+            made = transaction.create_or_replace_table(identifier, schema, **options)
+        return Table(made.handle, load_metadata(made.handle)) if made.table is None else made.table
+
+    def replacement(
+        self,
+        base: TableMetadata,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Mapping[str, str] | None = None,
+    ) -> ReplaceTable:
+        """The action that `replace_table` commits, for whoever commits it with others. Takes and raises what `replace_table` does."""
+        own_schema, spec = _given_definition(schema, partition_spec, sort_order)
+        return ReplaceTable(
+            base,
+            schema=own_schema,
+            spec=spec,
+            sort_order=sort_order,
+            location=None if location is None else qualified(location.rstrip("/")),
+            properties={key: str(value) for key, value in (properties or {}).items()},
+            new_uuid=RandomIds().uuid(),
+        )
 
     def _point_at(self, handle: TableHandle, location: str) -> str:
         try:
@@ -273,3 +322,17 @@ class Catalog(CatalogViews):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r})"
+
+
+def _given_definition(
+    schema: Schema | pa.Schema, partition_spec: PartitionSpec | Sequence[str], sort_order: SortOrder
+) -> tuple[Schema, PartitionSpec]:
+    own_schema = given_schema(schema)
+    texts = [partition_spec] if isinstance(partition_spec, str) else partition_spec
+    spec = texts if isinstance(texts, PartitionSpec) else partition_spec_from_text(own_schema, list(texts))
+    if not isinstance(sort_order, SortOrder):
+        raise InvalidInputError(
+            f"a sort order of type {type(sort_order).__qualname__} is not understood",
+            next_step="pass a SortOrder, or create the table and then use table.update_sort_order()",
+        )
+    return own_schema, spec

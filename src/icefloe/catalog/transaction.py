@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from icefloe.errors import InvalidInputError, TableAlreadyExistsError
+from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import Schema
@@ -33,6 +33,10 @@ class Tables(Protocol):
     @property
     def new_table(self) -> Callable[..., tuple[TableHandle, TableMetadata]]:
         """Makes the metadata of a table that is not written yet."""
+
+    @property
+    def replacement(self) -> Callable[..., Action]:
+        """Makes the action that replaces a table."""
 
 
 class TableInTransaction(Transaction):
@@ -62,6 +66,10 @@ class TableInTransaction(Transaction):
             table=self._handle.table_name,
             next_step="end the block of catalog.transaction(), or change the table outside it",
         )
+
+    def replace_with(self, action: Action) -> None:
+        """Makes the table another one: see `CatalogTransaction.replace_table`."""
+        self._stage(action)
 
     def _not_alone(self, _: Action) -> None:
         self.commit_transaction()
@@ -102,6 +110,19 @@ class CatalogTransaction:
         self._members[name] = TableInTransaction(handle, metadata, None)
         return self._members[name]
 
+    def replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
+        """A table with another definition and without its rows; what is appended to it comes with the same commit. Raises as `Catalog.replace_table`."""
+        member = self.load_table(identifier)
+        member.replace_with(self._catalog.replacement(member.table_metadata, schema, **options))
+        return member
+
+    def create_or_replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
+        """Replaces the table where it is there, makes it where it is not."""
+        try:
+            return self.replace_table(identifier, schema, **options)
+        except NoSuchTableError:
+            return self.create_table(identifier, schema, **options)
+
     def commit_transaction(self) -> None:
         """Commits every change of every table, all or none; nothing where nothing changes. The transaction is over then.
 
@@ -135,7 +156,12 @@ class CatalogTransaction:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if kind is None:
             self.commit_transaction()
-        elif self._is_open:
+        else:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Commits nothing, and deletes the files of rows that were written for it, unless it is over."""
+        if self._is_open:
             self._is_open = False
             for member in self._members.values():
                 member.give_up()

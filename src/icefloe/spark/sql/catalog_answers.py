@@ -11,11 +11,13 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError, UnsupportedFeatureError
 from icefloe.procedures.registry import procedure_named, procedure_names
+from icefloe.spark.sql.alter_table import alter
 from icefloe.spark.sql.answers import Answers, answer
-from icefloe.spark.sql.definitions import own_properties, partition_texts, schema_of
+from icefloe.spark.sql.definitions import definition_of
 from icefloe.spark.sql.metadata_answers import MetadataTableAnswers
 from icefloe.spark.sql.procedure_answers import SYSTEM, ProcedureAnswers
 from icefloe.spark.sql.selectors import at_timestamp, at_version, select
+from icefloe.spark.sql.staged_answers import StagedAnswers
 from icefloe.spark.sql.table_answers import TableAnswers
 
 Asked = Mapping[str, Any]
@@ -62,13 +64,20 @@ class CatalogAnswers(Answers):
 
     @answer
     def create_table(self, asked: Asked) -> Answers:
-        self._catalog.create_table(
-            tuple(asked["table"]),
-            schema_of(asked["columns"]),
-            location=asked["properties"].get("location"),
-            partition_spec=partition_texts(asked["partitioning"]),
-            properties=own_properties(asked["properties"]),
-        )
+        self._catalog.create_table(tuple(asked["table"]), **definition_of(asked))
+        return self.load_table(asked)
+
+    @answer
+    def stage_table(self, asked: Asked) -> StagedAnswers:
+        """A table that the statement makes or replaces, whose rows are written before anybody sees it."""
+        return StagedAnswers(self._spark, self.name, self._catalog, asked)
+
+    @answer
+    def alter_table(self, asked: Asked) -> Answers:
+        selected = select(self._catalog, asked["table"])
+        if selected.is_past or selected.branch is not None or selected.metadata_table is not None:
+            raise InvalidInputError(f"{'.'.join(asked['table'])} is a part of a table and cannot be altered", next_step="name the table")
+        alter(self._spark, selected.table, asked["changes"])
         return self.load_table(asked)
 
     @answer
@@ -89,7 +98,12 @@ class CatalogAnswers(Answers):
 
     @answer
     def rename_table(self, asked: Asked) -> None:
-        self._catalog.rename_table(tuple(asked["table"]), tuple(asked["to"]))
+        new = tuple(asked["to"])
+        if len(new) > 2 and new[0] == self.name and not self._catalog.namespace_exists(new[:-1]):
+            new = new[1:]  # Spark takes the first part for a namespace, where it may be this catalog
+        elif len(new) == 1:
+            new = (*asked["table"][:-1], *new)
+        self._catalog.rename_table(tuple(asked["table"]), new)
 
     @answer
     def list_namespaces(self, asked: Asked) -> list[list[str]]:

@@ -5,23 +5,36 @@ Spec: Schemas and Data Types; Partition Transforms.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from pyspark.sql.types import DataType, StructField, _parse_datatype_json_value
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.errors import InvalidPartitionSpecError
+from icefloe.errors import InvalidPartitionSpecError, Problem, UnsupportedFeatureError, UnsupportedTypeError
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform, TruncateTransform, VoidTransform
+from icefloe.kernel.schema.given_defaults import default_of
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.types import COMMENT_KEY, struct_to_schema
+from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
+from icefloe.kernel.types import IcebergType, NestedField
+from icefloe.spark.sql.column_defaults import default_texts, given_default
+from icefloe.spark.types import COMMENT_KEY, from_spark, schema_to_struct, struct_to_schema
 
 # Spark's names of transforms, where they differ from the spec's; both are taken.
 _TO_SPARK = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 _FROM_SPARK = {**{spark: own for own, spark in _TO_SPARK.items()}, "date": "day", "date_hour": "hour"}
 # Properties by which Spark's statements say other things than table properties.
-_NOT_PROPERTIES = frozenset({"provider", "location", "owner", "external", "is_managed_location", "comment", "collation", "table_type"})
+_NOT_PROPERTIES = frozenset(
+    {
+        *("provider", "location", "owner", "external", "is_managed_location", "comment", "collation", "table_type"),
+        *("format", "current-snapshot-id", "metadata-location", "sort-order", "identifier-fields"),
+    }
+)
+_PROVIDERS = ("iceberg", "icefloe")
+_FILE_FORMATS = ("parquet", "orc", "avro")
 
 
 def spark_type_of(text: str) -> DataType:
@@ -29,13 +42,32 @@ def spark_type_of(text: str) -> DataType:
     return _parse_datatype_json_value(json.loads(text))
 
 
+def iceberg_type(kind: DataType, column: str) -> IcebergType:
+    """The type of a column that a statement adds or changes; ids in it mean nothing yet. Raises `UnsupportedTypeError`."""
+    numbers, problems = count(1), list[Problem]()
+    found = from_spark(kind, lambda: next(numbers), (column,), problems)
+    if problems:
+        raise UnsupportedTypeError("Iceberg has no counterpart for a type", problems=problems, next_step="choose another type")
+    return found
+
+
 def schema_of(columns: Sequence[Mapping[str, Any]]) -> Schema:
-    """The schema of Spark's columns, with fresh ids. Raises `UnsupportedTypeError`."""
+    """The schema of Spark's columns, with fresh ids and their defaults. Raises `UnsupportedTypeError`, `UnsupportedFeatureError`, `InvalidSchemaError`."""
     fields = []
     for column in columns:
         metadata = {} if column.get("comment") is None else {COMMENT_KEY: column["comment"]}
         fields.append(StructField(column["name"], spark_type_of(column["dataType"]), column["nullable"], metadata))
-    return struct_to_schema(SparkStruct(fields))
+        if column.get("generationExpression") or column.get("identityColumnSpec"):
+            raise UnsupportedFeatureError(f"column {column['name']} cannot be computed: Iceberg keeps no expressions")
+    schema = struct_to_schema(SparkStruct(fields))
+    return Schema(*(_with_default(field, column) for field, column in zip(schema.fields, columns, strict=True)))
+
+
+def _with_default(field: NestedField, column: Mapping[str, Any]) -> NestedField:
+    given = given_default(column.get("defaultValue"), field.name)
+    # Which versions of the format know defaults is for the table to say, once its version is known.
+    default = default_of(field.field_type, given, field.name, FIRST_VERSION_OF_DEFAULTS)
+    return field if default is None else replace(field, initial_default=default, write_default=default)
 
 
 def partition_texts(transforms: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -72,9 +104,32 @@ def partitioning_of(spec: PartitionSpec, schema: Schema) -> list[dict[str, Any]]
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The table properties among those of a statement. Those written as options come twice, once with `option.` before them."""
+    """The table properties among those of a statement, and the file format where its provider is one.
+
+    Those written as options come twice, once with `option.` before them. What SHOW CREATE TABLE shows of a table's state is left out.
+
+    Raises:
+        UnsupportedFeatureError: the provider is another than Iceberg.
+    """
     kept = {key: value for key, value in properties.items() if key.lower() not in _NOT_PROPERTIES and not key.startswith("option.")}
+    provider = properties.get("provider", "iceberg").lower()
+    if provider in _FILE_FORMATS:
+        kept.setdefault("write.format.default", provider)
+    elif provider not in _PROVIDERS:
+        raise UnsupportedFeatureError(
+            f"USING {provider} makes no Iceberg table",
+            next_step="write USING iceberg; or parquet, orc or avro for the format of its data files",
+        )
     return kept | ({"comment": properties["comment"]} if "comment" in properties else {})
+
+
+def columns_struct(schema: Schema) -> SparkStruct:
+    """The schema as Spark's columns, with their defaults in the keys by which Spark knows them."""
+    fields = []
+    for field, known in zip(schema_to_struct(schema, field_ids=False).fields, schema.fields, strict=True):
+        texts = default_texts(known.field_type, known.initial_default, known.write_default)
+        fields.append(StructField(field.name, field.dataType, field.nullable, {**field.metadata, **texts}))
+    return SparkStruct(fields)
 
 
 def table_properties(metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
@@ -93,4 +148,16 @@ def table_properties(metadata: TableMetadata, metadata_location: str) -> dict[st
         "metadata-location": metadata_location,
         **({} if order.is_unsorted else {"sort-order": ", ".join(str(field) for field in order.fields)}),
         **({"identifier-fields": f"[{names}]"} if names else {}),
+    }
+
+
+def definition_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a CREATE or REPLACE TABLE says, as `Catalog.create_table` takes it. Raises as the functions above."""
+    schema = schema_of(asked["columns"])
+    properties = asked["properties"]
+    return {
+        "schema": schema,
+        "location": properties.get("location"),
+        "partition_spec": partition_texts(asked["partitioning"]),
+        "properties": own_properties(properties),
     }

@@ -150,6 +150,14 @@ def _column(node: Plain, schema: Schema) -> tuple[str, IcebergType]:
     return name, found.field_type
 
 
+def literal_value(node: Plain) -> Any:
+    """A literal's value as expressions and column defaults take it; None for null and for what is no single value."""
+    try:
+        return _value(node)
+    except _NotThe:
+        return None
+
+
 def _value(node: Plain) -> Any:
     """A literal's value as expressions take it; dates and timestamps as numbers of days and microseconds."""
     if node["is"] != "literal":

@@ -15,7 +15,7 @@ from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.sql.answers import Answers, answer
-from icefloe.spark.sql.definitions import partitioning_of, table_properties
+from icefloe.spark.sql.definitions import columns_struct, partitioning_of, table_properties
 from icefloe.spark.sql.pushed_filters import expressions_of
 from icefloe.spark.sql.scan_answers import ScanAnswers
 from icefloe.spark.sql.selectors import Selected
@@ -40,7 +40,7 @@ class TableAnswers(Answers):
         return {
             "name": f"{self._catalog_name}.{'.'.join(selected.table.name())}",
             "version": f"{selected.table.metadata_location} {selected.text()}",
-            "schema": schema_to_struct(selected.scan().schema(), field_ids=False).json(),
+            "schema": columns_struct(selected.scan().schema()).json(),
             "properties": table_properties(metadata, selected.table.metadata_location),
             "partitioning": partitioning_of(metadata.spec(), metadata.schema()),
             "capabilities": _CAPABILITIES,
@@ -94,7 +94,7 @@ class TableAnswers(Answers):
         self._check_writable()
         asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
         options: Mapping[str, str] = asked["options"]
-        properties = {key[len(_SNAPSHOT_PROPERTY) :]: value for key, value in options.items() if key.lower().startswith(_SNAPSHOT_PROPERTY)}
+        properties = snapshot_properties(options)
         branch = options.get("branch") or self._selected.write_branch
         table = self._selected.table
         if asked["mode"] == "append":
@@ -115,3 +115,8 @@ class TableAnswers(Answers):
                 table=self._selected.table.full_name,
                 next_step="write to the table or to a branch, such as t.branch_b",
             )
+
+
+def snapshot_properties(options: Mapping[str, str]) -> dict[str, str]:
+    """The properties that the options of a write give to its snapshot."""
+    return {key[len(_SNAPSHOT_PROPERTY) :]: value for key, value in options.items() if key.lower().startswith(_SNAPSHOT_PROPERTY)}

@@ -1,0 +1,52 @@
+"""`StagedAnswers`: a table that CREATE TABLE AS, REPLACE TABLE and their kin make: its rows are written first, and one commit makes it or replaces it.
+
+Where the statement fails nothing is left, no file either. Floor: spark. Spec: Table Metadata; Snapshots.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.transaction import CatalogTransaction, TableInTransaction
+from icefloe.spark.sql.answers import answer
+from icefloe.spark.sql.definitions import definition_of
+from icefloe.spark.sql.selectors import Selected
+from icefloe.spark.sql.table_answers import TableAnswers, snapshot_properties
+from icefloe.table.handle import LoadedMetadata
+from icefloe.table.table import Table
+
+
+class StagedAnswers(TableAnswers):
+    """`asked["how"]` is `create`, `replace` or `create or replace`."""
+
+    def __init__(self, spark: SparkSession, catalog_name: str, catalog: Catalog, asked: Mapping[str, Any]) -> None:
+        self._transaction = catalog.transaction()
+        self._member = _begun(self._transaction, asked)
+        unseen = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
+        super().__init__(spark, catalog_name, Selected(table=unseen))
+
+    @answer
+    def write(self, given: Any) -> None:
+        """The rows of the new table: whatever was there before is gone with the commit already."""
+        asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
+        self._member.append(rows, snapshot_properties(asked["options"]))
+
+    @answer
+    def commit_staged(self, _: Any) -> None:
+        self._transaction.commit_transaction()
+
+    @answer
+    def abort_staged(self, _: Any) -> None:
+        self._transaction.give_up()
+
+
+def _begun(transaction: CatalogTransaction, asked: Mapping[str, Any]) -> TableInTransaction:
+    make = {
+        "create": transaction.create_table,
+        "replace": transaction.replace_table,
+        "create or replace": transaction.create_or_replace_table,
+    }[asked["how"]]
+    return make(tuple(asked["table"]), **definition_of(asked))

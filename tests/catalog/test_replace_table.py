@@ -1,0 +1,84 @@
+"""Tables replaced through the catalog: identity, history and ids stay, rows go; and with new rows in one commit, or not at all."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe import SqlCatalog
+from icefloe.errors import CommitConflictError, InvalidPartitionSpecError, InvalidSchemaError, NoSuchTableError
+
+FIRST = pa.schema([("id", pa.int64()), ("k", pa.string()), ("s", pa.struct([("a", pa.int32()), ("b", pa.string())]))])
+ROWS = pa.table({"id": [1, 2], "k": ["x", "y"], "s": [{"a": 1, "b": "p"}, None]}, FIRST)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> SqlCatalog:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", FIRST, partition_spec=["k"], properties={"keep": "1", "both": "old"}).append(ROWS)
+    return catalog
+
+
+def test_identity_history_and_ids_stay_and_rows_go(lake: SqlCatalog) -> None:
+    before = lake.load_table("db.t")
+    wanted = pa.schema([("s", pa.struct([("b", pa.string()), ("c", pa.int32())])), ("k", pa.int64()), ("id", pa.int64())])
+    after = lake.replace_table("db.t", wanted, partition_spec=["bucket(4, id)"], properties={"both": "new"})
+    assert after.metadata.table_uuid == before.metadata.table_uuid
+    assert (after.metadata.current_snapshot_id, len(after.metadata.snapshots)) == (None, 1)
+    ids = {name: after.schema().find_field(name).field_id for name in ("s", "s.b", "id")}
+    assert ids == {name: before.schema().find_field(name).field_id for name in ids}
+    assert after.schema().find_field("k").field_id > before.metadata.last_column_id  # of another type: another column
+    assert dict(after.properties) == {"keep": "1", "both": "new"}
+    assert after.location() == before.location()
+    assert after.scan().to_arrow().num_rows == 0
+    assert after.scan(snapshot_id=before.metadata.current_snapshot_id).to_arrow().num_rows == 2
+    after.append(pa.table({"s": [{"b": "z", "c": 3}], "k": [5], "id": [9]}, wanted))
+    assert lake.load_table("db.t").scan().to_arrow().to_pylist() == [{"s": {"b": "z", "c": 3}, "k": 5, "id": 9}]
+
+
+def test_new_rows_come_with_the_same_commit_or_not_at_all(lake: SqlCatalog, tmp_path: Path) -> None:
+    files = sorted(path for path in (tmp_path / "warehouse").rglob("*") if path.is_file())
+    tx = lake.transaction()
+    tx.replace_table("db.t", FIRST).append(ROWS)
+    tx.give_up()
+    assert sorted(path for path in (tmp_path / "warehouse").rglob("*") if path.is_file()) == files
+    with lake.transaction() as tx:
+        tx.replace_table("db.t", FIRST).append(ROWS.slice(0, 1))
+    table = lake.load_table("db.t")
+    assert table.scan().to_arrow().num_rows == 1
+    assert table.metadata.current_snapshot().parent_snapshot_id is None
+    assert len(table.metadata.metadata_log) == 2
+
+
+def test_rows_that_others_add_meanwhile_are_replaced_too_and_other_columns_are_a_conflict(lake: SqlCatalog) -> None:
+    with lake.transaction() as tx:
+        tx.replace_table("db.t", FIRST).append(ROWS.slice(0, 1))
+        lake.load_table("db.t").append(ROWS)
+    assert lake.load_table("db.t").scan().to_arrow().num_rows == 1
+    tx = lake.transaction()
+    tx.replace_table("db.t", FIRST).append(ROWS)
+    with lake.load_table("db.t").update_schema() as update:
+        update.delete_column("s")
+    with pytest.raises(CommitConflictError):
+        tx.commit_transaction()
+    assert lake.load_table("db.t").schema().names == ["id", "k"]
+
+
+def test_a_table_is_made_where_there_is_none(lake: SqlCatalog) -> None:
+    assert lake.create_or_replace_table("db.new", FIRST, properties={"a": "b"}).schema().names == ["id", "k", "s"]
+    again = lake.create_or_replace_table("db.new", pa.schema([("id", pa.int32())]))
+    assert (again.schema().names, dict(again.properties)) == (["id"], {"a": "b"})
+    with pytest.raises(NoSuchTableError):
+        lake.replace_table("db.nothing", FIRST)
+
+
+def test_the_version_may_rise_and_what_it_does_not_know_is_refused(lake: SqlCatalog) -> None:
+    assert lake.replace_table("db.t", FIRST, properties={"format-version": "3"}).metadata.format_version == 3
+    lake.create_table("db.one", FIRST, partition_spec=["k"], properties={"format-version": "1"})
+    with pytest.raises(InvalidPartitionSpecError, match="upgrade it to format version 2"):
+        lake.replace_table("db.one", FIRST, partition_spec=["id"])
+    before = lake.load_table("db.one").metadata_location
+    with pytest.raises(InvalidSchemaError):
+        lake.replace_table("db.one", pa.schema([("t", pa.timestamp("ns"))]), partition_spec=[])
+    assert lake.load_table("db.one").metadata_location == before
