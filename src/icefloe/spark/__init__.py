@@ -1,7 +1,12 @@
 """Spark: a session that works without Java set up, and Spark as an engine of tables. The only floor that imports pyspark.
 
-Public doors: `icefloe.spark.session(...)` starts or finds a session; `icefloe.spark.attach(...)` makes a catalog known to its SQL. Floor: spark.
+Public doors: `icefloe.spark.session(...)` starts or finds a session; `icefloe.spark.attach(...)` makes a catalog known to its SQL; `table` reads a table in any
+session, Spark Connect too, and `register` makes the data source `icefloe` known. Floor: spark.
 """
 
+from icefloe.spark.connect.register import register as register
+from icefloe.spark.connect.table import Reading as Reading
+from icefloe.spark.connect.table import reading_of as reading_of
+from icefloe.spark.connect.table import table as table
 from icefloe.spark.session import session as session
 from icefloe.spark.sql.attach import attach as attach

@@ -21,6 +21,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.added_files import files_to_add
+from icefloe.spark.connect.write import write_connect_rows
 from icefloe.spark.native import gateway_is_at_hand
 from icefloe.spark.positions import find_positions
 from icefloe.spark.rewrite import rewrite_files
@@ -30,6 +31,7 @@ from icefloe.spark.unreachable import unreachable
 from icefloe.spark.upsert import upsert_rows
 from icefloe.spark.upsert_source import spark_source
 from icefloe.spark.write import write_rows
+from icefloe.spark.written import WrittenFiles
 from icefloe.table.engine import (
     PositionsRequest,
     RewriteRequest,
@@ -61,18 +63,19 @@ class SparkEngine:
         return None if found is None else str(found)
 
     def accepts(self, rows: object) -> bool:
-        """Whether it is a Spark DataFrame, of Spark Connect too (which `write` then refuses by name)."""
-        return isinstance(rows, DataFrame)
+        """Whether it is a Spark DataFrame, of Spark Connect too, or files that Spark's tasks wrote already."""
+        return isinstance(rows, DataFrame | WrittenFiles)
 
     def is_active(self) -> bool:
         """Whether a classic session runs in this process."""
         return active_session() is not None
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
-        """Writes a DataFrame as data files. Raises as `write_rows`, and `UnsupportedFeatureError` for Spark Connect and for locations in memory."""
-        _check_classic(rows)
+        """Writes a DataFrame as data files. Raises as `write_rows` and `write_connect_rows`, and `UnsupportedFeatureError` for locations in memory."""
+        if isinstance(rows, WrittenFiles):
+            return list(rows.files)
         _check_reachable(target.table_name, target.data_location)
-        return write_rows(rows, target)
+        return write_rows(rows, target) if gateway_is_at_hand(rows.sparkSession) else write_connect_rows(rows, target)
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
         """Copies each task's file without the deleted rows, one Spark task a file; results are in the order of the tasks."""
@@ -109,7 +112,7 @@ class SparkEngine:
 def _check_classic(rows: Any) -> None:
     if not gateway_is_at_hand(rows.sparkSession):
         raise UnsupportedFeatureError(
-            "a DataFrame of Spark Connect cannot be written", next_step="use a classic session, or pass df.toArrow()"
+            "a DataFrame of Spark Connect cannot be upserted", next_step="use a classic session, or pass df.toArrow()"
         )
 
 

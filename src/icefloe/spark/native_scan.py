@@ -66,7 +66,7 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, share
     columns = _Columns(
         data=(*(field for field in needed.fields if field.field_id not in constant | unknown), *map(_as_dropped, dropped)),
         constants=tuple(field for field in needed.fields if field.field_id in constant),
-        called=_names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
+        called=names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
         metadata=_metadata_columns(request),
     )
     deleted = None if share.vectors is None else DeletedRows(share.vectors)
@@ -151,7 +151,7 @@ def _cut(column: Column, read_as: IcebergType, wanted: IcebergType) -> Column:
     return F.when(column.isNotNull(), F.struct(*parts))
 
 
-def _names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str, str]:
+def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str, str]:
     """What each column is called while Spark's Parquet reader sees it: its own name, or one that no file has.
 
     The reader finds columns by id, but tests filters on row groups by the column's name in the file. Where a file may have another column under that name

@@ -41,9 +41,10 @@ class TaskReader:
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 for task in pickle.loads(packed):  # noqa: S301 packed by this module, on the driver
-                    yield from self._rows(task)
+                    yield from self.rows(task)
 
-    def _rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
+    def rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
+        """The rows of one task that are not deleted and match its residual filter, in the form that Spark takes."""
         fields = self.projection.fields
         found = read_task(
             self.io,

@@ -60,7 +60,9 @@ def active_session() -> SparkSession | None:
     if context is None or getattr(context, "_jsc", None) is None:
         return None
     found = SparkSession.getActiveSession()
-    return found if found is not None else SparkSession.builder.getOrCreate()
+    found = found if found is not None else SparkSession.builder.getOrCreate()
+    # Where a server of Spark Connect was started in this process, there is a context, and sessions are its clients.
+    return found if getattr(found, "_jsparkSession", None) is not None else None
 
 
 def _start(conf: dict[str, str]) -> SparkSession:

@@ -33,7 +33,7 @@ ROWS_PER_BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BYTES_PER_BATCH_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_BYTES_LIMIT = 2**31 - 1
 FILES_COLUMN = "data_files"
-_RESULT = StructType([StructField(FILES_COLUMN, BinaryType(), False)])
+RESULT = StructType([StructField(FILES_COLUMN, BinaryType(), False)])
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,18 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
         EngineError: the job failed for another reason.
     """
     spark = rows.sparkSession
+    ready, target, names = ready_to_write(rows, target)
+    with small_batches(spark, target.schema), deleted_on_failure(spark, target.io) as finished:
+        written = ready.mapInArrow(TaskWriter(target, finished, names), RESULT)
+        results = run_job(spark, f"write {target.table_name}", written.collect)
+    return [file for (packed,) in results for file in pickle.loads(packed)]  # noqa: S301 packed by TaskWriter in this job
+
+
+def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, WriteTarget, tuple[str, ...]]:
+    """The rows checked, spread and sorted for a `TaskWriter` of the target; and the names of the columns where those are stand-ins.
+
+    Raises `SchemaMismatchError`.
+    """
     check_fits(rows.schema, target.schema)
     if target.sort_order.is_unsorted:
         # No file may say that it is sorted when nothing sorted it.
@@ -89,10 +101,7 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
         # mapInArrow looks each column up by its name as if it were a path through structs.
         names = tuple(ready.columns)
         ready = ready.toDF(*(f"column_{place}" for place in range(len(names))))
-    with small_batches(spark, target.schema), deleted_on_failure(spark, target.io) as finished:
-        written = ready.mapInArrow(TaskWriter(target, finished, names), _RESULT)
-        results = run_job(spark, f"write {target.table_name}", written.collect)
-    return [file for (packed,) in results for file in pickle.loads(packed)]  # noqa: S301 packed by TaskWriter in this job
+    return ready, target, names
 
 
 @contextmanager

@@ -1,0 +1,439 @@
+"""What `test_connect.py` runs in a process of its own: Spark Connect takes a process over, so that no classic session works in it any more.
+
+One server is started for all. Rows are compared with those of the in-process reader, which the other tests of this folder compare with the classic session's.
+"""
+
+import decimal
+import logging
+import os
+import struct
+import sys
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from tests.spark.comparing import in_order, plain
+from tests.spark.merge_on_read import delete_keys, delete_positions
+
+import icefloe.spark
+from icefloe import GeometryType, InMemoryCatalog, LongType, NestedField, Schema, SqlCatalog, StringType, UnknownType, VariantType
+from icefloe.errors import EngineError, InvalidInputError, NoSuchSnapshotError, SchemaMismatchError, UnsupportedFeatureError
+from icefloe.spark.java import find_java
+from icefloe.table import Table
+
+SECRET = "never-to-be-seen-7311"  # noqa: S105 the opposite of one
+VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+
+
+@pytest.fixture(scope="session")
+def connect() -> Iterator[SparkSession]:
+    os.environ.update(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    started = SparkSession.builder.remote("local[2]").getOrCreate()
+    started.conf.set("spark.sql.shuffle.partitions", "2")
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def lake(tmp_path: Path, connect: SparkSession) -> SqlCatalog:
+    catalog = SqlCatalog(
+        "lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"), **{"s3.secret-access-key": SECRET}
+    )
+    catalog.create_namespace("db")
+    icefloe.spark.register(connect, lake=catalog)
+    return catalog
+
+
+def rows(start: int, count: int) -> pa.Table:
+    ids = np.arange(start, start + count)
+    return pa.table({"id": ids, "kind": [f"kind {number % 3}" for number in ids], "amount": ids / 4})
+
+
+def made(lake: SqlCatalog, version: int, spec: list[str], *, files: int = 2, count: int = 60) -> Table:
+    table = lake.create_table("db.t", rows(0, 1).schema, partition_spec=spec, properties={"format-version": str(version)})
+    for number in range(files):
+        table.append(rows(number * count, count))
+    return table
+
+
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+    return in_order([{name: plain(value) for name, value in row.asDict(recursive=True).items()} for row in frame.collect()])
+
+
+def same(
+    connect: SparkSession, table: Table, way: str, where: str | None = None, columns: tuple[str, ...] = ("*",), **point: Any
+) -> DataFrame:
+    """Reads by `icefloe.spark.table`, which must take this way, by the data source besides, and in this process: all the same."""
+    frame = icefloe.spark.table(connect, table, where=where, columns=columns, **point)
+    scan = table.scan(where, selected_fields=columns, branch=point.get("branch"), snapshot_id=point.get("snapshot_id"))
+    expected = (scan.use_ref(point["tag"]) if "tag" in point else scan).to_arrow()
+    assert icefloe.spark.reading_of(frame).way == way, icefloe.spark.reading_of(frame)
+    assert frame.columns == expected.schema.names
+    assert rows_of(frame) == comparable(expected)
+    options = {"where": where, "columns": None if columns == ("*",) else ",".join(columns)}
+    options |= {key.replace("_", "-"): str(value) for key, value in point.items()}
+    source = connect.read.format("icefloe").options(**{key: value for key, value in options.items() if value is not None}).load("lake.db.t")
+    assert source.columns == expected.schema.names
+    assert rows_of(source) == comparable(expected)
+    return frame
+
+
+def comparable(table: pa.Table) -> list[dict[str, Any]]:
+    return in_order([{name: as_spark_gives(value) for name, value in row.items()} for row in table.to_pylist()])
+
+
+def as_spark_gives(value: Any) -> Any:
+    """A uuid as text, a moment as a time in UTC without its zone, a map as such."""
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return dict(value)
+    return value
+
+
+@pytest.mark.parametrize(("version", "spec"), [(1, []), (2, ["kind"]), (3, ["bucket(4, id)"])])
+def test_plain_tables_are_read_by_sparks_parquet_reader(connect: SparkSession, lake: SqlCatalog, version: int, spec: list[str]) -> None:
+    table = made(lake, version, spec)
+    same(connect, table, "parquet")
+    frame = same(connect, table, "parquet", "id > 30 AND kind != 'kind 1'", ("amount", "kind"))
+    assert frame.columns == ["kind", "amount"]
+    assert rows_of(connect.read.format("icefloe").option("catalog", "lake").option("table", "db.t").load()) == rows_of(
+        icefloe.spark.table(connect, "lake.db.t")
+    )
+
+
+def test_a_table_without_rows_is_read(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = lake.create_table("db.t", rows(0, 1).schema)
+    same(connect, table, "parquet")
+    table.append(rows(0, 5))
+    same(connect, table, "parquet", "id > 100")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_deleted_by_position_are_left_out(connect: SparkSession, lake: SqlCatalog, version: int) -> None:
+    table = made(lake, version, [], files=3)
+    first, second, _ = [task.file.file_path for task in table.scan().plan_files()]
+    delete_positions(table, {first: [0, 5, 7, 30], second: range(10, 20)})
+    frame = same(connect, table, "parquet")
+    assert frame.count() == 180 - 14
+    same(connect, table, "parquet", "id < 40", ("kind",))
+    same(connect, table, "data source", None, ("id", "_file", "_pos", "_spec_id"))
+    assert icefloe.spark.table(connect, table, where="id < 40", columns=["id", "_deleted"]).where("_deleted").count() == 4
+
+
+def test_deleted_rows_are_found_in_files_of_any_name(connect: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "a b%3A=é'[x]{y}(1)+,;@&$!~"
+    odd = SqlCatalog("odd", uri=f"sqlite:///{tmp_path}/odd.db", warehouse=str(folder))
+    odd.create_namespace("db")
+    table = odd.create_table("db.t", rows(0, 1).schema, partition_spec=["kind"], properties={"format-version": "2"})
+    table.append(pa.table({"id": [1, 2, 3, 4], "kind": ["a/b?*", "c d%", "e:f#", 'ü^|`"<>'], "amount": [1.0] * 4}))
+    table.append(pa.table({"id": [11, 12, 13, 14], "kind": ["a/b?*", "c d%", "e:f#", 'ü^|`"<>'], "amount": [1.0] * 4}))
+    delete_positions(table, {task.file.file_path: [0] for task in table.scan("id < 10").plan_files()})
+    frame = icefloe.spark.table(connect, table)
+    assert icefloe.spark.reading_of(frame).way == "parquet"
+    assert sorted(row.id for row in frame.collect()) == [11, 12, 13, 14]
+
+
+def test_rows_deleted_by_equality_go_through_python(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, [])
+    delete_keys(table, pa.table({"id": [3, 70]}), ["id"])
+    frame = same(connect, table, "data source")
+    assert icefloe.spark.reading_of(frame).reason == "rows are deleted by equality"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_evolved_tables_are_read_by_field_id(connect: SparkSession, lake: SqlCatalog, version: int) -> None:
+    table = made(lake, version, ["kind"])
+    with table.update_schema() as update:
+        update.rename_column("amount", "price")
+        update.add_column("amount", StringType())
+        update.delete_column("id") if version == 3 else update.move_first("price")
+    with table.update_spec() as update:
+        update.remove_field("kind")
+    table.append(pa.table({"kind": ["new"], "price": [0.5], "amount": ["text"]}))
+    same(connect, table, "parquet", "kind = 'new' OR (amount IS NULL AND price > 5)", ("price", "amount", "kind"))
+    first = table.snapshots()[0].snapshot_id
+    assert icefloe.spark.table(connect, table, snapshot_id=first).columns == ["id", "kind", "amount"]
+    same(connect, table, "parquet", snapshot_id=first)
+
+
+def test_defaults_of_columns_that_files_lack_are_there(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 3, [])
+    with table.update_schema() as update:
+        update.add_column("more", LongType(), default_value=5)
+        update.add_column("word", StringType(), default_value="it's")
+    table.append(pa.table({"id": [1000], "more": [6]}))
+    same(connect, table, "parquet")
+    same(connect, table, "parquet", "more = 5 AND word = 'it''s'", ("id", "word"))
+
+
+def test_a_partition_column_that_files_lack_goes_through_python(connect: SparkSession, lake: SqlCatalog, tmp_path: Path) -> None:
+    table = made(lake, 2, ["kind"])
+    folder = tmp_path / "given" / "kind=x"
+    folder.mkdir(parents=True)
+    fields = [
+        pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"}),
+        pa.field("amount", pa.float64(), metadata={"PARQUET:field_id": "3"}),
+    ]
+    pq.write_table(pa.table({"id": [7, 8], "amount": [0.5, 0.25]}, schema=pa.schema(fields)), folder / "f.parquet")
+    table.add_files(str(folder / "f.parquet"))
+    frame = icefloe.spark.table(connect, table)
+    assert rows_of(frame) == comparable(table.scan().to_arrow())
+    assert "partitioned" in icefloe.spark.reading_of(frame).reason
+    assert frame.where("kind = 'x'").count() == 2
+    assert icefloe.spark.reading_of(icefloe.spark.table(connect, table, where="kind != 'x'")).way == "parquet"
+
+
+@pytest.mark.parametrize("form", ["orc", "avro"])
+def test_files_of_other_formats_go_through_python(connect: SparkSession, lake: SqlCatalog, form: str) -> None:
+    table = made(lake, 2, [], files=1)
+    table.set_properties({"write.format.default": form})
+    table.append(rows(100, 20))
+    same(connect, table, "data source", "id > 50")
+
+
+EVERY_TYPE = {
+    "b": (pa.bool_(), True),
+    "i": (pa.int32(), 2**31 - 1),
+    "l": (pa.int64(), -(2**63)),
+    "f": (pa.float32(), float("inf")),
+    "d": (pa.float64(), -0.5),
+    "m": (pa.decimal128(12, 3), decimal.Decimal("-123456789.125")),
+    "day": (pa.date32(), date(1, 1, 1)),
+    "ts": (pa.timestamp("us"), datetime(1969, 12, 31, 23, 59, 59, 999999)),
+    "tz": (pa.timestamp("us", "UTC"), datetime(2026, 1, 2, 3, 4, 5, 6, UTC)),
+    "s": (pa.string(), "ü\U0001f600"),
+    "bin": (pa.binary(), b"\x00\xff"),
+    "fx": (pa.binary(3), b"abc"),
+    "u": (pa.uuid(), uuid.UUID(int=1)),
+    "st": (pa.struct([("x", pa.float64()), ("inner", pa.struct([("y", pa.int32())]))]), {"x": 1.5, "inner": {"y": 3}}),
+    "li": (pa.list_(pa.struct([("k", pa.string())])), [{"k": "a"}, None]),
+    "ma": (pa.map_(pa.string(), pa.list_(pa.int32())), [("one", [1, None])]),
+}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_type_is_read_and_written(connect: SparkSession, lake: SqlCatalog, version: int) -> None:
+    data = pa.table({name: pa.array([_cell(value), None], kind) for name, (kind, value) in EVERY_TYPE.items()})
+    table = lake.create_table("db.t", data.schema, properties={"format-version": str(version)})
+    table.append(data)
+    same(connect, table, "data source")
+    same(connect, table, "parquet", columns=tuple(name for name in EVERY_TYPE if name != "u"))
+    # Back again, through both ways of writing.
+    table.append(icefloe.spark.table(connect, table, where="b"))
+    icefloe.spark.table(connect, table, where="b").limit(1).write.format("icefloe").mode("append").save("lake.db.t")
+    table.refresh()
+    found = table.scan("b").to_arrow().to_pylist()
+    assert len(found) == 3
+    assert found[0] == found[1] == found[2]
+
+
+def _cell(value: Any) -> Any:
+    return value.bytes if isinstance(value, uuid.UUID) else value
+
+
+@pytest.mark.skipif(VERSION < (4, 1), reason="Spark has times of day from 4.1 on")
+def test_times_of_day_are_read(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = lake.create_table("db.t", pa.schema([("t", pa.time64("us"))]))
+    table.append(pa.table({"t": pa.array([time(1, 2, 3, 4), None], pa.time64("us"))}))
+    frame = icefloe.spark.table(connect, table)
+    assert icefloe.spark.reading_of(frame).way == "data source"
+    # Servers do not send times of day to their clients unless told to.
+    assert rows_of(frame.select(F.col("t").cast("string"))) == in_order([{"t": "01:02:03.000004"}, {"t": None}])
+
+
+def test_variants_and_shapes_are_read(connect: SparkSession, lake: SqlCatalog) -> None:
+    schema = Schema(
+        NestedField(1, "id", LongType()),
+        NestedField(2, "v", VariantType()),
+        NestedField(3, "g", GeometryType()),
+        NestedField(4, "n", UnknownType()),
+    )
+    table = lake.create_table("db.t", schema, properties={"format-version": "3"})
+    point = struct.pack("<BIdd", 1, 1, 3.0, 4.0)
+    variant = pa.array(
+        [{"metadata": b"\x01\x00\x00", "value": b"\x0c\x05"}, None],
+        pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]),
+    )
+    table.append(pa.table({"id": [1, 2], "v": variant, "g": pa.array([point, None], pa.binary())}))
+    frame = same(connect, table, "data source")
+    assert frame.select(F.expr("v::int")).where("id = 1").collect()[0][0] == 5
+    same(connect, table, "parquet", columns=("id",))
+
+
+def test_a_snapshot_a_branch_a_tag_and_a_time_are_read(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, [], files=1)
+    first = table.snapshots()[0]
+    table.manage_snapshots().create_branch(branch_name="audit").create_tag(snapshot_id=first.snapshot_id, tag_name="v1").commit()
+    table.append(rows(500, 3))
+    table.append(rows(900, 2), branch="audit")
+    for point in ({"snapshot_id": first.snapshot_id}, {"branch": "audit"}, {"tag": "v1"}):
+        same(connect, table, "parquet", **point)
+    assert icefloe.spark.table(connect, table, as_of_timestamp=first.timestamp_ms).count() == 60
+    assert (
+        icefloe.spark.table(connect, table, as_of_timestamp=datetime.fromtimestamp(first.timestamp_ms / 1000 + 0.0005, UTC)).count() == 60
+    )
+    assert connect.read.format("icefloe").option("as-of-timestamp", str(first.timestamp_ms)).load("lake.db.t").count() == 60
+    with pytest.raises(NoSuchSnapshotError, match="nowhere"):
+        icefloe.spark.table(connect, table, branch="nowhere")
+    with pytest.raises(InvalidInputError, match="more than one"):
+        icefloe.spark.table(connect, table, branch="audit", tag="v1")
+
+
+def test_a_frame_stays_at_the_snapshot_it_was_made_of(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, [], files=1)
+    frames = [icefloe.spark.table(connect, table), connect.read.format("icefloe").load("lake.db.t")]
+    assert [frame.columns for frame in frames] == [["id", "kind", "amount"]] * 2
+    table.append(rows(500, 3))
+    with table.update_schema() as update:
+        update.rename_column("amount", "price")
+    assert [frame.count() for frame in frames[:1]] == [60]
+
+
+def test_filters_of_spark_prune_files_of_the_data_source(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, [], files=3)
+    for task in table.scan("id < 120").plan_files():
+        Path(task.file.file_path).unlink()
+    source = connect.read.format("icefloe").load("lake.db.t")
+    if VERSION < (4, 1):
+        pytest.skip("Spark 4.0 hands no filters down")
+    for test, count in (("id >= 120", 60), ("id > 130 AND kind = 'kind 0'", 16), ("id IN (125, 130, 500)", 2), ("id >= 120 AND amount IS NOT NULL", 60),
+                        ("id >= 120 AND kind LIKE 'kind 1%'", 20), ("id >= 120 AND NOT kind = 'kind 1'", 40), ("id >= 120 AND length(kind) = 6", 60),
+                        ("id >= 120 AND (kind = 'kind 1' OR amount < 31)", 23)):  # fmt: skip
+        assert source.where(test).count() == count, test
+
+
+def test_what_was_told_in_confidence_stands_in_no_plan(connect: SparkSession, lake: SqlCatalog, capsys: pytest.CaptureFixture[str]) -> None:
+    table = made(lake, 2, [])
+    delete_keys(table, pa.table({"id": [3]}), ["id"])
+    for frame in (icefloe.spark.table(connect, table), connect.read.format("icefloe").load("lake.db.t")):
+        frame.where("id > 4").explain(True)
+        shown = capsys.readouterr().out + repr(frame) + str(frame._plan.to_proto(connect._client))
+        assert "id" in shown
+        assert SECRET not in shown
+    with pytest.raises(UnsupportedFeatureError, match="this process"):
+        icefloe.spark.register(connect, here=InMemoryCatalog("here"))
+
+
+def test_a_frame_is_appended_by_its_table(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, ["bucket(4, id)"], files=1)
+    frame = connect.range(1000, 1050).select("id", F.lit("k").alias("kind"), (F.col("id") / 2).alias("amount"))
+    result = table.append(frame, snapshot_properties={"who": "me"})
+    assert (result.engine, result.added_records) == ("spark", 50)
+    assert table.scan("id >= 1000").count() == 50
+    assert table.current_snapshot().summary["who"] == "me"
+    table.overwrite(frame.where("id < 1010"), "id >= 1000")
+    assert table.scan("id >= 1000").count() == 10
+    with table.transaction() as transaction:
+        transaction.delete("id < 30")
+        transaction.append(frame.where("id = 1049"))
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [*range(30, 60), *range(1000, 1010), 1049]
+    same(connect, table, "parquet")
+
+
+def test_a_failed_append_leaves_no_file(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, [], files=1)
+    before = files_under(table)
+    with pytest.raises(SchemaMismatchError, match="does not fit"):
+        table.append(connect.range(3).select(F.col("id").cast("string")))
+    failing = connect.range(0, 40, 1, 4).select("id", F.expr("if(id = 39, raise_error('on purpose'), 'k')").alias("kind"))
+    with pytest.raises(EngineError, match="on purpose"):
+        table.append(failing)
+    with pytest.raises(PySparkException, match="on purpose"):
+        failing.write.format("icefloe").mode("append").save("lake.db.t")
+    assert files_under(table) == before
+    assert table.refresh().scan().count() == 60
+
+
+def test_the_data_source_writes(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, ["kind"], files=1)
+    table.manage_snapshots().create_branch(branch_name="audit").commit()
+    frame = connect.range(1000, 1004).select("id", F.lit("kind 1").alias("kind"), F.col("id").cast("double").alias("amount"))
+    writer = frame.write.format("icefloe").option("catalog", "lake").option("table", "db.t")
+    writer.mode("append").option("snapshot-property.Who", "me").save()
+    assert table.refresh().scan().count() == 64
+    assert table.current_snapshot().summary["Who" if "Who" in table.current_snapshot().summary else "who"] == "me"
+    frame.write.format("icefloe").option("branch", "audit").mode("append").save("lake.db.t")
+    assert (table.refresh().scan().count(), table.scan(branch="audit").count()) == (64, 64)
+    frame.write.format("icefloe").option("overwrite-mode", "dynamic").mode("overwrite").save("lake.db.t")
+    assert table.refresh().scan().count() == 40 + 4
+    frame.write.format("icefloe").option("where", "kind = 'kind 0'").mode("overwrite").save("lake.db.t")
+    assert table.refresh().scan().count() == 20 + 4 + 4
+    frame.limit(1).write.format("icefloe").mode("overwrite").save("lake.db.t")
+    assert table.refresh().scan().count() == 1
+    assert table.current_snapshot().summary["engine-name"] == "spark"
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "words"),
+    [
+        ({"snapshot_id": "1"}, "lake.db.t", "write 'snapshot-id'"),
+        ({"snapshot-id": "one"}, "lake.db.t", "whole number"),
+        ({"snapshot-id": "1", "tag": "x"}, "lake.db.t", "one of them"),
+        ({"where": "nothing = 1"}, "lake.db.t", "nothing"),
+        ({"columns": "id,absent"}, "lake.db.t", "absent"),
+        ({"as-of-timestamp": "yesterday"}, "lake.db.t", "no moment"),
+        ({}, "lake.db.absent", "absent"),
+        ({}, "unknown.db.t", "unknown"),
+        ({}, "t", "of which catalog"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(connect: SparkSession, lake: SqlCatalog, options: dict[str, str], path: str, words: str) -> None:
+    made(lake, 2, [], files=1)
+    with pytest.raises(PySparkException, match=words):
+        connect.read.format("icefloe").options(**options).load(path).collect()
+
+
+def test_wrong_writes_are_refused_and_leave_nothing(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, [], files=1)
+    before = files_under(table)
+    frame = connect.range(3).select("id")
+    for options, path, words in (
+        ({"branch": "nowhere"}, "lake.db.t", "nowhere"),
+        ({"tag": "x"}, "lake.db.t", "tag of a write"),
+        ({"where": "id = 1"}, "lake.db.t", "where of a write"),
+        ({}, table.metadata_location, "needs its catalog"),
+    ):
+        with pytest.raises(PySparkException, match=words):
+            frame.write.format("icefloe").options(**options).mode("append").save(path)
+    with pytest.raises(PySparkException, match="does not fit"):
+        frame.select(F.lit("x").alias("id")).write.format("icefloe").mode("append").save("lake.db.t")
+    assert files_under(table) == before
+
+
+def test_the_way_is_logged(connect: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+    table = made(lake, 2, [], files=1)
+    with caplog.at_level(logging.INFO, "icefloe.spark.connect.table"):
+        frame = icefloe.spark.table(connect, table)
+    assert [record.getMessage() for record in caplog.records] == ["lake.db.t is read by parquet"]
+    with pytest.raises(InvalidInputError, match="does not come from"):
+        icefloe.spark.reading_of(frame.where("id = 1"))
+
+
+def test_a_catalog_of_the_servers_own_configuration_is_found(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, [], files=1)
+    options = {"catalog": "other", "table": "db.t", "uri": str(lake.properties["uri"]), "warehouse": str(lake.properties["warehouse"])}
+    # Two catalogs in one database are kept apart by their names.
+    with pytest.raises(PySparkException, match="other"):
+        connect.read.format("icefloe").options(**options).load().collect()
+    named = SqlCatalog("other", **lake.properties)
+    named.create_namespace("db")
+    named.register_table("db.t", table.metadata_location)
+    assert connect.read.format("icefloe").options(**options).load().count() == 60
+
+
+def files_under(table: Table) -> list[str]:
+    return sorted(str(path) for path in Path(table.location()).rglob("*") if path.is_file())
