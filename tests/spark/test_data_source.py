@@ -1,0 +1,217 @@
+"""The data source `icefloe` without a running Spark: its options, the filters it takes, how files are cut and packed, and its rows."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark import cloudpickle
+from pyspark.sql.types import StructType
+
+from icefloe import LongType, NestedField, Schema, SqlCatalog, StringType, TimestamptzType, UUIDType
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.spark.connect.options import CatalogRecipe, Known, asked_for, milliseconds
+from icefloe.spark.connect.pushed import as_row_filter
+from icefloe.spark.connect.sink import FilesMessage
+from icefloe.spark.connect.source import IcefloeSource
+from icefloe.spark.connect.tasks import packed
+from icefloe.spark.types import schema_to_struct
+from icefloe.table import Table
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> SqlCatalog:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    catalog.create_namespace("db")
+    return catalog
+
+
+def source(lake: SqlCatalog, **options: str) -> IcefloeSource:
+    known = Known(catalogs={"lake": CatalogRecipe.of(lake)})
+    kind = type("ToldSource", (IcefloeSource,), {"__module__": __name__, "known": known, "pushes_filters": True})
+    return cloudpickle.loads(cloudpickle.dumps(kind))({key.replace("_", "-"): value for key, value in options.items()})
+
+
+def table_of(lake: SqlCatalog, count: int = 5) -> Table:
+    table = lake.create_table("db.t", pa.schema([("id", pa.int64()), ("kind", pa.string())]))
+    table.append(pa.table({"id": range(count), "kind": ["a"] * count}))
+    return table
+
+
+def rows_of(found: IcefloeSource, schema: StructType | None = None, pushed: tuple[Any, ...] = ()) -> list[int]:
+    reader = found.reader(schema or found.schema())
+    assert list(reader.pushFilters(list(pushed))) == []
+    sent = cloudpickle.loads(cloudpickle.dumps(reader))
+    return [row["id"] for part in reader.partitions() for batch in sent.read(part) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"snapshot_id": "1"}, "no option 'snapshot_id'"),
+        ({"as-of-timestmp": "1"}, "no option 'as-of-timestmp'"),
+        ({"snapshot-id": "one"}, "snapshot-id is 'one'"),
+        ({"snapshot-id": "1", "tag": "x"}, "one snapshot, and snapshot-id and tag"),
+        ({"as-of-timestamp": "yesterday"}, "no moment"),
+        ({"as-of-timestamp": "2026-01-01T00:00:00"}, "no moment"),
+        ({"columns": "[1"}, "no list in JSON"),
+        ({"overwrite-mode": "all"}, "overwrite-mode is 'all'"),
+        ({"table": ""}, "no table is named"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        asked_for({"table": "lake.db.t", **options})
+
+
+def test_options_are_understood() -> None:
+    asked = asked_for({"Table": "db.t", "CATALOG": "lake", "columns": "a, b", "s3.region": "x", "snapshot-property.Who": "me", "uri": "u"})
+    assert (asked.table, asked.catalog, asked.columns, dict(asked.snapshot_properties)) == ("db.t", "lake", ("a", "b"), {"Who": "me"})
+    assert asked.properties == {"s3.region": "x", "uri": "u"}
+    assert asked_for({"table": "t", "columns": '["a,b", "c"]'}).columns == ("a,b", "c")
+    assert "uri" not in repr(asked)
+    assert (
+        milliseconds("1970-01-01T00:00:01+00:00") == milliseconds(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)) == milliseconds("1000") == 1000
+    )
+
+
+@pytest.mark.parametrize("options", [{"path": "lake.db.t"}, {"table": "lake.db.t"}, {"catalog": "lake", "table": "db.t"}])
+def test_a_table_is_found_by_its_name(lake: SqlCatalog, options: dict[str, str]) -> None:
+    table_of(lake)
+    assert rows_of(source(lake, **options)) == [0, 1, 2, 3, 4]
+
+
+def test_a_source_stays_at_the_table_it_told_the_columns_of(lake: SqlCatalog) -> None:
+    table = table_of(lake)
+    found = source(lake, path="lake.db.t")
+    schema = found.schema()
+    found = cloudpickle.loads(cloudpickle.dumps(found))
+    table.append(pa.table({"id": [100]}))
+    with table.update_schema() as update:
+        update.rename_column("id", "number")
+    assert rows_of(found, schema) == [0, 1, 2, 3, 4]
+
+
+def test_columns_of_another_type_are_refused(lake: SqlCatalog) -> None:
+    table_of(lake)
+    with pytest.raises(Exception, match="id is bigint, not string"):
+        source(lake, path="lake.db.t").reader(
+            StructType.fromJson({"type": "struct", "fields": [{"name": "id", "type": "string", "nullable": True, "metadata": {}}]})
+        )
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The shape of Spark's filters, whose classes came in 4.1."""
+
+    attribute: tuple[str, ...]
+    value: Any = None
+
+
+EqualTo, EqualNullSafe, GreaterThan, In, IsNull, StringStartsWith, StringContains = (
+    type(name, (Filter,), {}) for name in ("EqualTo", "EqualNullSafe", "GreaterThan", "In", "IsNull", "StringStartsWith", "StringContains")
+)
+
+
+@dataclass(frozen=True)
+class Not:
+    child: Any
+
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "u", UUIDType()),
+    NestedField(3, "a.b", StringType()),
+    NestedField(4, "at", TimestamptzType()),
+)
+
+
+@pytest.mark.parametrize(
+    ("given_filter", "taken"),
+    [
+        (EqualTo(("id",), 5), "id = 5"),
+        (Not(EqualTo(("id",), 5)), "NOT (id = 5)"),
+        (EqualNullSafe(("id",), 5), "id = 5"),
+        (Not(EqualNullSafe(("id",), 5)), None),  # true for null, which NOT = is not
+        (EqualNullSafe(("id",), None), None),
+        (In(("id",), (1, 2)), "id IN (1, 2)"),
+        (In(("id",), (1, None)), None),
+        (IsNull(("u",)), "u IS NULL"),
+        (EqualTo(("u",), "00000000-0000-0000-0000-00000000000A"), None),  # text in Spark, where upper case differs
+        (StringStartsWith(("a.b",), "x"), "a.b LIKE 'x%'"),
+        (StringStartsWith(("a", "b"), "x"), None),  # a field of a struct that is not there
+        (StringContains(("a.b",), "x"), None),
+        (EqualTo(("absent",), 1), None),
+        (EqualTo(("id",), "text"), None),
+        (EqualTo(("_spec_id",), 0), None),
+        (GreaterThan(("at",), datetime(2026, 1, 1, tzinfo=UTC)), "at > TIMESTAMP '2026-01-01 00:00:00+00:00'"),
+    ],
+)
+def test_filters_that_mean_the_same_are_taken(given_filter: Any, taken: str | None) -> None:
+    found = as_row_filter(given_filter, SCHEMA)
+    assert (None if found is None else str(found)) == taken
+
+
+def test_taken_filters_are_applied(lake: SqlCatalog) -> None:
+    table_of(lake)
+    assert rows_of(source(lake, path="lake.db.t"), pushed=(GreaterThan(("id",), 1), Not(In(("id",), (3,))))) == [2, 4]
+
+
+def task(size: int, *offsets: int, form: FileFormat = FileFormat.PARQUET) -> FileScanTask:
+    file = DataFile(file_path="f", file_format=form, record_count=1, file_size_in_bytes=size, split_offsets=offsets)
+    return FileScanTask(file=file, residual=AlwaysTrue(), spec_id=0, length=size)
+
+
+def test_large_files_are_cut_where_row_groups_begin_and_small_ones_packed() -> None:
+    groups = list(packed([task(100, 4, 30, 60, 90)], bytes_per_task=40))
+    assert [[part.start for part in group] for group in groups] == [[0], [30], [60]]
+    assert [len(group) for group in packed([task(10) for _ in range(7)], bytes_per_task=40)] == [
+        1
+    ] * 7  # opening one costs as much as reading 4 MB
+    assert [len(group) for group in packed([task(1) for _ in range(40)])] == [32, 8]
+    assert len(list(packed([task(100, 4, 30, 60, 90, form=FileFormat.ORC)], bytes_per_task=40))) == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 500), st.lists(st.integers(0, 600), max_size=9)), max_size=6), st.integers(1, 300))
+def test_every_row_group_is_read_once(files: list[tuple[int, list[int]]], bytes_per_task: int) -> None:
+    tasks = [replace(task(size, *offsets), spec_id=number) for number, (size, offsets) in enumerate(files)]
+    parts = [part for group in packed(tasks, bytes_per_task=bytes_per_task) for part in group]
+    for number, (_, offsets) in enumerate(files):
+        for offset in offsets:
+            assert sum(part.start <= offset < part.start + part.length for part in parts if part.spec_id == number) == (
+                offset < files[number][0] or len([part for part in parts if part.spec_id == number]) > 1
+            )
+
+
+def test_a_commit_that_was_begun_is_not_undone_by_abort(lake: SqlCatalog) -> None:
+    table = table_of(lake)
+    writer = source(lake, path="lake.db.t").writer(schema_to_struct(table.schema(), field_ids=False), False)
+    message = writer.write(iter(pa.table({"id": [9], "kind": ["z"]}).to_batches()))
+    assert isinstance(message, FilesMessage)
+    writer.commit([message])
+    # Spark aborts after a commit that failed; here its answer was lost.
+    writer.abort([message])
+    assert table.refresh().scan("id = 9").to_arrow().num_rows == 1
+    other = source(lake, path="lake.db.t").writer(schema_to_struct(table.schema(), field_ids=False), False)
+    left = other.write(iter(pa.table({"id": [10], "kind": ["z"]}).to_batches()))
+    assert isinstance(left, FilesMessage)
+    other.abort([left, None])
+    assert not Path(left.files[0].file_path).exists()
+
+
+def test_the_files_of_a_table_that_was_dropped_meanwhile_are_deleted(lake: SqlCatalog) -> None:
+    table = table_of(lake)
+    writer = source(lake, path="lake.db.t").writer(schema_to_struct(table.schema(), field_ids=False), False)
+    message = writer.write(iter(pa.table({"id": [9]}).to_batches()))
+    lake.drop_table("db.t")
+    with pytest.raises(Exception, match="lake"):
+        writer.commit([message])
+    assert isinstance(message, FilesMessage)
+    assert not Path(message.files[0].file_path).exists()
