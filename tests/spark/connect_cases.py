@@ -35,6 +35,7 @@ from icefloe.spark.java import find_java
 from icefloe.table import Table
 
 SECRET = "never-to-be-seen-7311"  # noqa: S105 the opposite of one
+UUID_BYTES = 16  # no other column of these tests has as many
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 
 
@@ -115,8 +116,8 @@ def comparable(table: pa.Table) -> list[dict[str, Any]]:
 
 def as_spark_gives(value: Any) -> Any:
     """A uuid as text, a moment as a time in UTC without its zone, a map as such."""
-    if isinstance(value, uuid.UUID):
-        return str(value)
+    if isinstance(value, bytes) and len(value) == UUID_BYTES:
+        return str(uuid.UUID(bytes=value))
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
     if isinstance(value, list) and value and isinstance(value[0], tuple):
@@ -151,7 +152,7 @@ def test_rows_deleted_by_position_are_left_out(connect: SparkSession, lake: SqlC
     assert frame.count() == 180 - 14
     same(connect, table, "parquet", "id < 40", ("kind",))
     same(connect, table, "data source", None, ("id", "_file", "_pos", "_spec_id"))
-    assert icefloe.spark.table(connect, table, where="id < 40", columns=["id", "_deleted"]).where("_deleted").count() == 4
+    assert icefloe.spark.table(connect, table, columns=["id", "_deleted"]).where("_deleted").count() == 14
 
 
 def test_deleted_rows_are_found_in_files_of_any_name(connect: SparkSession, tmp_path: Path) -> None:

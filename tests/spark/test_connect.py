@@ -31,6 +31,6 @@ def test_everything_works_in_a_session_of_spark_connect(tmp_path: Path) -> None:
         "python_files=connect_cases.py",
         str(CASES),
     ]
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False)
     (tmp_path / "log").write_text(ran.stdout + ran.stderr)
     assert ran.returncode == 0, ran.stdout[-20_000:]
