@@ -22,7 +22,6 @@ def test_everything_works_in_a_session_of_spark_connect(tmp_path: Path) -> None:
         "-m",
         "pytest",
         "-q",
-        "-x",
         "-p",
         "no:xdist",
         "-p",
