@@ -32,13 +32,16 @@ READER_OPTIONS: Mapping[str, str] = {
 }
 # 1 is the fastest level of deflate; paths shrink to a tenth.
 _DEFLATE_LEVEL = 1
+# Bytes that Spark reckons for a row beside its columns.
+_ROW_OVERHEAD = 8
 
 
-def native_rows(spark: SparkSession, files: Any, *, constants: StructType, data: StructType, name: str) -> DataFrame:
+def native_rows(spark: SparkSession, files: Any, *, constants: StructType, data: StructType, name: str, rows: int) -> DataFrame:
     """The rows of the files, columns of `data` first, then the constants.
 
     `files` is a `pyarrow.Table` of `path` (string, as Hadoop takes it), `size` (int64, bytes) and one column per constant, in the order of `constants` and of
-    the Arrow type that Spark gives their type. `data` names the columns to read; those with a field id are found by it. `name` is what EXPLAIN shows.
+    the Arrow type that Spark gives their type. `data` names the columns to read; those with a field id are found by it. `name` is what EXPLAIN shows, and
+    `rows` how many there are, by which Spark judges whether a join can send them to every executor.
 
     Raises:
         EngineError: the session has no JVM at hand, or this Spark is not one the Java glue works on.
@@ -46,7 +49,9 @@ def native_rows(spark: SparkSession, files: Any, *, constants: StructType, data:
     jvm, session = jvm_of(spark), spark._jsparkSession
     java_constants, java_data = (session.parseDataType(struct.json()) for struct in (constants, data))
     try:
-        index = new_object(spark, "PlannedFiles", _stream(files), java_constants, f"icefloe:/{name}")
+        # Spark divides these bytes among the columns by the sizes of their types, which is how it reckons the size of rows elsewhere.
+        size = rows * (java_constants.defaultSize() + java_data.defaultSize() + _ROW_OVERHEAD)
+        index = new_object(spark, "PlannedFiles", _stream(files), java_constants, f"icefloe:/{name}", size)
         options = jvm.java.util.HashMap()
         for key, value in READER_OPTIONS.items():
             options.put(key, value)

@@ -23,6 +23,8 @@ from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
+    DoubleType,
+    FloatType,
     IcebergType,
     NestedField,
     PrimitiveType,
@@ -123,7 +125,8 @@ def _scan(spark: SparkSession, request: ScanRequest, share: Share, columns: _Col
     stored = columns.metadata.stored
     called = {**columns.called, **{field.name: field.name for field in stored}}
     data = _called(schema_to_struct(Schema(*columns.data, *stored)), called)
-    return native_rows(spark, pa.table(arrays), constants=SparkStruct(constants), data=data, name=request.table_name)
+    rows = pc.sum(files["record_count"]).as_py() or 0
+    return native_rows(spark, pa.table(arrays), constants=SparkStruct(constants), data=data, name=request.table_name, rows=rows)
 
 
 def _called(struct: SparkStruct, called: Mapping[str, str]) -> SparkStruct:
@@ -157,6 +160,9 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str,
     The reader finds columns by id, but tests filters on row groups by the column's name in the file. Where a file may have another column under that name
     (columns swapped their names, or a name was dropped and used again), the wrong statistics would skip row groups that hold matching rows. A name that
     no file has turns that testing off, for this column. The history of schemas tells; where it has gaps, every column is renamed.
+
+    Columns with floats are renamed too: the greatest value of a row group leaves out NaN, which Spark has above all others, and dictionaries and bloom filters
+    tell -0.0 from 0.0, which are equal in Spark.
     """
     history: dict[tuple[str, ...], set[int]] = {}
     for schema in (*schemas, needed):
@@ -170,6 +176,7 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str,
         paths = [tuple(part.lower() for part in path) for path, _ in walk((field,))]
         alone = complete and all(len(history[path]) == 1 for path in paths)
         own = field.name.lower()
+        alone = alone and not any(isinstance(inner.field_type, FloatType | DoubleType) for _, inner in walk((field,)))
         alone = alone and own != SPARK_METADATA and not own.startswith(OWN_PREFIX)
         called[field.name] = field.name if alone else f"{field.name} (field {field.field_id})"
     return called

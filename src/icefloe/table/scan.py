@@ -20,6 +20,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import ScanPlan, plan_scan
+from icefloe.kernel.scan.question import Parallel
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
@@ -134,8 +135,19 @@ class DataScan:
     def _metadata_column(self, name: str) -> NestedField:
         return partition_column(table_partition_type(self.metadata)) if name == PARTITION_NAME else METADATA_COLUMNS[name]
 
-    def plan(self, *, explain: bool = False, include_statistics: bool = False) -> ScanPlan:
-        """The live files that may hold matching rows. With `explain`, every kept and skipped manifest and file gets its reason."""
+    def plan(
+        self,
+        *,
+        explain: bool = False,
+        include_statistics: bool = False,
+        find_covered: bool = False,
+        parallel: Parallel = in_threads,
+        prune_in_parallel: bool = False,
+    ) -> ScanPlan:
+        """The live files that may hold matching rows. With `explain`, every kept and skipped manifest and file gets its reason.
+
+        `find_covered` tells the files that match whole. `parallel` reads manifests side by side, and with `prune_in_parallel` tests their files there too.
+        """
         snapshot = self.snapshot()
         if snapshot is not None and snapshot.key_id is not None:
             raise UnsupportedFeatureError(
@@ -149,9 +161,11 @@ class DataScan:
             self.row_filter,
             self.io.read,
             case_sensitive=self.case_sensitive,
-            parallel=in_threads,
+            parallel=parallel,
+            prune_in_parallel=prune_in_parallel,
             explain=explain,
             include_statistics=include_statistics,
+            find_covered=find_covered,
             schema=self.schema(),
         )
 

@@ -162,6 +162,13 @@ DELETE_ISOLATION_LEVEL = _choice("write.delete.isolation-level", "serializable",
 UPDATE_ISOLATION_LEVEL = _choice("write.update.isolation-level", "serializable", "serializable", "snapshot")
 MERGE_ISOLATION_LEVEL = _choice("write.merge.isolation-level", "serializable", "serializable", "snapshot")
 
+# Reads. Where sizes are not set, the engine's own hold.
+SPLIT_SIZE: Property[int | None] = Property("read.split.target-size", None, _at_least(1), "a whole number (bytes) of at least 1")
+SPLIT_OPEN_FILE_COST: Property[int | None] = Property(
+    "read.split.open-file-cost", None, _at_least(0), "a whole number (bytes) of at least 0"
+)
+PLANNING_MODE = _choice("read.data-planning-mode", "auto", "auto", "local", "distributed")
+
 # Staged commits.
 WAP_ENABLED = _flag("write.wap.enabled", default=False)
 

@@ -6,7 +6,7 @@ A test costs the same for one file as for thousands, so that small manifests are
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, every_st
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.scan.delete_index import DeleteIndex
-from icefloe.kernel.scan.file_counts import FileCounts
+from icefloe.kernel.scan.file_counts import NO_FILES, FileCounts
 from icefloe.kernel.scan.file_objects import partition_tuples
 from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
@@ -42,42 +42,75 @@ class PlannedBatch:
     decisions: Mapping[int, Sequence[Decision]]
 
 
+class _ReadFiles(NamedTuple):
+    """Live entries of some manifests that were read together, and how many were left out by the test already."""
+
+    live: LiveEntries
+    skipped_by_partition: FileCounts = NO_FILES
+    skipped_by_metrics: FileCounts = NO_FILES
+
+
+@dataclass(frozen=True)
+class ManifestReader:
+    """Reads manifests of one partition spec; where it `prunes`, entries that cannot match are left out at once.
+
+    It may be pickled, to read in another process; then `read` must be fit for that too.
+    """
+
+    question: Question
+    read: Read
+    wanted: Mapping[int, set[Statistic]]
+    prunes: bool
+
+    def __call__(self, manifests: Sequence[ManifestFile]) -> _ReadFiles:
+        spec_id = manifests[0].partition_spec_id
+        live = self.question.live_entries(manifests, self.read, self.wanted[spec_id])
+        if not self.prunes or self.question.is_unfiltered:
+            return _ReadFiles(live)
+        test = FileTest(ManifestColumns(live.entries), self.question.bound, self.question.specs[spec_id], self.question.schema)
+        may, by_partition = _tested(test)
+        kept = LiveEntries(live.entries.filter(mask_array(may)).combine_chunks(), live.places[may])
+        return _ReadFiles(kept, _count(live.entries, by_partition), _count(live.entries, ~may & ~by_partition))
+
+
 @dataclass(slots=True)
 class _Pending:
-    """Entries that wait for their test, and the place of the manifest each of them is from."""
+    """Entries that wait for their test, the place of the manifest each of them is from, and what was left out of them before."""
 
     tables: list[Any] = field(default_factory=list)
     places: list[NDArray[np.int64]] = field(default_factory=list)
     files: int = 0
+    skipped_by_partition: FileCounts = NO_FILES
+    skipped_by_metrics: FileCounts = NO_FILES
 
 
 class DataFilePlanner:
     """Reads and tests data manifests. Reading many side by side shares nothing that changes."""
 
-    def __init__(self, question: Question, deletes: DeleteIndex, read: Read) -> None:
+    def __init__(self, question: Question, deletes: DeleteIndex, read: Read, *, prune_in_parallel: bool = False) -> None:
         self._question = question
         self._deletes = deletes
-        self._read = read
         self._wanted = {spec_id: self._statistics(spec_id) for spec_id in question.specs}
+        # Decisions are told of every file, so that none may be left out before.
+        self._reader = ManifestReader(question, read, self._wanted, prune_in_parallel and not question.explain)
 
     def plan(self, manifests: Sequence[ManifestFile], parallel: Parallel) -> Iterator[PlannedBatch]:
         """The files of these manifests that may match, in the order of the manifests but for those of other partition specs between them."""
         pending: dict[int, _Pending] = {}
         groups = _groups(manifests)
-        found: Iterable[LiveEntries] = parallel(self._live, ([manifest for _, manifest in group] for group in groups))
-        for group, live in zip(groups, found, strict=True):
+        found: Iterable[_ReadFiles] = parallel(self._reader, ([manifest for _, manifest in group] for group in groups))
+        for group, (live, by_partition, by_metrics) in zip(groups, found, strict=True):
             spec_id = group[0][1].partition_spec_id
             waiting = pending.setdefault(spec_id, _Pending())
             waiting.tables.append(live.entries)
             waiting.places.append(np.array([place for place, _ in group])[live.places])
             waiting.files += live.entries.num_rows
+            waiting.skipped_by_partition += by_partition
+            waiting.skipped_by_metrics += by_metrics
             if waiting.files >= BATCH_FILES:
                 yield self._batch(spec_id, pending.pop(spec_id))
         for spec_id, waiting in pending.items():
             yield self._batch(spec_id, waiting)
-
-    def _live(self, manifests: Sequence[ManifestFile]) -> LiveEntries:
-        return self._question.live_entries(manifests, self._read, self._wanted[manifests[0].partition_spec_id])
 
     def _statistics(self, spec_id: int) -> set[Statistic]:
         question = self._question
@@ -91,9 +124,7 @@ class DataFilePlanner:
         question = self._question
         live = pa.concat_tables(waiting.tables).combine_chunks()
         test = FileTest(ManifestColumns(live), question.bound, question.specs[spec_id], question.schema)
-        every = np.ones(live.num_rows, dtype=bool)
-        may = every if question.is_unfiltered else test.may_match
-        by_partition = ~every if may.all() else ~may & ~test.partition_may_match
+        may, by_partition = _tested(test) if not question.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
         residuals, residual_index = test.residuals(may)
         entries = live if may.all() else live.filter(mask_array(may)).combine_chunks()
         matches = self._deletes.match(entries, spec_id)
@@ -114,8 +145,8 @@ class DataFilePlanner:
         return PlannedBatch(
             files=files,
             kept=_count(live, may),
-            skipped_by_partition=_count(live, by_partition),
-            skipped_by_metrics=_count(live, ~may & ~by_partition),
+            skipped_by_partition=waiting.skipped_by_partition + _count(live, by_partition),
+            skipped_by_metrics=waiting.skipped_by_metrics + _count(live, ~may & ~by_partition),
             decisions=self._decisions(live, test, may, spec_id, waiting) if question.explain else {},
         )
 
@@ -167,6 +198,12 @@ def _groups(manifests: Sequence[ManifestFile]) -> list[list[tuple[int, ManifestF
             size += manifest.manifest_length
         groups.append(group)
     return sorted(groups, key=lambda group: group[0][0])
+
+
+def _tested(test: FileTest) -> tuple[Mask, Mask]:
+    """Where a row may match, and where the partition value alone says that none does."""
+    may = test.may_match
+    return may, np.zeros(len(may), dtype=bool) if may.all() else ~may & ~test.partition_may_match
 
 
 def _count(live: Any, mask: Mask) -> FileCounts:

@@ -129,6 +129,7 @@ def plan_scan(
     *,
     case_sensitive: bool = True,
     parallel: Parallel = map,
+    prune_in_parallel: bool = False,
     explain: bool = False,
     include_statistics: bool = False,
     find_covered: bool = False,
@@ -163,7 +164,8 @@ def plan_scan(
     manifests = read_manifests(snapshot, read)
     chooser = _Manifests(manifests, question)
     deletes = read_deletes(question, chooser.kept_deletes, read, parallel)
-    batches = list(DataFilePlanner(question, deletes.index, read).plan(chooser.kept_data, parallel))
+    planner = DataFilePlanner(question, deletes.index, read, prune_in_parallel=prune_in_parallel)
+    batches = list(planner.plan(chooser.kept_data, parallel))
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
         snapshot_id=snapshot.snapshot_id,

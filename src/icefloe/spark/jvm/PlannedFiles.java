@@ -44,10 +44,11 @@ public final class PlannedFiles implements FileIndex {
   private final StructType constants;
   private final Path root;
   private final byte[] digest;
-  private long bytes = 0L;
+  private final long bytes; // of the rows in memory, as Spark reckons
 
-  public PlannedFiles(byte[] stream, StructType constants, String root) throws Exception {
+  public PlannedFiles(byte[] stream, StructType constants, String root, Number bytes) throws Exception {
     this.constants = constants;
+    this.bytes = bytes.longValue();
     this.root = new Path(root);
     MessageDigest sha = MessageDigest.getInstance("SHA-256");
     sha.update(root.getBytes("UTF-8"));
@@ -80,7 +81,6 @@ public final class PlannedFiles implements FileIndex {
       ArrayList one = new ArrayList(1);
       one.add(new FileStatusWithMetadata(status, Map$.MODULE$.empty()));
       directories.add(new PartitionDirectory(rows.getRow(i).copy(), PythonUtils.toSeq(one)));
-      bytes += sizes.get(i);
     }
   }
 

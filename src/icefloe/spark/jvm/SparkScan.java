@@ -2,21 +2,26 @@ package icefloe;
 
 import java.util.HashMap;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.expressions.FieldReference;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.types.StructType;
 
 /** A scan that Python planned; `SparkRule` puts its rows in its place before Spark runs the query. */
-final class SparkScan implements SupportsReportStatistics {
+final class SparkScan implements SupportsReportStatistics, SupportsRuntimeV2Filtering {
   private final BiFunction python;
   private final StructType schema;
+  private Map said; // rows, bytes, distinct, constant; asked for once
 
   SparkScan(BiFunction python, StructType schema) {
     this.python = python;
@@ -37,7 +42,24 @@ final class SparkScan implements SupportsReportStatistics {
   }
 
   public Statistics estimateStatistics() {
-    return new Known((Map) Python.askJson(python, "statistics", "null"));
+    return new Known(said());
+  }
+
+  /** The columns that have one value in each file: Spark's own scan, which comes in the place of this one, leaves out files by what a join finds of them. */
+  public NamedReference[] filterAttributes() {
+    List names = (List) said().get("constant");
+    NamedReference[] found = new NamedReference[names == null ? 0 : names.size()];
+    for (int i = 0; i < found.length; i++) found[i] = FieldReference.column((String) names.get(i));
+    return found;
+  }
+
+  public void filter(Predicate[] predicates) {
+    throw new IllegalStateException("a scan is replaced by its rows before it could be filtered");
+  }
+
+  private synchronized Map said() {
+    if (said == null) said = (Map) Python.askJson(python, "statistics", "null");
+    return said;
   }
 
   private static OptionalLong number(Object found) {

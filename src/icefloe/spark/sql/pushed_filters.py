@@ -1,13 +1,14 @@
 """Spark's pushed predicates as Iceberg expressions: exactly the same rows, or none at all.
 
-Spark's comparisons differ from Iceberg's: NaN is the greatest number there, and equal to itself. Floor: spark. Spec: Scan Planning.
+A predicate of SQL is true, false or unknown; what is said here is where it is true. Floor: spark. Spec: Scan Planning.
 """
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
+
+import numpy as np
 
 from icefloe.errors import InvalidFilterError, InvalidSchemaError
 from icefloe.kernel.expressions.bind import bind
@@ -20,25 +21,32 @@ from icefloe.kernel.expressions.predicate import (
     GreaterThan,
     GreaterThanOrEqual,
     In,
-    IsNaN,
     IsNull,
     LessThan,
     LessThanOrEqual,
     NotEqualTo,
-    NotNaN,
+    NotIn,
     NotNull,
+    NotStartsWith,
     Or,
     StartsWith,
-    all_of,
-    any_of,
-    negation,
 )
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DoubleType, FloatType, IcebergType, UUIDType
+from icefloe.kernel.types import IcebergType, UUIDType
 
 Plain = Mapping[str, Any]
 
-_ORDER = {"<": LessThan, "<=": LessThanOrEqual, ">": GreaterThan, ">=": GreaterThanOrEqual}
+# Tests of a column and a value: where each is true, and where it is false. A null is neither. That NaN is the greatest number and equals itself, and -0.0
+# equals 0.0, is what expressions mean too.
+_TESTS: Mapping[str, tuple[Callable[[str, Any], BooleanExpression], Callable[[str, Any], BooleanExpression]]] = {
+    "=": (EqualTo, NotEqualTo),
+    "<>": (NotEqualTo, EqualTo),
+    "<": (LessThan, GreaterThanOrEqual),
+    "<=": (LessThanOrEqual, GreaterThan),
+    ">": (GreaterThan, LessThanOrEqual),
+    ">=": (GreaterThanOrEqual, LessThan),
+    "STARTS_WITH": (StartsWith, NotStartsWith),
+}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 
 
@@ -51,86 +59,71 @@ def expressions_of(predicates: Sequence[Plain], schema: Schema) -> list[BooleanE
     return [_expression_of(one, schema) for one in predicates]
 
 
-def pruning_filter(predicates: Sequence[Plain], schema: Schema) -> BooleanExpression:
-    """What every row of interest fulfils: the predicates that can be said, together."""
-    return all_of([found for found in expressions_of(predicates, schema) if found is not None] or [AlwaysTrue()])
-
-
 def _expression_of(predicate: Plain, schema: Schema) -> BooleanExpression | None:
     try:
-        found = _convert(predicate, schema)
+        found = _rows_where(predicate, schema, outcome=True)
         bind(found, schema)
     except (_NotThe, InvalidFilterError, InvalidSchemaError):
         return None
     return found
 
 
-def _convert(node: Plain, schema: Schema) -> BooleanExpression:
+def _rows_where(node: Plain, schema: Schema, *, outcome: bool) -> BooleanExpression:
+    """What holds for exactly the rows for which a predicate is true, or is false. It may be neither: NOT changes one for the other and keeps the third."""
     if node["is"] == "reference":
-        return EqualTo(_column(node, schema)[0], True)
-    if node["is"] == "literal" and node["value"] in ("true", "false"):
-        return AlwaysTrue() if node["value"] == "true" else AlwaysFalse()
+        return EqualTo(_column(node, schema)[0], outcome)
+    if node["is"] == "literal" and json.loads(node["type"]) == "boolean":
+        return _constant(node["value"] == str(outcome).lower())
     if node["is"] not in ("call", "Predicate", "And", "Or", "Not", "AlwaysTrue", "AlwaysFalse"):
         raise _NotThe
     name, children = node["name"], node["children"]
     if name in ("AND", "OR"):
-        sides = [_convert(child, schema) for child in children]
-        return And(*sides) if name == "AND" else Or(*sides)
+        sides = [_rows_where(child, schema, outcome=outcome) for child in children]
+        return And(*sides) if (name == "AND") == outcome else Or(*sides)
     if name == "NOT":
-        return negation(_convert(children[0], schema))
+        return _rows_where(children[0], schema, outcome=not outcome)
     if name in ("ALWAYS_TRUE", "ALWAYS_FALSE"):
-        return AlwaysTrue() if name == "ALWAYS_TRUE" else AlwaysFalse()
+        return _constant((name == "ALWAYS_TRUE") == outcome)
     if name == "BOOLEAN_EXPRESSION":
-        return _convert(children[0], schema)
-    return _test(name, children, schema)
+        return _rows_where(children[0], schema, outcome=outcome)
+    return _test(name, children, schema, outcome=outcome)
 
 
-def _test(name: str, children: Sequence[Plain], schema: Schema) -> BooleanExpression:
+def _test(name: str, children: Sequence[Plain], schema: Schema, *, outcome: bool) -> BooleanExpression:
     if name in _MIRRORED and children[0]["is"] == "literal":
         name, children = _MIRRORED[name], children[::-1]
-    column, kind = _column(children[0], schema)
-    if name == "IS_NULL":
-        return IsNull(column)
-    if name == "IS_NOT_NULL":
-        return NotNull(column)
+    column = _column(children[0], schema)[0]
+    if name in ("IS_NULL", "IS_NOT_NULL"):
+        return IsNull(column) if (name == "IS_NULL") == outcome else NotNull(column)
     values = [_value(child) for child in children[1:]]
     if name == "IN":
-        return any_of([_equal(column, kind, value) for value in values if value is not None] or [AlwaysFalse()])
+        return _one_of(column, values, outcome=outcome)
+    if len(values) != 1:
+        raise _NotThe
     value = values[0]
     if name == "<=>":
-        return IsNull(column) if value is None else _equal(column, kind, value)
-    if value is None:
+        if value is None:
+            return IsNull(column) if outcome else NotNull(column)
+        return EqualTo(column, value) if outcome else Or(IsNull(column), NotEqualTo(column, value))
+    if name not in _TESTS:
         raise _NotThe
-    if name == "STARTS_WITH":
-        return StartsWith(column, value)
-    if name == "=":
-        return _equal(column, kind, value)
-    if name == "<>":
-        # Without the rest, a null would be unequal to a value, which in SQL it is not.
-        return And(NotNull(column), NotNaN(column) if _is_nan(value) else NotEqualTo(column, value))
-    if name in _ORDER:
-        return _ordered(name, column, kind, value)
-    raise _NotThe
+    if value is None:  # then the test is neither true nor false, whatever the row
+        return AlwaysFalse()
+    return _TESTS[name][0 if outcome else 1](column, value)
 
 
-def _equal(column: str, kind: IcebergType, value: Any) -> BooleanExpression:
-    if _is_nan(value):
-        return IsNaN(column)
-    return EqualTo(column, value) if not isinstance(kind, FloatType | DoubleType) or value != 0 else In(column, [0.0, -0.0])
+def _one_of(column: str, values: Sequence[Any], *, outcome: bool) -> BooleanExpression:
+    """With a null among the values, a row is one of them or it is not known whether it is."""
+    known = tuple(value for value in values if value is not None)
+    if outcome:
+        return In(column, known) if known else AlwaysFalse()
+    if not known and len(values) == 0:
+        raise _NotThe  # Spark's settings say what it means
+    return NotIn(column, known) if len(known) == len(values) else AlwaysFalse()
 
 
-def _ordered(name: str, column: str, kind: IcebergType, value: Any) -> BooleanExpression:
-    if not isinstance(kind, FloatType | DoubleType):
-        return _ORDER[name](column, value)
-    if _is_nan(value):
-        every = {"<": NotNaN(column), "<=": NotNull(column), ">": AlwaysFalse(), ">=": IsNaN(column)}[name]
-        return And(NotNull(column), every) if name == "<" else every
-    found = And(NotNaN(column), _ORDER[name](column, value))
-    return Or(found, IsNaN(column)) if name in (">", ">=") else found
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+def _constant(is_true: bool) -> BooleanExpression:
+    return AlwaysTrue() if is_true else AlwaysFalse()
 
 
 def _column(node: Plain, schema: Schema) -> tuple[str, IcebergType]:
@@ -172,7 +165,9 @@ def _value(node: Plain) -> Any:
     if kind in ("byte", "short", "integer", "long"):
         return int(text)
     if kind in ("float", "double"):
-        return float(text.replace("Infinity", "inf"))
+        number = float(text.replace("Infinity", "inf"))
+        # The shortest text of a float is that of another double.
+        return float(np.float32(number)) if kind == "float" else number
     if isinstance(kind, str) and kind.startswith("decimal"):
         return Decimal(text)
     if kind == "binary":

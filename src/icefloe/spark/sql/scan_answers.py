@@ -1,101 +1,193 @@
 """`ScanAnswers`: one scan of a query: planned with the filters that Spark pushed, its rows as a plan of Spark's own, its size for Spark's optimizer.
 
-Planning is the kernel's, the rows are `spark/scan.py`'s. Spark tests its filters on every row besides, unless `vouched` says that they hold. Floor: spark.
-Spec: Scan Planning; Column Projection.
+Planning is the kernel's, the rows are `spark/scan.py`'s. Spark tests its filters on every row besides, save those that hold on all (`scan_plans.py`).
+What metadata answers alone is `metadata_aggregates.py`. Floor: spark. Spec: Scan Planning; Column Projection.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.errors import InvalidInputError
-from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.expressions.predicate import BooleanExpression, all_of
 from icefloe.kernel.metadata.manifests import table_partition_type
+from icefloe.kernel.puffin.theta_sketch import NDV_PROPERTY
+from icefloe.kernel.scan.plan import ScanPlan
+from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
+from icefloe.kernel.types import IcebergType, ListType, NestedField, PrimitiveType, StructType
 from icefloe.kernel.types import MapType as IcebergMap
+from icefloe.spark.filters import literal
 from icefloe.spark.scan import read
 from icefloe.spark.sql.answers import Answers, answer
-from icefloe.spark.sql.pushed_filters import pruning_filter
+from icefloe.spark.sql.metadata_aggregates import NotKnown, needs_statistics, values_of, wanted_columns
+from icefloe.spark.sql.pushed_filters import expressions_of
+from icefloe.spark.sql.read_options import planning_mode, session_for, with_options
+from icefloe.spark.sql.scan_plans import ScanPlans, constant_columns, holding
 from icefloe.spark.sql.selectors import Selected
+from icefloe.spark.types import schema_to_struct
 from icefloe.table.engine import ScanRequest
 from icefloe.table.scan import DataScan
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanQuestion:
+    """What a query wants of a table: `asked` holds `filters`, `options`, and in the end `schema` (Spark's JSON) and perhaps `limit` and `aggregation`."""
+
+    spark: SparkSession
+    selected: Selected
+    asked: Mapping[str, Any]
+    plans: ScanPlans
+
+    @cached_property
+    def scan(self) -> DataScan:
+        """The snapshot chosen by name or options, read by the schema that Spark has of the table, with the filter that can be said."""
+        chosen = with_options(self.selected, self.asked["options"])
+        found = chosen.scan()
+        if chosen is not self.selected:  # an option comes after Spark learned the table's columns
+            found = replace(found, by_table_schema=True)
+        return found if not self.filters else found.filter(all_of([one for one in self._expressions(found) if one is not None]))
+
+    @cached_property
+    def filters(self) -> Sequence[Mapping[str, Any]]:
+        return self.asked.get("filters") or ()
+
+    def _expressions(self, scan: DataScan) -> list[BooleanExpression | None]:
+        return expressions_of(self.filters, scan.schema())
+
+    def plan(self, *, include_statistics: bool = False) -> ScanPlan:
+        """The planned files, all columns' statistics with them where asked for."""
+        mode = planning_mode(self.spark, self.asked["options"], self.selected.table.metadata.properties)
+        return self.plans.plan(self.scan, mode, include_statistics=include_statistics)
+
+    def held(self) -> list[bool]:
+        """Of each filter whether it holds on every row that is read, so that Spark need not test it; never of rows that are about to be changed."""
+        expressions = self._expressions(self.scan)
+        if self.asked.get("operation") is not None or not any(expressions):
+            return [False for _ in expressions]
+        return holding(self.plan(), expressions, self.scan.metadata)
+
+    def aggregates(self) -> tuple[SparkStruct, list[tuple[NestedField | None, Any]]]:
+        """Columns that are answered by metadata, and their values. Raises `NotKnown`."""
+        if self.asked.get("operation") is not None:
+            raise NotKnown
+        wanted = wanted_columns(self.asked["aggregation"], self.scan.schema())
+        values = values_of(wanted, self.plan(include_statistics=needs_statistics(wanted)))
+        counted = [None if kind.startswith("Count") else field for kind, field in wanted]
+        kinds = [LongType() if field is None else schema_to_struct(Schema(field), field_ids=False)[0].dataType for field in counted]
+        struct = SparkStruct([StructField(f"aggregate {place}", kind) for place, kind in enumerate(kinds)])
+        return struct, list(zip(counted, values, strict=True))
+
+    def aggregate_schema(self) -> str | None:
+        """Spark's JSON of the columns of the answer; None where metadata does not know it."""
+        try:
+            return self.aggregates()[0].json()
+        except NotKnown:
+            return None
 
 
 class ScanAnswers(Answers):
     """A scan that Spark's optimizer made; nothing is planned before its size or its rows are asked for."""
 
-    def __init__(self, spark: SparkSession, selected: Selected, asked: Mapping[str, Any]) -> None:
-        """`asked` holds `filters`, `schema` (Spark's JSON of the columns wanted), `options` and perhaps `limit`."""
-        self._spark = spark
-        self._selected = selected
-        self._wanted = SparkStruct.fromJson(json.loads(asked["schema"]))
-        self._scan = with_options(selected, asked["options"]).scan()
-        self._filters = asked.get("filters") or ()
-
-    @cached_property
-    def _filter(self) -> BooleanExpression:
-        return pruning_filter(self._filters, self._scan.schema())
+    def __init__(self, question: ScanQuestion) -> None:
+        self._question = question
+        self._wanted = SparkStruct.fromJson(json.loads(question.asked["schema"]))
 
     @cached_property
     def request(self) -> ScanRequest:
         """The planned files and the columns; no filter of rows, which is Spark's."""
-        scan = self._scan.filter(self._filter)
-        return replace(self._scan, limit=None).request(projection_of(self._scan, self._wanted), plan=scan.plan())
+        scan, plan = self._question.scan, self._question.plan()
+        limit = self._question.asked.get("limit")
+        plan = plan if limit is None else _enough_files(plan, limit)
+        bare = replace(scan, row_filter=all_of([]), limit=None)
+        return bare.request(projection_of(scan, self._wanted), plan=plan)
 
     @answer
     def description(self, _: Any) -> str:
-        return f"Icefloe {self._selected.table.full_name} [{self._filter}]"
+        return f"Icefloe {self._question.selected.table.full_name} [{self._question.scan.row_filter}]"
 
     @answer
     def rows(self, _: Any) -> Any:
         """Spark's logical plan of the rows, optimized, its columns in the order asked for."""
-        return read(self._spark, self.request)._jdf.queryExecution().optimizedPlan()
+        question = self._question
+        if "aggregation" in question.asked:
+            found = _one_row(question.spark, *question.aggregates())
+        else:
+            session = session_for(question.spark, question.asked["options"], question.scan.metadata.properties)
+            found = read(session, self.request)
+        return found._jdf.queryExecution().optimizedPlan()
 
     @answer
     def statistics(self, _: Any) -> dict[str, Any]:
-        """Rows (before deletes), bytes as Spark will have them in memory, and distinct values by column where a statistics file counted them."""
-        plan = self.request.plan
-        records = plan.records_after_deletes
-        rows = plan.records_before_deletes if records is None else records
-        return {"rows": rows, "bytes": rows * self._wanted_width(), "distinct": {}}
+        """Rows, bytes as Spark will have them in memory, distinct values by column where a statistics file counted them, and columns by which files can go."""
+        if "aggregation" in self._question.asked:
+            return {"rows": 1, "bytes": self._wanted_width(), "distinct": {}, "constant": []}
+        request = self.request
+        records = request.plan.records_after_deletes
+        rows = request.plan.records_before_deletes if records is None else records
+        return {
+            "rows": rows,
+            "bytes": rows * self._wanted_width(),
+            "distinct": _distinct_values(self._question.scan, request.projection),
+            "constant": constant_columns(request.plan, self._question.scan.metadata, request.projection),
+        }
 
     def _wanted_width(self) -> int:
         """Bytes of one row, by Spark's own reckoning of its types."""
-        struct = self._spark._jsparkSession.parseDataType(self._wanted.json())
+        struct = self._question.spark._jsparkSession.parseDataType(self._wanted.json())
         return int(struct.defaultSize()) + 8
 
 
-def with_options(selected: Selected, options: Mapping[str, str]) -> Selected:
-    """The selection that a read's options make: `snapshot-id`, `branch`, `tag` or `as-of-timestamp` (milliseconds).
+def _one_row(spark: SparkSession, struct: SparkStruct, values: Sequence[tuple[NestedField | None, Any]]) -> DataFrame:
+    columns = []
+    for field, (column, value) in zip(struct.fields, values, strict=True):
+        if value is None:
+            found = F.lit(None)
+        elif column is None or not isinstance(column.field_type, PrimitiveType):
+            found = F.lit(str(value))
+        else:
+            found = literal(column.field_type, value)
+        columns.append(found.cast(field.dataType).alias(field.name))
+    return spark.range(1).select(*columns)
 
-    Raises:
-        InvalidInputError: several of them, or one beside a selector in the name.
-        NoSuchSnapshotError: there is no such snapshot.
-    """
-    known = {"snapshot-id": "snapshot_id", "branch": "branch", "tag": "tag", "as-of-timestamp": "as_of_ms"}
-    given = {known[key.lower()]: value for key, value in options.items() if key.lower() in known}
-    if not given:
-        return selected
-    if len(given) > 1 or selected.is_past or selected.branch is not None:
-        raise InvalidInputError(
-            f"{selected.table.full_name} is read with {', '.join(sorted(given))}, and only one snapshot can be",
-            next_step="give one of snapshot-id, branch, tag and as-of-timestamp",
-        )
-    return replace(
-        selected,
-        branch=given.get("branch"),
-        tag=given.get("tag"),
-        snapshot_id=int(given["snapshot_id"]) if "snapshot_id" in given else None,
-        as_of_ms=int(given["as_of_ms"]) if "as_of_ms" in given else None,
-    )
+
+def _enough_files(plan: ScanPlan, limit: int) -> ScanPlan:
+    """The first files that have so many rows together. Spark asks for a limit only where it has nothing to filter; rows must not be deleted either."""
+    if plan.delete_files:
+        return plan
+    parts: list[PlannedFiles] = []
+    left = limit
+    for part in plan.parts:
+        if left <= 0:
+            break
+        before = np.cumsum(numpy_of(part.entries["record_count"]))
+        count = int(np.searchsorted(before, left)) + 1
+        found = part if count >= len(part) else part.take(np.arange(count))
+        left -= int(before[len(found) - 1])
+        parts.append(found)
+    return replace(plan, parts=tuple(parts))
+
+
+def _distinct_values(scan: DataScan, columns: Schema) -> dict[str, int]:
+    """What the statistics of the snapshot count, by column. Spec: Table Statistics."""
+    snapshot = scan.snapshot()
+    known = [] if snapshot is None else [file for file in scan.metadata.statistics if file.snapshot_id == snapshot.snapshot_id]
+    found = {}
+    for blob in (blob for file in known for blob in file.blob_metadata):
+        name = next((field.name for field in columns.fields if blob.fields == (field.field_id,)), None)
+        count = blob.properties.get(NDV_PROPERTY, "")
+        if name is not None and count.isdigit():
+            found[name] = int(count)
+    return found
 
 
 def projection_of(scan: DataScan, wanted: SparkStruct) -> Schema:

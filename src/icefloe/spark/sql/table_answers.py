@@ -17,7 +17,8 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.definitions import columns_struct, partitioning_of, table_properties
 from icefloe.spark.sql.pushed_filters import expressions_of
-from icefloe.spark.sql.scan_answers import ScanAnswers
+from icefloe.spark.sql.scan_answers import ScanAnswers, ScanQuestion
+from icefloe.spark.sql.scan_plans import ScanPlans
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.types import schema_to_struct
 
@@ -32,6 +33,7 @@ class TableAnswers(Answers):
         self._spark = spark
         self._catalog_name = catalog_name
         self._selected = selected
+        self._plans = ScanPlans(spark)
 
     @answer
     def describe(self, _: Any) -> dict[str, Any]:
@@ -69,15 +71,19 @@ class TableAnswers(Answers):
     @answer
     def filters(self, asked: Mapping[str, Any]) -> list[bool]:
         """For each predicate whether it holds on every row of the files that are planned with it, so that Spark need not test it."""
-        return [False for _ in asked["filters"]]
+        return self._question(asked).held()
 
     @answer
-    def aggregate(self, _: Any) -> str | None:
-        return None
+    def aggregate(self, asked: Mapping[str, Any]) -> str | None:
+        """The schema of the answer, where metadata alone has it."""
+        return self._question(asked).aggregate_schema()
 
     @answer
     def scan(self, asked: Mapping[str, Any]) -> ScanAnswers:
-        return ScanAnswers(self._spark, self._selected, asked)
+        return ScanAnswers(self._question(asked))
+
+    def _question(self, asked: Mapping[str, Any]) -> ScanQuestion:
+        return ScanQuestion(spark=self._spark, selected=self._selected, asked=asked, plans=self._plans)
 
     @answer
     def can_delete(self, predicates: list[Any]) -> bool:

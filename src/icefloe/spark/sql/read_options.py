@@ -1,0 +1,89 @@
+"""What a read's options, the table's properties and the session's settings say of a scan: which snapshot, how files are cut, where planning runs.
+
+An option wins over a setting of the session, and that over a property. Floor: spark. Spec: Table Metadata Fields (`properties`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from pyspark.sql import SparkSession
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.metadata.properties import PLANNING_MODE, SPLIT_OPEN_FILE_COST, SPLIT_SIZE, Property
+from icefloe.spark.planning import PlanningMode
+from icefloe.spark.sql.selectors import Selected
+
+PLANNING_SETTING = "spark.icefloe.planning.mode"
+# Options by the names that Java gives them, each with the property it stands before and the setting of Spark's that does it.
+_SPLITS: tuple[tuple[str, Property[int | None], str], ...] = (
+    ("split-size", SPLIT_SIZE, "spark.sql.files.maxPartitionBytes"),
+    ("file-open-cost", SPLIT_OPEN_FILE_COST, "spark.sql.files.openCostInBytes"),
+)
+_SELECTING = {"snapshot-id": "snapshot_id", "branch": "branch", "tag": "tag", "as-of-timestamp": "as_of_ms"}
+
+
+def with_options(selected: Selected, options: Mapping[str, str]) -> Selected:
+    """The selection that a read's options make: `snapshot-id`, `branch`, `tag` or `as-of-timestamp` (milliseconds).
+
+    Raises:
+        InvalidInputError: several of them, one beside a selector in the name, or one that is no number where it has to be.
+    """
+    given = {_SELECTING[key.lower()]: value for key, value in options.items() if key.lower() in _SELECTING}
+    if not given:
+        return selected
+    if len(given) > 1 or selected.is_past or selected.branch is not None:
+        raise InvalidInputError(
+            f"{selected.table.full_name} is read with {', '.join(sorted(given))}, and only one snapshot can be",
+            next_step="give one of snapshot-id, branch, tag and as-of-timestamp",
+        )
+    return replace(
+        selected,
+        branch=given.get("branch"),
+        tag=given.get("tag"),
+        snapshot_id=_number(given, "snapshot_id"),
+        as_of_ms=_number(given, "as_of_ms"),
+    )
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        option = next(key for key, value in _SELECTING.items() if value == name)
+        raise InvalidInputError(
+            f"the read option {option} is {text!r}, which is no whole number",
+            next_step="give a snapshot's id" if name == "snapshot_id" else "give milliseconds since 1970, such as 1700000000000",
+        ) from None
+
+
+def planning_mode(spark: SparkSession, options: Mapping[str, str], properties: Mapping[str, str]) -> PlanningMode:
+    """`auto`, `local` or `distributed`. Raises `InvalidPropertyError` for another word."""
+    given = _option(options, "planning-mode") or spark.conf.get(PLANNING_SETTING, None)
+    return cast(PlanningMode, PLANNING_MODE.read(properties if given is None else {PLANNING_MODE.name: given}))
+
+
+def session_for(spark: SparkSession, options: Mapping[str, str], properties: Mapping[str, str]) -> SparkSession:
+    """The session by whose settings Spark cuts and packs files: a copy of this one where options or properties say how, otherwise the session itself.
+
+    Raises `InvalidPropertyError` for a size that is none.
+    """
+    wanted: dict[str, int] = {}
+    for option, known, setting in _SPLITS:
+        given = _option(options, option)
+        size = known.read(properties if given is None else {known.name: given})
+        if size is not None:
+            wanted[setting] = size
+    if not wanted:
+        return spark
+    java: Any = spark._jsparkSession.cloneSession()
+    for setting, size in wanted.items():
+        java.conf().set(setting, str(size))
+    return SparkSession(spark.sparkContext, java)
+
+
+def _option(options: Mapping[str, str], name: str) -> str | None:
+    return next((value for key, value in options.items() if key.lower() == name), None)

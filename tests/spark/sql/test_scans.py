@@ -1,0 +1,215 @@
+"""What a scan tells Spark's optimizer, and what it spares the query: filters that hold, aggregates of metadata, limits, sizes, files left out at run time."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.table import Table
+
+pytestmark = pytest.mark.spark
+
+
+def _plan(sql: Run, text: str) -> str:
+    return str(sql(f"EXPLAIN EXTENDED {text}")[0][0])
+
+
+def _physical(sql: Run, text: str) -> str:
+    return _plan(sql, text).partition("== Physical Plan ==")[2]
+
+
+def _files_read(spark: SparkSession, text: str) -> int:
+    """How many files the scans of a query read in the end."""
+    frame = spark.sql(text)
+    frame.collect()
+    return sum(_numbers_of_files(frame._jdf.queryExecution().executedPlan()))
+
+
+def _numbers_of_files(node: Any) -> list[int]:
+    """Of all scans below a node, as the scan counts them while it runs."""
+    name = node.getClass().getSimpleName()
+    if name == "AdaptiveSparkPlanExec":
+        return _numbers_of_files(node.executedPlan())
+    if name.endswith("QueryStageExec"):
+        return _numbers_of_files(node.plan())
+    own = [int(node.metrics().apply("numFiles").value())] if name == "FileSourceScanExec" else []
+    children = node.children()
+    return own + [number for place in range(children.size()) for number in _numbers_of_files(children.apply(place))]
+
+
+@pytest.fixture
+def events(sql: Run, lake: SqlCatalog) -> Table:
+    """Ten files of one day each."""
+    table = lake.create_table(
+        "db.events", pa.schema([("id", pa.int64()), ("day", pa.date32()), ("v", pa.float64())]), partition_spec=["day"]
+    )
+    days = [date(2024, 1, 1 + row // 100) for row in range(1000)]
+    table.append(pa.table({"id": range(1000), "day": days, "v": [row / 4 + 1 for row in range(1000)]}))
+    assert len(lake.load_table("db.events").scan().plan_files()) == 10
+    return lake.load_table("db.events")
+
+
+def test_a_filter_that_holds_on_all_planned_files_is_not_tested_again(sql: Run, events: Table) -> None:
+    assert "+- Filter" not in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day = DATE'2024-01-03'")
+    assert "+- Filter" not in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day >= DATE'2024-01-03' AND id < 500")
+    assert "+- Filter" in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day = DATE'2024-01-03' AND id < 250")
+    assert sql("SELECT count(v), sum(id) FROM lake.db.events WHERE day >= DATE'2024-01-03' AND id < 500") == [(300, sum(range(200, 500)))]
+    # Of null it is neither true nor false that it is another day.
+    events.append(pa.table({"id": [1000], "day": pa.array([None], pa.date32()), "v": [1.0]}))
+    assert sql("SELECT sum(id) FROM lake.db.events WHERE day <> DATE'2024-01-01'") == [(sum(range(100, 1000)),)]
+    assert sql("SELECT sum(id) FROM lake.db.events WHERE NOT (day <=> DATE'2024-01-01')") == [(sum(range(100, 1001)),)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("count(*)", 1000),
+        ("count(id)", 1000),
+        ("min(id)", 0),
+        ("max(day)", date(2024, 1, 10)),
+        ("max(v)", 250.75),
+        ("count(*) WHERE day < DATE'2024-01-03'", 200),
+        ("max(id) WHERE day < DATE'2024-01-03'", 199),
+        ("min(id) WHERE day > DATE'2030-01-01'", None),
+    ],
+)
+def test_aggregates_of_whole_files_come_of_metadata(spark: SparkSession, sql: Run, events: Table, query: str, expected: Any) -> None:
+    what, _, where = query.partition(" WHERE ")
+    text = f"SELECT {what} FROM lake.db.events" + (f" WHERE {where}" if where else "")
+    assert sql(text) == [(expected,)]
+    assert "FileScan" not in _physical(sql, text)
+
+
+def test_values_of_every_type_that_metadata_answers(sql: Run, lake: SqlCatalog) -> None:
+    kinds = {
+        "i": pa.array([3, None, -7], pa.int32()),
+        "f": pa.array([0.5, None, 2.25], pa.float32()),
+        "n": pa.array([Decimal("1.50"), None, Decimal("-9999999.99")], pa.decimal128(9, 2)),
+        "at": pa.array(
+            [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), None, datetime(2024, 3, 31, 1, 30, tzinfo=UTC)], pa.timestamp("us", "UTC")
+        ),
+        "local": pa.array([datetime(1900, 1, 1), None, datetime(2024, 3, 31, 2, 30)], pa.timestamp("us")),
+        "none": pa.nulls(3, pa.int64()),
+    }
+    rows = pa.table(kinds)
+    lake.create_table("db.t", rows.schema).append(rows)
+    asked = ", ".join(f"min({name}), max({name}), count({name})" for name in kinds)
+    ours = sql(f"SELECT {asked} FROM lake.db.t")
+    assert "FileScan" not in _physical(sql, f"SELECT {asked} FROM lake.db.t")
+    assert ours == sql(f"SELECT {asked} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY i)")
+
+
+def test_aggregates_that_metadata_is_not_sure_of_are_computed(sql: Run, lake: SqlCatalog) -> None:
+    rows = pa.table({"s": ["a" * 40, "b"], "f": [float("nan"), 1.0], "z": [0.0, -0.0], "id": pa.array([1, 2], pa.int64())})
+    table = lake.create_table("db.t", rows.schema, properties={"format-version": "2", "write.delete.mode": "merge-on-read"})
+    table.append(rows)
+    for text in ("max(s)", "min(f)", "max(z)", "sum(id)", "count(DISTINCT id)", "max(id + 1)", "min(id) FILTER (WHERE id > 1)"):
+        assert "FileScan" in _physical(sql, f"SELECT {text} FROM lake.db.t"), text
+    assert "FileScan" in _physical(sql, "SELECT s, max(id) FROM lake.db.t GROUP BY s")
+    assert "FileScan" in _physical(sql, "SELECT count(*) FROM lake.db.t WHERE id > 1")
+    assert sql("SELECT max(s), max(z), max(id) FROM lake.db.t WHERE id = 1") == [("a" * 40, 0.0, 1)]
+    table.delete("id = 2")
+    assert sql("SELECT count(*), max(id) FROM lake.db.t") == [(1, 1)]
+    assert "FileScan" in _physical(sql, "SELECT count(*) FROM lake.db.t")
+
+
+def test_vectors_say_how_many_rows_are_left(sql: Run, lake: SqlCatalog) -> None:
+    rows = pa.table({"id": pa.array(range(10), pa.int64())})
+    table = lake.create_table("db.t", rows.schema, properties={"format-version": "3", "write.delete.mode": "merge-on-read"})
+    table.append(rows)
+    table.delete("id > 6")
+    assert sql("SELECT count(*) FROM lake.db.t") == [(7,)]
+    assert "FileScan" not in _physical(sql, "SELECT count(*) FROM lake.db.t")
+    assert sql("SELECT max(id) FROM lake.db.t") == [(6,)]
+
+
+def test_a_limit_plans_no_more_files_than_it_needs(spark: SparkSession, sql: Run, events: Table) -> None:
+    assert len(sql("SELECT * FROM lake.db.events LIMIT 150")) == 150
+    assert _files_read(spark, "SELECT * FROM lake.db.events LIMIT 150") == 2
+    assert _files_read(spark, "SELECT * FROM lake.db.events WHERE v > 3 LIMIT 150") == 10
+
+
+def test_a_filtered_table_is_as_small_as_its_columns_and_rows(spark: SparkSession, sql: Run, events: Table) -> None:
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "4000")
+    try:
+        joined = "SELECT count(e.v) FROM lake.db.events e JOIN lake.db.events o ON e.id = o.id"
+        assert "SortMergeJoin" in _physical(sql, joined)
+        assert "BroadcastHashJoin" in _physical(sql, f"{joined} WHERE o.day = DATE'2024-01-01'")
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+def test_distinct_values_reach_the_optimizer(spark: SparkSession, sql: Run, events: Table) -> None:
+    text = "EXPLAIN COST SELECT day, count(*) FROM lake.db.events GROUP BY day"
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        before = sql(text)[0][0]
+        events.compute_statistics(["day"])
+        after = sql(text)[0][0]
+    finally:
+        spark.conf.unset("spark.sql.cbo.enabled")
+    assert "Aggregate" in before
+    assert "rowCount=10)" not in before.replace(" ", "")
+    assert spark.sql("SELECT day FROM lake.db.events GROUP BY day").count() == 10
+    assert before != after
+
+
+def test_files_are_left_out_by_what_a_join_finds(spark: SparkSession, sql: Run, events: Table, lake: SqlCatalog) -> None:
+    days = pa.table({"day": [date(2024, 1, 2), date(2024, 1, 9), date(2023, 1, 1)], "name": ["x", "x", "y"]})
+    lake.create_table("db.days", days.schema).append(days)
+    text = "SELECT sum(e.id) FROM lake.db.events e JOIN lake.db.days d ON e.day = d.day WHERE d.name = 'x'"
+    assert "dynamicpruning" in _physical(sql, text).lower()
+    assert sql(text) == [(sum(range(100, 200)) + sum(range(800, 900)),)]
+    assert _files_read(spark, text) == 2 + 1
+    # With rows deleted the files are read in two ways; both are left out alike.
+    events.delete("id = 150")
+    assert sql(text) == [(sum(range(100, 200)) + sum(range(800, 900)) - 150,)]
+    assert _files_read(spark, text) == 2 + 1
+
+
+def test_files_are_cut_as_properties_and_options_say(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    rows = pa.table({"id": pa.array(range(100_000), pa.int64())})
+    table = lake.create_table("db.t", rows.schema, properties={"write.parquet.row-group-size-bytes": "10000"})
+    table.append(rows)
+    size = lake.load_table("db.t").scan().plan_files()[0].file.file_size_in_bytes
+    assert spark.table("lake.db.t").rdd.getNumPartitions() <= 2
+    cut = spark.read.option("split-size", str(size // 8)).table("lake.db.t")
+    assert cut.rdd.getNumPartitions() >= 8
+    assert cut.count() == 100_000
+    table.set_properties({"read.split.target-size": str(size // 8)})
+    assert spark.table("lake.db.t").rdd.getNumPartitions() >= 8
+    with pytest.raises(IllegalArgumentException, match=r"read\.split\.target-size"):
+        spark.read.option("split-size", "many").table("lake.db.t").collect()
+
+
+def test_manifests_are_read_by_a_job_where_it_is_asked_for(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    rows = pa.schema([("id", pa.int64()), ("day", pa.int32())])
+    table = lake.create_table(
+        "db.t", rows, partition_spec=["day"], properties={"commit.manifest-merge.enabled": "false", "format-version": "2"}
+    )
+    for day in range(12):
+        table.append(pa.table({"id": pa.array(range(day * 10, day * 10 + 10), pa.int64()), "day": pa.array([day % 4] * 10, pa.int32())}))
+    text = "SELECT id, _file FROM lake.db.t WHERE day = 1 AND id > 60 ORDER BY id"
+    local = sql(text)
+    spark.conf.set("spark.icefloe.planning.mode", "distributed")
+    before = _jobs(spark)
+    try:
+        assert sql(text) == local
+        assert any("plan a scan" in one for one in _jobs(spark)[len(before) :])
+    finally:
+        spark.conf.unset("spark.icefloe.planning.mode")
+    with pytest.raises(IllegalArgumentException, match=r"read\.data-planning-mode"):
+        spark.read.option("planning-mode", "elsewhere").table("lake.db.t").collect()
+
+
+def _jobs(spark: SparkSession) -> list[str]:
+    """What the jobs that the session ran were for."""
+    listed = spark._jsparkSession.sparkContext().statusStore().jobsList(None)
+    found = [listed.apply(place) for place in range(listed.size())]
+    return [str(job.description()) for job in sorted(found, key=lambda job: job.jobId())]
