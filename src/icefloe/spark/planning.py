@@ -65,7 +65,7 @@ def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Para
 def _is_worth_a_job(spark: SparkSession, scan: DataScan) -> bool:
     here, there = os.cpu_count() or 1, spark.sparkContext.defaultParallelism
     snapshot = scan.snapshot()
-    if there <= here or spark.sparkContext.master.startswith("local") or snapshot is None:
+    if there <= here or (spark.sparkContext.master or "").startswith("local") or snapshot is None:
         return False
     return _bytes_to_read(scan, snapshot) > here * LOCAL_BYTES_PER_PROCESSOR
 

@@ -157,7 +157,7 @@ def _ids(rows: list[Any]) -> list[int]:
 
 
 @given(predicate=PREDICATES, zone=st.sampled_from(["UTC", "America/New_York", "Asia/Kathmandu"]))
-@settings(max_examples=40, deadline=None, suppress_health_check=QUIET, derandomize=True)
+@settings(max_examples=20, deadline=None, suppress_health_check=QUIET, derandomize=True)
 def test_a_query_keeps_the_rows_that_spark_keeps_of_the_same_rows(table: Table, spark: SparkSession, predicate: str, zone: str) -> None:
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
@@ -171,7 +171,7 @@ def test_a_query_keeps_the_rows_that_spark_keeps_of_the_same_rows(table: Table, 
 
 
 @given(predicate=PREDICATES)
-@settings(max_examples=60, deadline=None, suppress_health_check=QUIET, derandomize=True)
+@settings(max_examples=40, deadline=None, suppress_health_check=QUIET, derandomize=True)
 def test_what_is_said_as_an_expression_is_exact(table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, predicate: str) -> None:
     """DELETE relies on it. Its whole condition is asked for while it is optimized, which EXPLAIN does too."""
     asked: list[list[Any]] = []

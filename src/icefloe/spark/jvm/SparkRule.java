@@ -4,6 +4,8 @@ import java.util.ArrayList;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
@@ -28,7 +30,7 @@ public final class SparkRule extends Rule {
     if (plan instanceof WriteDelta && holds(((WriteDelta) plan).write(), SparkRowLevelOperation.class)) return new SparkCommand(plan).plan();
     if (plan instanceof OverwritePartitionsDynamic && holds(((OverwritePartitionsDynamic) plan).write(), SparkWriteBuilder.class)) return new SparkCommand(plan).plan();
     if (plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof SparkScan) return rows((DataSourceV2ScanRelation) plan);
-    return (LogicalPlan) plan.mapChildren(new Below());
+    return (LogicalPlan) ((LogicalPlan) plan.mapChildren(new Below())).mapExpressions(new Inside());
   }
 
   private static boolean holds(Option write, Class wanted) {
@@ -51,6 +53,17 @@ public final class SparkRule extends Rule {
   private final class Below extends AbstractFunction1 {
     public Object apply(Object plan) {
       return put((LogicalPlan) plan);
+    }
+  }
+
+  /** Queries inside expressions that Spark put there last, such as the one by whose rows a join leaves out files, and did not optimize again. */
+  private final class Inside extends AbstractFunction1 {
+    public Object apply(Object node) {
+      Expression found = (Expression) ((Expression) node).mapChildren(this);
+      if (!(found instanceof SubqueryExpression)) return found;
+      LogicalPlan inner = (LogicalPlan) ((SubqueryExpression) found).plan();
+      LogicalPlan put = (LogicalPlan) SparkRule.this.apply((TreeNode) inner);
+      return put == inner ? found : ((SubqueryExpression) found).withNewPlan(put);
     }
   }
 }

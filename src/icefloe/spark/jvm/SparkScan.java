@@ -22,6 +22,7 @@ final class SparkScan implements SupportsReportStatistics, SupportsRuntimeV2Filt
   private final BiFunction python;
   private final StructType schema;
   private Map said; // rows, bytes, distinct, constant; asked for once
+  private LogicalPlan rows;
 
   SparkScan(BiFunction python, StructType schema) {
     this.python = python;
@@ -36,9 +37,10 @@ final class SparkScan implements SupportsReportStatistics, SupportsRuntimeV2Filt
     return (String) Python.askJson(python, "description", "null");
   }
 
-  /** The rows as a plan of Spark's own, its columns in the order of the schema. */
-  LogicalPlan rows() {
-    return (LogicalPlan) Python.ask(python, "rows", "null");
+  /** The rows as a plan of Spark's own, its columns in the order of the schema; asked for once, however often Spark's plan has this scan. */
+  synchronized LogicalPlan rows() {
+    if (rows == null) rows = (LogicalPlan) Python.ask(python, "rows", "null");
+    return rows;
   }
 
   public Statistics estimateStatistics() {

@@ -17,7 +17,7 @@ from icefloe.spark.arrow_forms import to_spark_form
 from icefloe.spark.filters import column_named
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.pushed_filters import pruning_filter
-from icefloe.spark.sql.scan_answers import with_options
+from icefloe.spark.sql.read_options import with_options
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.types import schema_to_struct
 

@@ -30,6 +30,7 @@ from icefloe.kernel.expressions.predicate import (
     NotStartsWith,
     Or,
     StartsWith,
+    all_of,
 )
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, UUIDType
@@ -57,6 +58,11 @@ class _NotThe(Exception):  # noqa: N818 never leaves this file
 def expressions_of(predicates: Sequence[Plain], schema: Schema) -> list[BooleanExpression | None]:
     """For each predicate the expression that is true for exactly the rows for which it is; None where there is none."""
     return [_expression_of(one, schema) for one in predicates]
+
+
+def pruning_filter(predicates: Sequence[Plain], schema: Schema) -> BooleanExpression:
+    """What every row of interest fulfils: the predicates that can be said, together."""
+    return all_of([found for found in expressions_of(predicates, schema) if found is not None])
 
 
 def _expression_of(predicate: Plain, schema: Schema) -> BooleanExpression | None:

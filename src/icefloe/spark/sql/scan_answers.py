@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructFiel
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.expressions.predicate import BooleanExpression, all_of
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.puffin.theta_sketch import NDV_PROPERTY
 from icefloe.kernel.scan.plan import ScanPlan
@@ -30,7 +30,7 @@ from icefloe.spark.filters import literal
 from icefloe.spark.scan import read
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.metadata_aggregates import NotKnown, needs_statistics, values_of, wanted_columns
-from icefloe.spark.sql.pushed_filters import expressions_of
+from icefloe.spark.sql.pushed_filters import expressions_of, pruning_filter
 from icefloe.spark.sql.read_options import planning_mode, session_for, with_options
 from icefloe.spark.sql.scan_plans import ScanPlans, constant_columns, holding
 from icefloe.spark.sql.selectors import Selected
@@ -55,7 +55,7 @@ class ScanQuestion:
         found = chosen.scan()
         if chosen is not self.selected:  # an option comes after Spark learned the table's columns
             found = replace(found, by_table_schema=True)
-        return found if not self.filters else found.filter(all_of([one for one in self._expressions(found) if one is not None]))
+        return found if not self.filters else found.filter(pruning_filter(self.filters, found.schema()))
 
     @cached_property
     def filters(self) -> Sequence[Mapping[str, Any]]:
@@ -108,7 +108,7 @@ class ScanAnswers(Answers):
         scan, plan = self._question.scan, self._question.plan()
         limit = self._question.asked.get("limit")
         plan = plan if limit is None else _enough_files(plan, limit)
-        bare = replace(scan, row_filter=all_of([]), limit=None)
+        bare = replace(scan, row_filter=AlwaysTrue(), limit=None)
         return bare.request(projection_of(scan, self._wanted), plan=plan)
 
     @answer

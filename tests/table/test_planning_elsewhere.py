@@ -1,0 +1,92 @@
+"""Plans whose manifests are read and tested in other processes are those of this one: any filter, several specs, deletes of every kind."""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
+
+from icefloe import SqlCatalog
+from icefloe.kernel.scan.plan import ScanPlan
+from icefloe.table import Table
+
+cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+
+
+def elsewhere(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """Like `map`, with nothing shared: function, items and answers are carried as bytes."""
+    packed = cloudpickle.dumps(function)
+    for item in items:
+        yield pickle.loads(pickle.dumps(pickle.loads(packed)(pickle.loads(pickle.dumps(item))), protocol=5))
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    folder: Path = tmp_path_factory.mktemp("planned")
+    lake = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+    lake.create_namespace("db")
+    settings_ = {"commit.manifest-merge.enabled": "false", "format-version": "2", "write.delete.mode": "merge-on-read"}
+    made = lake.create_table("db.t", _rows(0).schema, partition_spec=["kind"], properties=settings_)
+    for number in range(4):
+        made.append(_rows(number))
+    with made.update_spec() as update:
+        update.add_field("id", "bucket[3]", "id_bucket")
+    for number in range(4, 8):
+        made.append(_rows(number))
+    files = [task.file for task in made.scan().plan_files()]
+    delete_positions(made, {file.file_path: [0] for file in files[::3]})
+    delete_keys_everywhere(made, pa.table({"id": pa.array([5, 41], pa.int64())}), ["id"])
+    made.delete("id = 63")
+    return lake.load_table("db.t")
+
+
+def _rows(number: int) -> pa.Table:
+    ids = range(number * 10, number * 10 + 10)
+    kinds = [None if row % 7 == 0 else "abc"[row % 3] for row in ids]
+    values = [None if row % 5 == 0 else float("nan") if row % 11 == 0 else row / 4 for row in ids]
+    return pa.table({"id": pa.array(ids, pa.int64()), "kind": kinds, "v": values})
+
+
+LEAVES = st.one_of(
+    st.builds("id {} {}".format, st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), st.integers(-5, 90)),
+    st.builds("kind {} '{}'".format, st.sampled_from(["=", "!=", "<"]), st.sampled_from("abd")),
+    st.builds("v {} {}".format, st.sampled_from(["<", ">", "="]), st.sampled_from([0, 2.5, 19, 100])),
+    st.sampled_from(["kind IS NULL", "v IS NOT NULL", "id IN (3, 44, 77)", "kind LIKE 'a%'"]),
+)
+FILTERS = st.recursive(LEAVES, lambda inner: st.builds("({}) {} ({})".format, inner, st.sampled_from(["AND", "OR"]), inner), max_leaves=4)
+
+
+@given(text=FILTERS | st.just("TRUE"), covered=st.booleans(), statistics=st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_the_plan_is_the_same_wherever_manifests_are_read(table: Table, text: str, covered: bool, statistics: bool) -> None:
+    scan = table.scan(text)
+    here = scan.plan(find_covered=covered, include_statistics=statistics)
+    there = scan.plan(find_covered=covered, include_statistics=statistics, parallel=elsewhere, prune_in_parallel=True)
+    assert list(there.tasks()) == list(here.tasks())
+    assert _counts(there) == _counts(here)
+    assert there.delete_files == here.delete_files
+
+
+def _counts(plan: ScanPlan) -> str:
+    return repr(replace(plan, parts=(), delete_files=()))
+
+
+def test_only_files_that_may_match_come_back(table: Table) -> None:
+    carried: list[int] = []
+
+    def counting(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        for answer in elsewhere(function, items):
+            carried.append(len(pickle.dumps(answer)))
+            yield answer
+
+    one = table.scan("id = 12 AND kind = 'a'").plan(parallel=counting, prune_in_parallel=True)
+    few, carried[:] = sum(carried), []
+    table.scan("id >= 0").plan(parallel=counting, prune_in_parallel=True)
+    assert one.files_kept == 1
+    assert few < sum(carried)
