@@ -1,0 +1,100 @@
+"""Older snapshots, branches, tags and times, by name, by clause and by option; and columns that tell of rows' files."""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+from icefloe import LongType, SqlCatalog
+from icefloe.table import Table
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(sql: Run, lake: SqlCatalog) -> Table:
+    """First 1 and 2 (tag `first`), then 3 on main; 4 on the branch `audit`; and then a renamed column and one more."""
+    rows = pa.table({"id": pa.array([1, 2], pa.int64())})
+    found = lake.create_table("db.t", rows.schema, properties={"format-version": "3", "write.wap.enabled": "true"})
+    found.append(rows)
+    first = found.current_snapshot()
+    assert first is not None
+    found.manage_snapshots().create_tag(tag_name="first", snapshot_id=first.snapshot_id).commit()
+    found.append(pa.table({"id": pa.array([3], pa.int64())}))
+    found.manage_snapshots().create_branch(branch_name="audit").commit()
+    found.append(pa.table({"id": pa.array([4], pa.int64())}), branch="audit")
+    with found.update_schema() as update:
+        update.rename_column("id", "number")
+        update.add_column("more", LongType())
+    return lake.load_table("db.t")
+
+
+def _first(table: Table) -> tuple[int, int]:
+    """The id of the first snapshot, and a time in milliseconds at which it was the current one."""
+    snapshot = min(table.snapshots(), key=lambda one: one.sequence_number)
+    return snapshot.snapshot_id, snapshot.timestamp_ms
+
+
+def test_by_option_the_tables_columns_as_they_are_now(spark: SparkSession, sql: Run, table: Table) -> None:
+    snapshot_id, at = _first(table)
+    chosen = {
+        "snapshot-id": (snapshot_id, [1, 2]),
+        "tag": ("first", [1, 2]),
+        "as-of-timestamp": (at, [1, 2]),
+        "branch": ("audit", [1, 2, 3, 4]),
+    }
+    for option, (value, expected) in chosen.items():
+        rows = spark.read.option(option, value).table("lake.db.t").orderBy("number").collect()
+        assert [tuple(row) for row in rows] == [(number, None) for number in expected], option
+    assert spark.read.option("tag", "first").table("lake.db.t").where("number = 2").count() == 1
+
+
+def test_by_clause_and_by_name_the_snapshots_own_columns(sql: Run, table: Table) -> None:
+    snapshot_id, at = _first(table)
+    time = datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    for text in (
+        f"lake.db.t VERSION AS OF {snapshot_id}",
+        "lake.db.t VERSION AS OF 'first'",
+        f"lake.db.t TIMESTAMP AS OF '{time}'",
+        "lake.db.t.tag_first",
+        f"lake.db.t.snapshot_id_{snapshot_id}",
+        f"lake.db.t.at_timestamp_{at}",
+    ):
+        assert sql(f"SELECT id FROM {text} ORDER BY id") == [(1,), (2,)], text
+        assert sql(f"SELECT count(*), max(id) FROM {text} WHERE id > 0") == [(2, 2)], text
+    assert sql("SELECT max(number) FROM lake.db.t VERSION AS OF 'audit'") == [(4,)]
+    assert sql("SELECT max(number) FROM lake.db.t.branch_audit") == [(4,)]
+    assert sql("SELECT max(number), count(more) FROM lake.db.t") == [(3, 0)]
+
+
+def test_the_branch_of_the_session(spark: SparkSession, sql: Run, table: Table) -> None:
+    spark.conf.set("spark.wap.branch", "audit")
+    try:
+        assert sql("SELECT max(number) FROM lake.db.t") == [(4,)]
+        assert sql("SELECT max(id) FROM lake.db.t.tag_first") == [(2,)]
+    finally:
+        spark.conf.unset("spark.wap.branch")
+
+
+def test_what_cannot_be_chosen_is_said(spark: SparkSession, sql: Run, table: Table) -> None:
+    with pytest.raises(IllegalArgumentException, match="only one snapshot"):
+        spark.read.option("tag", "first").option("branch", "audit").table("lake.db.t").collect()
+    with pytest.raises(IllegalArgumentException, match="only one snapshot"):
+        spark.read.option("branch", "audit").table("lake.db.t.tag_first").collect()
+    with pytest.raises(IllegalArgumentException, match="no branch or tag 'nothing'"):
+        spark.read.option("tag", "nothing").table("lake.db.t").collect()
+    with pytest.raises(IllegalArgumentException, match="snapshot-id is 'x'"):
+        spark.read.option("snapshot-id", "x").table("lake.db.t").collect()
+    with pytest.raises((AnalysisException, IllegalArgumentException), match="7"):
+        sql("SELECT * FROM lake.db.t VERSION AS OF 7")
+
+
+def test_columns_that_tell_of_a_rows_file(sql: Run, table: Table) -> None:
+    rows = sql("SELECT number, _row_id, _last_updated_sequence_number, _pos, _spec_id, _file FROM lake.db.t ORDER BY number")
+    assert [row[:5] for row in rows] == [(1, 0, 1, 0, 0), (2, 1, 1, 1, 0), (3, 2, 2, 0, 0)]
+    assert {row[5] for row in rows} == {task.file.file_path for task in table.scan().plan_files()}
+    assert sql("SELECT number FROM lake.db.t WHERE _row_id = 1") == [(2,)]
+    assert sql(f"SELECT count(*) FROM lake.db.t WHERE _file = '{rows[2][5]}'") == [(1,)]
