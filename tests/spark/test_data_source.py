@@ -18,6 +18,7 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.options import CatalogRecipe, Known, asked_for, milliseconds
+from icefloe.spark.connect.parquet import is_told_alike, spark_path
 from icefloe.spark.connect.pushed import as_row_filter
 from icefloe.spark.connect.sink import FilesMessage
 from icefloe.spark.connect.source import IcefloeSource
@@ -188,6 +189,24 @@ def test_every_row_group_is_read_once(files: list[tuple[int, list[int]]], bytes_
             assert sum(part.start <= offset < part.start + part.length for part in parts if part.spec_id == number) == (
                 offset < files[number][0] or len([part for part in parts if part.spec_id == number]) > 1
             )
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("/data/a b%/c=d/f.parquet", "file:/data/a%20b%25/c=d/f.parquet"),
+        ("file:///data/[x]{y}/é?.parquet", "file:/data/%5Bx%5D%7By%7D/é%3F.parquet"),
+        ("s3a://bucket/a b/f.parquet", "s3a://bucket/a%20b/f.parquet"),
+        ("hdfs://name:8020/a/f.parquet", "hdfs://name:8020/a/f.parquet"),
+        ("hdfs:///a/f.parquet", None),
+        ("s3a://bucket/a//f.parquet", None),
+        ("/data/./f.parquet", None),
+        ("/data/x/../f.parquet", None),
+    ],
+)
+def test_a_file_has_the_name_that_spark_gives_it(location: str, told: str | None) -> None:
+    assert is_told_alike(location) == (told is not None)
+    assert told is None or spark_path(location) == told
 
 
 def test_a_commit_that_was_begun_is_not_undone_by_abort(lake: SqlCatalog) -> None:

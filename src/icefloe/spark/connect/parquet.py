@@ -105,6 +105,9 @@ def _check(request: ScanRequest, share: Share) -> None:
     hidden = [task.file.file_path for task in tasks if task.file.file_path.rpartition("/")[2].startswith(("_", "."))]
     if hidden:
         raise NotByParquet(f"Spark overlooks a file of the name {hidden[0].rpartition('/')[2]}")
+    changed = [task.file.file_path for task in tasks if not is_told_alike(task.file.file_path)]
+    if changed:
+        raise NotByParquet(f"Spark would know {changed[0]} by another name")
     if share.constant_ids:
         # A partition column that the file lacks has the partition's value, which the public reader has no way to add.
         for task, ids in zip(tasks, _ids(request, tasks), strict=True):
@@ -150,6 +153,16 @@ def _deleted(spark: SparkSession, locations: Sequence[str], vectors: Sequence[De
     packed: Any = pa.table({_PATH: pa.array([spark_path(path) for path, _ in found], pa.string()), _POSITION: positions})
     rows = spark.createDataFrame(packed).select(column_named(_PATH), F.explode(column_named(_POSITION)).alias(_POSITION))
     return F.broadcast(rows) if sum(vector.cardinality for _, vector in found) <= MOST_BROADCAST else rows
+
+
+def is_told_alike(location: str) -> bool:
+    """Whether Hadoop leaves a location as it is: it shortens paths with `//`, `.` and `..`, and adds a host where a URL has none."""
+    whole = hadoop_paths(pa.array([location])).to_pylist()[0]
+    _, _, rest = whole.partition(":")
+    if scheme_of(location) != "file":
+        host, _, path = rest.removeprefix("//").partition("/")
+        return rest.startswith("//") and bool(host) and not {"", ".", ".."} & set(path.split("/"))
+    return not {"", ".", ".."} & set(rest.lstrip("/").split("/"))
 
 
 def spark_path(location: str) -> str:
