@@ -7,6 +7,7 @@ import pytest
 from tests.table.test_commit_model import ManyWriters, Step
 
 from icefloe.testing.effects import BrokenInvariantError, Effect, Landing, ModelSnapshot, Refs, Rows, State, must, state_after
+from icefloe.testing.faults import FaultyFileIO
 
 ROWS = ("append", "main", [("a", 1), ("b", 2)])
 IDLE = ("delete", "main", "value = 4")
@@ -37,6 +38,29 @@ def test_a_write_that_had_nothing_to_do_is_not_taken_for_the_one_after_it(name: 
         machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=(), before="refresh"))
     machine.teardown()
     assert machine.model.steps == {"acknowledged": len(operations)}
+
+
+def test_an_expiry_answers_for_no_file_that_another_operation_left() -> None:
+    """Statistics replace those of the same snapshot; before their writer hears that they stand, another one expires snapshots."""
+    machine = ManyWriters()
+    machine.create(version=2, mode="copy-on-write", spec=())
+    expiry = Step(writer=1, operation=("expire", 1), faults=(), meanwhile=(), before="refresh")
+    for operation, meanwhile in ((ROWS, ()), (ROWS, ()), (("statistics",), ()), (("statistics",), [("overtake", 0, expiry)])):
+        machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=meanwhile, before="refresh"))
+    machine.teardown()
+    assert machine.model.steps == {"acknowledged": 5}
+    assert len(machine.model.state.expired) == 1
+
+
+def test_an_expiry_answers_for_the_files_of_its_own_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for those that it leaves beside what another operation left."""
+    monkeypatch.setattr(FaultyFileIO, "delete", lambda self, location: None)
+    machine = ManyWriters()
+    machine.create(version=2, mode="copy-on-write", spec=())
+    for operation in (ROWS, ROWS, ("statistics",), ("statistics",)):
+        machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=(), before="refresh"))
+    with pytest.raises(BrokenInvariantError, match="files of expired snapshots are left"):
+        machine.step(step=Step(writer=1, operation=("expire", 1), faults=(), meanwhile=(), before="refresh"))
 
 
 KEPT = Counter({("a",): 1})

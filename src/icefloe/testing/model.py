@@ -194,7 +194,12 @@ class CommitModel:
         self._check_numbers(before, new)
         self.state, self.location = state, location
         self.ever.append(location)
-        self._landed_files |= self.walk.referenced(after)
+        named = self.walk.referenced(after)
+        self._landed_files |= named
+        if (
+            not one.expires
+        ):  # such as statistics that newer ones replaced: an expiry that runs before the operation ends knows nothing of them either
+            self._uncleaned |= self.walk.referenced(before) - named
         for snapshot in new:
             self._check_snapshot(after, snapshot)
 
