@@ -77,6 +77,7 @@ public final class Python {
     if (kind.equals("no such namespace")) return new NoSuchNamespaceException(name);
     if (kind.equals("namespace exists")) return new NamespaceAlreadyExistsException(name);
     if (kind.equals("namespace not empty")) return new NonEmptyNamespaceException(name);
+    if (kind.equals("syntax")) return SparkParser.syntaxError(said);
     if (kind.equals("unsupported")) return new UnsupportedOperationException(message);
     return new InvalidStatement(message);
   }

@@ -1,6 +1,7 @@
 package icefloe;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.function.BiFunction;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.Dataset;
@@ -50,7 +51,7 @@ final class SparkCommand implements CreatableRelationProvider {
       OverwritePartitionsDynamic write = (OverwritePartitionsDynamic) statement;
       ((SparkWriteBuilder) write.write().get()).insert(rows(context, write.query()), true);
     } else {
-      Python.ask(python, "run_statement", Python.json(text));
+      Python.ask(python, "run_statement", Python.json(Collections.singletonMap("text", text)));
     }
     return null;
   }

@@ -5,13 +5,36 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
 import java.util.function.BiFunction;
+import org.antlr.v4.runtime.CharStreams;
+import org.antlr.v4.runtime.CommonToken;
+import org.antlr.v4.runtime.ParserRuleContext;
+import org.antlr.v4.runtime.misc.Pair;
+import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.internal.SessionState;
 
-/** Spark's parser, and Python's for statements that Spark does not know. A proxy, because each version of Spark has other methods here. */
+/**
+ * Spark's parser, and Python's behind it: for what Spark cannot parse, and for the few kinds of statements that Spark parses and cannot run on catalogs such as ours. A proxy,
+ * because each version of Spark has other methods here.
+ */
 public final class SparkParser implements InvocationHandler {
+  private static final Set ASKED =
+      new HashSet(
+          Arrays.asList(
+              new Object[] {
+                "CreateView", "CreateViewCommand", "DropView", "ShowViews", "AlterViewAs", "SetViewProperties", "UnsetViewProperties", "RenameTable", "ShowCreateTable",
+                "CreateTableLike", "CreateTableLikeCommand"
+              }));
+
   private final ParserInterface spark;
   private final BiFunction python;
 
@@ -31,12 +54,49 @@ public final class SparkParser implements InvocationHandler {
   }
 
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
-    boolean parses = method.getName().startsWith("parsePlan") || method.getName().equals("parseQuery");
+    if (!method.getName().startsWith("parsePlan")) return parsed(method, arguments);
     try {
-      if (parses && Python.askJson(python, "is_statement", Python.json(arguments[0])) == Boolean.TRUE) return new SparkCommand(python, (String) arguments[0]).plan();
+      Object plan = parsed(method, arguments);
+      String kind = plan.getClass().getSimpleName();
+      LogicalPlan own = ASKED.contains(kind) ? own((String) arguments[0], kind) : null;
+      return own == null ? plan : own;
+    } catch (ParseException error) {
+      LogicalPlan own = own((String) arguments[0], null);
+      if (own == null) throw error;
+      return own;
+    }
+  }
+
+  private Object parsed(Method method, Object[] arguments) throws Throwable {
+    try {
       return method.invoke(spark, arguments);
     } catch (InvocationTargetException error) {
       throw error.getCause();
     }
+  }
+
+  /** The plan of a statement that Python takes: rows that it has already, or a command that runs later; null where it is Spark's. */
+  private LogicalPlan own(String text, String kind) {
+    LinkedHashMap asked = new LinkedHashMap();
+    asked.put("text", text);
+    asked.put("kind", kind);
+    Object answer = Python.ask(python, "statement", Python.json(asked));
+    if (answer instanceof LogicalPlan) return (LogicalPlan) answer;
+    return "true".equals(answer) ? new SparkCommand(python, text).plan() : null;
+  }
+
+  /** Spark's own error for a statement that is wrong at some place. */
+  static Throwable syntaxError(Map said) {
+    int start = ((Number) said.get("start")).intValue();
+    CommonToken token = new CommonToken(new Pair(null, CharStreams.fromString((String) said.get("text"))), 1, 0, start, start);
+    token.setLine(((Number) said.get("line")).intValue());
+    token.setCharPositionInLine(((Number) said.get("position")).intValue());
+    ParserRuleContext place = new ParserRuleContext();
+    place.start = token;
+    place.stop = token;
+    HashMap words = new HashMap();
+    words.put("error", said.get("near"));
+    words.put("hint", ": " + said.get("message"));
+    return new ParseException("PARSE_SYNTAX_ERROR", PythonUtils.toScalaMap(words), place);
   }
 }

@@ -21,6 +21,7 @@ from icefloe.errors import (
     UnsupportedError,
     ViewAlreadyExistsError,
 )
+from icefloe.spark.sql.tokens import StatementSyntaxError
 
 LOG = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,6 +66,8 @@ class Answers:
 
 
 def _as_values(error: BaseException, given: Any) -> dict[str, Any]:
+    if isinstance(error, StatementSyntaxError):
+        return {"kind": "syntax", "name": None, **error.place}
     kind = next((kind for classes, kind in _KINDS if isinstance(error, classes)), "invalid")
     message = str(error) if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}"
     name = (given.get("table") or given.get("namespace")) if isinstance(given, dict) else None

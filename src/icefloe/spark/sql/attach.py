@@ -14,10 +14,11 @@ from icefloe.errors import EngineError, InvalidInputError
 from icefloe.spark.jvm.compile import class_loader, new_object, static_method
 from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
 from icefloe.spark.session import NEEDED_CONF
+from icefloe.spark.sql.attached import ATTACHED, PREFIX
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
+from icefloe.spark.sql.parser_answers import ParserAnswers
 
 CATALOG_CLASS = "icefloe.SparkCatalog"
-_PREFIX = "spark.sql.catalog."
 
 
 def attach(spark: SparkSession, name: str, catalog: Catalog | Mapping[str, str] | str | None = None) -> Catalog:
@@ -34,22 +35,24 @@ def attach(spark: SparkSession, name: str, catalog: Catalog | Mapping[str, str] 
     found = _catalog_of(name, catalog)
     if not name.isidentifier():
         raise InvalidInputError(f"{name!r} cannot be a catalog's name in SQL", next_step="use letters, digits and underscores")
-    taken = spark.conf.get(_PREFIX + name, None)
+    taken = spark.conf.get(PREFIX + name, None)
     if taken not in (None, CATALOG_CLASS) or name == "spark_catalog":
         raise InvalidInputError(f"Spark has another catalog under the name {name!r}: {taken or 'its own'}", next_step="choose another name")
     gateway = gateway_of(spark)
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     class_loader(spark)
-    key = spark.conf.get(f"{_PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
+    key = spark.conf.get(f"{PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
     try:
-        static_method(spark, "Python", "register", key, CatalogAnswers(spark, name, found))
+        ATTACHED[key] = CatalogAnswers(spark, name, found)
+        static_method(spark, "Python", "register", key, ATTACHED[key])
         _add_rule(spark)
+        static_method(spark, "SparkParser", "install", spark._jsparkSession.sessionState(), ParserAnswers(spark))
     except Py4JError as error:
         raise EngineError(f"Spark {spark.version} did not take the catalog {name!r}: {java_words(error)}") from error
     for setting, value in NEEDED_CONF.items():
         spark.conf.set(setting, value)
-    spark.conf.set(f"{_PREFIX}{name}.icefloe", key)
-    spark.conf.set(_PREFIX + name, CATALOG_CLASS)
+    spark.conf.set(f"{PREFIX}{name}.icefloe", key)
+    spark.conf.set(PREFIX + name, CATALOG_CLASS)
     return found
 
 

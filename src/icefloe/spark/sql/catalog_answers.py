@@ -31,6 +31,11 @@ class CatalogAnswers(Answers):
         self.name = name
         self._catalog = catalog
 
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that is asked."""
+        return self._catalog
+
     @answer
     def default_namespace(self, _: Asked) -> list[str]:
         return []

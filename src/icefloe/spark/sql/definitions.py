@@ -15,17 +15,18 @@ from pyspark.sql.types import StructType as SparkStruct
 from icefloe.errors import InvalidPartitionSpecError, Problem, UnsupportedFeatureError, UnsupportedTypeError
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.partitioning.transforms import BucketTransform, TruncateTransform, VoidTransform
 from icefloe.kernel.schema.given_defaults import default_of
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.spark.sql.column_defaults import default_texts, given_default
+from icefloe.spark.sql.sort_keys import FROM_SPARK, sort_order_of, sort_order_text
 from icefloe.spark.types import COMMENT_KEY, from_spark, schema_to_struct, struct_to_schema
 
 # Spark's names of transforms, where they differ from the spec's; both are taken.
 _TO_SPARK = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
-_FROM_SPARK = {**{spark: own for own, spark in _TO_SPARK.items()}, "date": "day", "date_hour": "hour"}
 # Properties by which Spark's statements say other things than table properties.
 _NOT_PROPERTIES = frozenset(
     {
@@ -79,7 +80,7 @@ def _partition_text(transform: Mapping[str, Any]) -> str:
     arguments = transform["arguments"]
     columns = [".".join(part["parts"]) for part in arguments if part["is"] == "reference"]
     numbers = [part["value"] for part in arguments if part["is"] == "literal"]
-    name = _FROM_SPARK.get(transform["name"].lower(), transform["name"].lower())
+    name = FROM_SPARK.get(transform["name"].lower(), transform["name"].lower())
     if len(columns) != 1 or len(numbers) > 1 or len(columns) + len(numbers) != len(arguments):
         text = f"{transform['name']}({', '.join([*numbers, *columns])})"
         raise InvalidPartitionSpecError(f"{text} is no partition transform", next_step="a transform is of one column: bucket(16, c)")
@@ -146,7 +147,7 @@ def table_properties(metadata: TableMetadata, metadata_location: str) -> dict[st
         "location": metadata.location,
         "current-snapshot-id": "none" if snapshot is None else str(snapshot),
         "metadata-location": metadata_location,
-        **({} if order.is_unsorted else {"sort-order": ", ".join(str(field) for field in order.fields)}),
+        **({} if order.is_unsorted else {"sort-order": sort_order_text(metadata)}),
         **({"identifier-fields": f"[{names}]"} if names else {}),
     }
 
@@ -155,9 +156,14 @@ def definition_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What a CREATE or REPLACE TABLE says, as `Catalog.create_table` takes it. Raises as the functions above."""
     schema = schema_of(asked["columns"])
     properties = asked["properties"]
+    identifiers = [name.strip() for name in properties.get("identifier-fields", "").strip("[]").split(",") if name.strip()]
+    if identifiers:
+        schema = Schema(*schema.fields, identifier_field_ids=[schema.find_field(name).field_id for name in identifiers])
+    order = properties.get("sort-order")
     return {
         "schema": schema,
         "location": properties.get("location"),
         "partition_spec": partition_texts(asked["partitioning"]),
+        "sort_order": UNSORTED_SORT_ORDER if order is None else sort_order_of(order, schema),
         "properties": own_properties(properties),
     }

@@ -1,0 +1,35 @@
+"""Which catalogs sessions have under which names, and which of them a name in SQL means. `attach.py` puts them here. Floor: spark."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from icefloe.spark.sql.catalog_answers import CatalogAnswers
+
+PREFIX = "spark.sql.catalog."
+# By the key that a session's setting `spark.sql.catalog.<name>.icefloe` holds.
+ATTACHED: dict[str, CatalogAnswers] = {}
+
+
+def attached_catalog(spark: SparkSession, name: str) -> CatalogAnswers | None:
+    """The session's catalog of a name, where it is one of ours."""
+    return ATTACHED.get(spark.conf.get(f"{PREFIX}{name}.icefloe", None) or "")
+
+
+def current_place(spark: SparkSession) -> tuple[str, tuple[str, ...]]:
+    """The session's current catalog and namespace."""
+    places = spark._jsparkSession.sessionState().catalogManager()
+    return places.currentCatalog().name(), tuple(places.currentNamespace())
+
+
+def found_in(spark: SparkSession, name: Sequence[str]) -> tuple[CatalogAnswers, tuple[str, ...]] | None:
+    """The catalog that a name of SQL means, and the name within it; None where it is none of ours."""
+    parts = tuple(name)
+    named = attached_catalog(spark, parts[0]) if len(parts) > 1 else None
+    if named is not None:
+        return named, parts[1:]
+    current, namespace = current_place(spark)
+    catalog = attached_catalog(spark, current)
+    if catalog is None:
+        return None
+    return catalog, parts if len(parts) > 1 else (*namespace, *parts)

@@ -1,0 +1,141 @@
+"""`Tokens`: the words of a statement of Iceberg's own SQL, read one after the other, and where a wrong one stands. Floor: spark."""
+
+import re
+from dataclasses import dataclass
+
+from icefloe.errors import InvalidInputError
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)
+      | (?P<quoted>`(?:[^`]|``)*`)
+      | (?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+      | (?P<number>\d+(?![\w]))
+      | (?P<word>\w+)
+      | (?P<sign>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class StatementSyntaxError(InvalidInputError):
+    """A statement that is one of Iceberg's own up to some place, and then is not. `near` is the token there, `start` where it begins in `text`."""
+
+    def __init__(self, message: str, *, near: str, text: str, start: int) -> None:
+        super().__init__(f"syntax error at or near {near}: {message}")
+        self.place = {
+            "message": message,
+            "near": near,
+            "text": text,
+            "start": start,
+            "line": text.count("\n", 0, start) + 1,
+            "position": start - (text.rfind("\n", 0, start) + 1),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A word, a `quoted` name without its quotes, a `string` as it stands, a `number` or a single `sign`, and where it begins in the text."""
+
+    kind: str
+    text: str
+    start: int
+
+
+class Tokens:
+    """A cursor. What is asked for and is not there is a `StatementSyntaxError`; keywords are taken in any case."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._tokens = [_token(match) for match in _TOKEN.finditer(text) if match.lastgroup != "space"]
+        while self._tokens and self._tokens[-1].text == ";":
+            self._tokens.pop()
+        self._place = 0
+
+    @property
+    def at_end(self) -> bool:
+        return self._place >= len(self._tokens)
+
+    @property
+    def position(self) -> int:
+        """Where the next token begins in the text."""
+        return len(self.text) if self.at_end else self._tokens[self._place].start
+
+    def take(self, *words: str) -> bool:
+        """Whether the next words are these; they are passed then."""
+        following = self._tokens[self._place : self._place + len(words)]
+        if [token.text.upper() for token in following if token.kind in ("word", "sign")] != list(words):
+            return False
+        self._place += len(words)
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Passes these words."""
+        if not self.take(*words):
+            raise self.wrong(f"{' '.join(words)} was expected")
+
+    def one_of(self, *words: str) -> str:
+        """Passes one of these words and returns it."""
+        for word in words:
+            if self.take(word):
+                return word
+        raise self.wrong(f"one of {', '.join(words)} was expected")
+
+    def name(self) -> str:
+        """A name, quoted or not."""
+        if not self.at_end and self._tokens[self._place].kind in ("word", "quoted"):
+            self._place += 1
+            return self._tokens[self._place - 1].text
+        raise self.wrong("a name was expected")
+
+    def dotted_name(self) -> tuple[str, ...]:
+        """The parts of a name such as lake.db.t."""
+        parts = [self.name()]
+        while self.take("."):
+            parts.append(self.name())
+        return tuple(parts)
+
+    def number(self) -> int:
+        """A whole number, which may have a minus sign."""
+        sign = -1 if self.take("-") else 1
+        if not self.at_end and self._tokens[self._place].kind == "number":
+            self._place += 1
+            return sign * int(self._tokens[self._place - 1].text)
+        raise self.wrong("a number was expected")
+
+    def string(self) -> str:
+        """A string's value."""
+        if not self.at_end and self._tokens[self._place].kind == "string":
+            self._place += 1
+            return unquoted(self._tokens[self._place - 1].text)
+        raise self.wrong("a text in quotes was expected")
+
+    def is_number(self) -> bool:
+        """Whether the next token is a number."""
+        return not self.at_end and self._tokens[self._place].kind == "number"
+
+    def rest(self) -> str:
+        """The text from the next token on, which is passed."""
+        found = self.text[self.position :].rstrip().rstrip(";").rstrip()
+        self._place = len(self._tokens)
+        return found
+
+    def end(self) -> None:
+        """The statement is over here."""
+        if not self.at_end:
+            raise self.wrong("the statement should be over")
+
+    def wrong(self, what: str) -> StatementSyntaxError:
+        """The error at the next token."""
+        near = "end of input" if self.at_end else f"'{self._tokens[self._place].text}'"
+        return StatementSyntaxError(what, near=near, text=self.text, start=self.position)
+
+
+def unquoted(text: str) -> str:
+    """The value of a string literal of Spark's."""
+    quote, inner = text[0], text[1:-1].replace(text[0] * 2, text[0])
+    escapes = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "\\": "\\", quote: quote}
+    return re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[1]), inner, flags=re.DOTALL)
+
+
+def _token(match: re.Match[str]) -> Token:
+    kind, text = match.lastgroup or "", match[0]
+    return Token(kind=kind, text=text[1:-1].replace("``", "`") if kind == "quoted" else text, start=match.start())

@@ -1,0 +1,135 @@
+"""Iceberg's own statements through `spark.sql`: partition fields, write order, identifier fields, branches and tags; and what is wrong in them."""
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.spark.sql.sort_keys import sort_order_text
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def made(sql: Run) -> Run:
+    sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, kind STRING, ts TIMESTAMP, `a b` INT) USING iceberg")
+    return sql
+
+
+def spec_of(lake: SqlCatalog) -> list[tuple[str, str]]:
+    return [(field.name, str(field.transform)) for field in lake.load_table("db.t").spec().fields]
+
+
+def test_partition_fields_are_added_replaced_and_dropped(made: Run, lake: SqlCatalog) -> None:
+    made("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(16, id) AS shard")
+    made("alter table lake.db.t add partition field truncate(kind, 4) -- either order")
+    made("ALTER TABLE lake.db.t ADD PARTITION FIELD days(ts);")
+    assert spec_of(lake) == [("shard", "bucket[16]"), ("kind_trunc_4", "truncate[4]"), ("ts_day", "day")]
+    made("ALTER TABLE lake.db.t REPLACE PARTITION FIELD days(ts) WITH `hours`(ts) AS `the hour`")
+    made("ALTER TABLE lake.db.t DROP PARTITION FIELD shard")
+    made("ALTER TABLE lake.db.t DROP PARTITION FIELD truncate(4, kind)")
+    assert spec_of(lake) == [("the hour", "hour")]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "order", "mode"),
+    [
+        ("ORDERED BY kind, id DESC", "kind ASC NULLS FIRST, id DESC NULLS LAST", "range"),
+        ("LOCALLY ORDERED BY (bucket(4, id) DESC NULLS FIRST)", "bucket(4, id) DESC NULLS FIRST", None),
+        ("DISTRIBUTED BY PARTITION", "", "hash"),
+        ("DISTRIBUTED BY PARTITION LOCALLY ORDERED BY days(ts) NULLS LAST", "day(ts) ASC NULLS LAST", "hash"),
+        ("ORDERED BY `a b` DISTRIBUTED BY PARTITION", "`a b` ASC NULLS FIRST", "hash"),
+        ("UNORDERED", "", "none"),
+    ],
+)
+def test_how_rows_are_written(made: Run, lake: SqlCatalog, clauses: str, order: str, mode: str | None) -> None:
+    made("ALTER TABLE lake.db.t WRITE LOCALLY ORDERED BY ts")
+    made(f"ALTER TABLE lake.db.t WRITE {clauses}")
+    metadata = lake.load_table("db.t").metadata
+    assert sort_order_text(metadata) == order
+    assert metadata.properties.get("write.distribution-mode") == mode
+
+
+def test_identifier_fields_are_set_and_dropped(made: Run, lake: SqlCatalog) -> None:
+    made("ALTER TABLE lake.db.t SET IDENTIFIER FIELDS id")
+    assert list(lake.load_table("db.t").schema().identifier_field_ids) == [1]
+    made("ALTER TABLE lake.db.t DROP IDENTIFIER FIELDS id")
+    assert list(lake.load_table("db.t").schema().identifier_field_ids) == []
+    with pytest.raises(Exception, match="is no identifier field"):
+        made("ALTER TABLE lake.db.t DROP IDENTIFIER FIELDS kind")
+
+
+def test_branches_and_tags_with_retention(made: Run, lake: SqlCatalog) -> None:
+    made("INSERT INTO lake.db.t (id) VALUES (1)")
+    first = lake.load_table("db.t").metadata.current_snapshot_id
+    made("INSERT INTO lake.db.t (id) VALUES (2)")
+    made(f"ALTER TABLE lake.db.t CREATE BRANCH b AS OF VERSION {first} RETAIN 3 DAYS WITH SNAPSHOT RETENTION 2 SNAPSHOTS 4 HOURS")
+    made("ALTER TABLE lake.db.t CREATE TAG `v 1` RETAIN 30 MINUTES")
+    made("ALTER TABLE lake.db.t CREATE BRANCH IF NOT EXISTS b")
+    refs = lake.load_table("db.t").refs()
+    branch, tag = refs["b"], refs["v 1"]
+    assert (branch.snapshot_id, branch.max_ref_age_ms, branch.min_snapshots_to_keep, branch.max_snapshot_age_ms) == (
+        first,
+        259_200_000,
+        2,
+        14_400_000,
+    )
+    assert (tag.is_branch, tag.max_ref_age_ms) == (False, 1_800_000)
+    made("INSERT INTO lake.db.t.branch_b (id) VALUES (9)")
+    assert made("SELECT id FROM lake.db.t VERSION AS OF 'b' ORDER BY id") == [(1,), (9,)]
+    made(f"ALTER TABLE lake.db.t REPLACE TAG `v 1` AS OF VERSION {first}")
+    made("ALTER TABLE lake.db.t CREATE OR REPLACE BRANCH b")
+    refs = lake.load_table("db.t").refs()
+    assert (refs["v 1"].snapshot_id, refs["b"].snapshot_id) == (first, refs["main"].snapshot_id)
+    made("ALTER TABLE lake.db.t DROP BRANCH b")
+    made("ALTER TABLE lake.db.t DROP TAG `v 1`")
+    made("ALTER TABLE lake.db.t DROP TAG IF EXISTS `v 1`")
+    assert list(lake.load_table("db.t").refs()) == ["main"]
+    with pytest.raises(Exception, match="nothing"):
+        made("ALTER TABLE lake.db.t DROP BRANCH nothing")
+
+
+def test_names_are_those_of_the_current_catalog_and_namespace(made: Run, lake: SqlCatalog) -> None:
+    made("USE lake.db")
+    try:
+        made("ALTER TABLE t ADD PARTITION FIELD kind")
+        made("ALTER TABLE db.t WRITE UNORDERED")
+    finally:
+        made("USE spark_catalog.default")
+    assert spec_of(lake) == [("kind", "identity")]
+    with pytest.raises(ParseException):
+        made("ALTER TABLE t ADD PARTITION FIELD kind")
+
+
+@pytest.mark.parametrize(
+    ("statement", "place"),
+    [
+        ("ALTER TABLE lake.db.t WRITE SIDEWAYS", "near 'SIDEWAYS'.*pos 28"),
+        ("ALTER TABLE lake.db.t ADD PARTITION FIELD", "near end of input"),
+        ("ALTER TABLE lake.db.t\nCREATE BRANCH b RETAIN 3 WEEKS", "(?s)near 'WEEKS'.*line 2, pos 25"),
+        ("ALTER TABLE lake.db.t DROP TAG a b", "the statement should be over"),
+        ("ALTER TABLE lake.db.t SHUFFLE", "near 'SHUFFLE'"),
+    ],
+)
+def test_a_wrong_statement_is_refused_at_its_place(made: Run, statement: str, place: str) -> None:
+    with pytest.raises(ParseException, match=place):
+        made(statement)
+
+
+def test_a_table_that_is_not_there_is_said_in_sparks_words(made: Run) -> None:
+    with pytest.raises(AnalysisException, match=r"TABLE_OR_VIEW_NOT_FOUND.*db\.nothing"):
+        made("ALTER TABLE lake.db.nothing WRITE UNORDERED")
+    with pytest.raises(Exception, match="no partition field"):
+        made("ALTER TABLE lake.db.t DROP PARTITION FIELD days(ts)")
+
+
+def test_order_and_identifiers_survive_show_create_table(made: Run, lake: SqlCatalog) -> None:
+    made("ALTER TABLE lake.db.t SET IDENTIFIER FIELDS id")
+    made("ALTER TABLE lake.db.t WRITE ORDERED BY bucket(4, id) DESC, kind")
+    before = lake.load_table("db.t").metadata
+    text = made("SHOW CREATE TABLE lake.db.t")[0][0]
+    made("DROP TABLE lake.db.t")
+    made(text)
+    after = lake.load_table("db.t").metadata
+    assert (sort_order_text(after), after.properties) == (sort_order_text(before), before.properties)
+    assert after.schema().identifier_field_ids == before.schema().identifier_field_ids
