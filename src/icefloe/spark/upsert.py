@@ -23,16 +23,14 @@ from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.puffin.deletion_vector import deletion_vector_of
-from icefloe.kernel.schema.cast import cast_to_schema
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID, with_lineage
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
-from icefloe.spark.arrow_forms import from_spark_form
 from icefloe.spark.distribution import distributed
 from icefloe.spark.filters import column_named
 from icefloe.spark.jobs import deleted_on_failure, errors_carried, run_job
 from icefloe.spark.scan import read
+from icefloe.spark.task_rows import GonePositions, joined_positions, rows_in_form, with_row_ids
 from icefloe.spark.upsert_source import SparkRows, key_column, source_column
 from icefloe.spark.write import small_batches
 from icefloe.table.engine import UpsertedRows, UpsertRequest
@@ -73,7 +71,7 @@ class TaskUpserter:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         outcome = TaskOutcome()
-        replaced: dict[str, list[NDArray[np.int64]]] = {}
+        replaced = GonePositions()
         with errors_carried():
             outcome.files = write_batches(
                 self.target,
@@ -83,55 +81,33 @@ class TaskUpserter:
             )
         if outcome.files:
             self.finished.add([file.file_path for file in outcome.files])
-        outcome.positions = {path: pickle.dumps(deletion_vector_of(np.unique(np.concatenate(found)))) for path, found in replaced.items()}
+        outcome.positions = replaced.packed()
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], names=["outcome"])
 
-    def _written(
-        self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: dict[str, list[NDArray[np.int64]]]
-    ) -> Iterator[pa.RecordBatch]:
+    def _written(self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: GonePositions) -> Iterator[pa.RecordBatch]:
         """The rows to write; what becomes of the others is counted."""
         for batch in batches:
-            rows = self._in_form(batch, self.names, 0)
+            rows = rows_in_form(batch, range(len(self.names)), self.names, self.schema)
             matched = numpy_of(batch.column(batch.num_columns - len(_PLACE)).is_valid())
             changed = np.zeros(batch.num_rows, np.bool_)
             if self.compares and matched.any():
                 here = batch.filter(pa.array(matched))
                 changed[np.flatnonzero(matched)] = self._changed(rows.filter(pa.array(matched)), here)
-                _note(batch.filter(pa.array(changed)), replaced)
+                old = batch.filter(pa.array(changed))
+                replaced.note(old.column(old.num_columns - len(_PLACE)), old.column(old.num_columns - len(_PLACE) + 1))
             outcome.matched += int(matched.sum())
             outcome.updated += int(changed.sum())
             outcome.unmatched += int((~matched).sum())
             chosen = changed | ~matched if self.inserts else changed
             if chosen.any():
-                yield from self._with_row_ids(rows, batch).filter(pa.array(chosen)).combine_chunks().to_batches()
+                kept = with_row_ids(rows, batch.column(batch.num_columns - 1), self.schema) if self.keeps_row_ids else rows
+                yield from kept.filter(pa.array(chosen)).combine_chunks().to_batches()
 
     def _changed(self, rows: Any, joined: pa.RecordBatch) -> NDArray[np.bool_]:
-        stored = self._in_form(joined, self.schema.names, len(self.names))
+        places = range(len(self.names), len(self.names) + len(self.schema.names))
+        stored = rows_in_form(joined, places, self.schema.names, self.schema)
         found = (differing(rows.column(column.name), stored.column(column.name)) for column in self.schema.fields)
         return np.asarray(np.logical_or.reduce(list(found)))
-
-    def _in_form(self, batch: pa.RecordBatch, names: Sequence[str], first: int) -> Any:
-        """The columns from the `first` on, called `names`, as the table has them."""
-        kinds = {column.name: column.field_type for column in self.schema.fields}
-        arrays = [from_spark_form(batch.column(first + place), kinds[name], name) for place, name in enumerate(names)]
-        return cast_to_schema(pa.Table.from_arrays(arrays, names=list(names)), self.schema)
-
-    def _with_row_ids(self, rows: Any, batch: pa.RecordBatch) -> Any:
-        if not self.keeps_row_ids:
-            return rows
-        lineage = (batch.column(batch.num_columns - 1), pa.nulls(batch.num_rows, pa.int64()))
-        for added, column in zip(self.target.schema.fields[-2:], lineage, strict=True):
-            rows = rows.append_column(added.name, column)
-        return rows
-
-
-def _note(rows: pa.RecordBatch, replaced: dict[str, list[NDArray[np.int64]]]) -> None:
-    """Keeps the positions of these rows of the join by their file."""
-    first = rows.num_columns - len(_PLACE)
-    paths = rows.column(first).dictionary_encode()
-    codes, positions = numpy_of(paths.indices), numpy_of(rows.column(first + 1).cast(pa.int64()))
-    for code, path in enumerate(paths.dictionary.to_pylist()):
-        replaced.setdefault(path, []).append(positions[codes == code])
 
 
 def upsert_rows(request: UpsertRequest) -> UpsertedRows:
@@ -222,13 +198,9 @@ def _same_keys(request: UpsertRequest) -> Column:
 
 def _positions(request: UpsertRequest, outcomes: Sequence[TaskOutcome]) -> tuple[NDArray[np.int64], ...]:
     """The positions of replaced rows, for each task."""
-    found: dict[str, list[NDArray[Any]]] = {}
-    for outcome in outcomes:
-        for path, packed in outcome.positions.items():
-            found.setdefault(path, []).append(pickle.loads(packed).positions())  # noqa: S301 packed by TaskUpserter in this job
+    found = joined_positions(outcome.positions for outcome in outcomes)
     empty = np.empty(0, np.int64)
-    own = (found.get(task.file.file_path) for task in request.tasks)
-    return tuple(empty if parts is None else np.sort(np.concatenate(parts)).astype(np.int64) for parts in own)
+    return tuple(found.get(task.file.file_path, empty) for task in request.tasks)
 
 
 def _ambiguous(request: UpsertRequest) -> Exception:

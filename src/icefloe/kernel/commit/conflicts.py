@@ -50,9 +50,10 @@ class ConflictRules:
     """What others must not have done on the branch since snapshot `since`, which the maker of a change read; None: since the branch's first snapshot.
 
     `no_added_data`: added data files that may hold rows of the filter; `no_removed_data`: removed such files; `no_added_deletes`: added deletes that may
-    apply to such rows; `no_newer_deletes`: added deletes that may apply to a data file which the commit removes. `required_files` (paths) were not removed;
-    with `skip_deletes` it does no harm where a snapshot of the operation `delete` did it. A data file that gets a deletion vector has got no position
-    deletes meanwhile: that is always looked at. `partitions` takes the place of `row_filter` where it is given: files of one of these match.
+    apply to such rows; `no_newer_deletes`: added deletes that may apply to a data file which the commit removes. Deletes that may apply to one of
+    `files_without_newer_deletes` (paths and partitions) were not added. `required_files` (paths) were not removed; with `skip_deletes` it does no harm where a
+    snapshot of the operation `delete` did it. A data file that gets a deletion vector has got no position deletes meanwhile: that is always looked at.
+    `partitions` takes the place of `row_filter` where it is given: files of one of these match.
     """
 
     since: int | None = None
@@ -63,12 +64,14 @@ class ConflictRules:
     no_added_deletes: bool = False
     no_removed_data: bool = False
     no_newer_deletes: bool = False
+    files_without_newer_deletes: frozenset[tuple[str, Partition]] = frozenset()
     required_files: frozenset[str] = frozenset()
     skip_deletes: bool = False
 
     def looks_at_history(self, changes: FileChanges) -> bool:
         """Whether anything that others did since can break a rule."""
         asked = self.no_added_data or self.no_added_deletes or self.no_removed_data or bool(self.required_files)
+        asked = asked or bool(self.files_without_newer_deletes)
         return asked or (self.no_newer_deletes and bool(changes.removed)) or bool(changes.vector_targets)
 
     @property
@@ -109,9 +112,10 @@ def check_conflicts(
         checks.added_data()
     if rules.no_removed_data:
         checks.removed_data()
-    gone = [(file.file_path, (file.spec_id, file.partition)) for file in removed] if rules.no_newer_deletes else []
-    if gone:
-        checks.deletes_of(gone, ignore_equality=changes.sequence_number is not None)
+    alone = [(file.file_path, (file.spec_id, file.partition)) for file in removed] if rules.no_newer_deletes else []
+    alone += sorted(rules.files_without_newer_deletes - set(alone), key=lambda file: file[0])
+    if alone:
+        checks.deletes_of(alone, ignore_equality=changes.sequence_number is not None)
     if rules.no_added_deletes:
         checks.added_deletes()
     if changes.vector_targets:
@@ -238,7 +242,7 @@ class _Checks:
         for path, partition in removed:
             for delete in added.about(path, partition):
                 if not (ignore_equality and delete.content == FileContent.EQUALITY_DELETES):
-                    rule = f"no added deletes that may apply to {path}, which this commit read without them and removes"
+                    rule = f"no added deletes that may apply to {path}, which this commit read without them"
                     raise self._conflict(delete.snapshot, delete.key[0], "added", rule)
 
     def deletes_beside_vectors(self, changes: FileChanges) -> None:

@@ -15,7 +15,8 @@ import org.apache.spark.unsafe.Platform;
 
 /**
  * The way to Python. Every object of Spark's that this package makes holds one function of Python's and asks it: a question (a word) and an argument (text in JSON, or a list of
- * such a text and an object of Spark's). The answer is text in JSON, an object of Spark's, or another such function; text that begins with `!` is an error.
+ * such a text and an object of Spark's). The answer is text in JSON, an object of Spark's, or another such function; text that begins with `!` is an error,
+ * and so is an exception of Spark's own.
  */
 public final class Python {
   private static final Map REGISTERED = new ConcurrentHashMap();
@@ -34,6 +35,7 @@ public final class Python {
   static Object ask(BiFunction python, String question, Object argument) {
     Object answer = python.apply(question, argument);
     if (answer instanceof String && ((String) answer).startsWith("!")) Platform.throwException(error((Map) parsed(((String) answer).substring(1))));
+    if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
     return answer;
   }
 

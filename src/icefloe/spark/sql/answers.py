@@ -6,11 +6,15 @@ The other side is `jvm/Python.java`. What is asked of whom is in the rooms besid
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from icefloe.errors import (
+    EngineError,
     IcefloeError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
@@ -58,11 +62,26 @@ class Answers:
             found = method(given)
         except BaseException as error:
             LOG.debug("%s failed", question, exc_info=True)
+            thrown = _thrown_by_spark(error)
+            if thrown is not None:
+                return thrown
             return "!" + json.dumps(_as_values(error, given))
         return found if isinstance(found, Answers | JavaObject) else json.dumps(found)
 
     class Java:
         implements: ClassVar[list[str]] = ["java.util.function.BiFunction"]
+
+
+def _thrown_by_spark(error: BaseException) -> JavaObject | None:
+    """Spark's own exception where it is what a job failed with, such as a row of a MERGE that matches several."""
+    captured = error.__cause__ if isinstance(error, EngineError) else error
+    thrown = getattr(captured, "_origin", None) if isinstance(captured, CapturedException) else None
+    while thrown is not None:
+        with suppress(Py4JError):  # not every exception has a condition
+            if thrown.getCondition() is not None:
+                return thrown
+        thrown = thrown.getCause()
+    return None
 
 
 def _as_values(error: BaseException, given: Any) -> dict[str, Any]:

@@ -14,25 +14,26 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, 
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import columns_struct, partitioning_of, table_properties
 from icefloe.spark.sql.pushed_filters import expressions_of
+from icefloe.spark.sql.row_level import RowLevelAnswers, snapshot_properties
 from icefloe.spark.sql.scan_answers import ScanAnswers, ScanQuestion
 from icefloe.spark.sql.scan_plans import ScanPlans
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.types import schema_to_struct
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
-_SNAPSHOT_PROPERTY = "snapshot-property."
+# What Spark keeps of a row that it updates: where it was, and its identity.
+_KEPT = ("_file", "_pos", "_row_id")
 
 
-class TableAnswers(Answers):
+class TableAnswers(RowLevelAnswers):
     """A table, or a branch, tag or snapshot of one."""
 
     def __init__(self, spark: SparkSession, catalog_name: str, selected: Selected) -> None:
-        self._spark = spark
+        super().__init__(spark, selected)
         self._catalog_name = catalog_name
-        self._selected = selected
         self._plans = ScanPlans(spark)
 
     @answer
@@ -60,9 +61,8 @@ class TableAnswers(Answers):
                 "type": field.dataType.json(),
                 "nullable": field.nullable,
                 "comment": field.metadata.get("comment"),
-                # What Spark keeps of a row that it updates: its identity, and no more.
                 "metadata": json.dumps(
-                    {"__preserve_on_delete": True, "__preserve_on_update": field.name in ("_row_id",), "__preserve_on_reinsert": False}
+                    {"__preserve_on_delete": True, "__preserve_on_update": field.name in _KEPT, "__preserve_on_reinsert": False}
                 ),
             }
             for field in struct.fields
@@ -80,7 +80,10 @@ class TableAnswers(Answers):
 
     @answer
     def scan(self, asked: Mapping[str, Any]) -> ScanAnswers:
-        return ScanAnswers(self._question(asked))
+        question = self._question(asked)
+        if asked.get("operation") is not None:
+            self._row_level_scans.append(question)
+        return ScanAnswers(question)
 
     def _question(self, asked: Mapping[str, Any]) -> ScanQuestion:
         return ScanQuestion(spark=self._spark, selected=self._selected, asked=asked, plans=self._plans)
@@ -121,8 +124,3 @@ class TableAnswers(Answers):
                 table=self._selected.table.full_name,
                 next_step="write to the table or to a branch, such as t.branch_b",
             )
-
-
-def snapshot_properties(options: Mapping[str, str]) -> dict[str, str]:
-    """The properties that the options of a write give to its snapshot."""
-    return {key[len(_SNAPSHOT_PROPERTY) :]: value for key, value in options.items() if key.lower().startswith(_SNAPSHOT_PROPERTY)}

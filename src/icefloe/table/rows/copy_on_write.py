@@ -4,13 +4,18 @@ How one file is copied is `datafile/rewrite.py`; merge-on-read is `merge_on_read
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from icefloe.datafile.rewrite import RewrittenFile
+from icefloe.kernel.expressions.predicate import AlwaysFalse
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.table.commits.commit_loop import delete_quietly
+from icefloe.table.engine import Engine, RewriteRequest
 from icefloe.table.engines import engine_for_files
-from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, task_key
+from icefloe.table.handle import TableHandle
+from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, specs_of, task_key
+from icefloe.table.rows.write_target import write_target
 
 
 class CopiedFiles:
@@ -53,3 +58,27 @@ class CopiedFiles:
         """Deletes the copies of other files. Under another schema the filter may mean other columns, so that no copy holds any longer."""
         stale = [self._copies.pop(key) for key in list(self._copies) if key not in wanted]
         delete_quietly(self._removal.handle, [file.file_path for copy in stale for file in copy.added])
+
+
+def copies_without(handle: TableHandle, engine: Engine, base: TableMetadata, found: Sequence[tuple[FileScanTask, Any]]) -> RowChange:
+    """Copies files without the rows at these positions, one ascending array a file. Raises as `rewrite_task`."""
+    if not found:
+        return RowChange()
+    copies = engine.rewrite(
+        RewriteRequest(
+            tasks=[task for task, _ in found],
+            delete_filter=AlwaysFalse(),
+            positions=[rows for _, rows in found],
+            schema=base.schema(),
+            specs=specs_of(base),
+            target=write_target(handle, base),
+            schemas=tuple(base.schemas),
+        )
+    )
+    return RowChange(
+        added=tuple(file for copy in copies for file in copy.added),
+        removed=tuple(copy.source for copy in copies),
+        removed_deletes=tuple(file for copy in copies for file in copy.dangling_deletes),
+        rewritten_files=sum(bool(copy.added) for copy in copies),
+        deleted_rows=sum(copy.deleted_rows for copy in copies),
+    )

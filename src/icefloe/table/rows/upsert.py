@@ -37,9 +37,10 @@ from icefloe.kernel.types import (
     UnknownType,
 )
 from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.engine import Engine, KeyValues, RewriteRequest, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
+from icefloe.table.engine import Engine, KeyValues, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
 from icefloe.table.engines import IN_PROCESS
 from icefloe.table.handle import TableHandle
+from icefloe.table.rows.copy_on_write import copies_without
 from icefloe.table.rows.marks import Marks
 from icefloe.table.rows.row_change import RowChange, TaskKey, specs_of, task_key
 from icefloe.table.rows.write_target import write_target
@@ -166,34 +167,12 @@ class Upsert:
         if _is_merge_on_read(base):
             change = self._marks.change(replaced, base)
         else:
-            change = self._copied(engine, base, replaced)
+            change = copies_without(self._handle, engine, base, replaced)
         self._made = _Made(
             form=_form(base),
             planned=frozenset(map(task_key, tasks)),
             touched=frozenset(task_key(task) for task, _ in replaced),
             change=change,
-        )
-
-    def _copied(self, engine: Engine, base: TableMetadata, replaced: Sequence[tuple[FileScanTask, Any]]) -> RowChange:
-        if not replaced:
-            return RowChange()
-        copies = engine.rewrite(
-            RewriteRequest(
-                tasks=[task for task, _ in replaced],
-                delete_filter=AlwaysFalse(),
-                positions=[rows for _, rows in replaced],
-                schema=base.schema(),
-                specs=specs_of(base),
-                target=write_target(self._handle, base),
-                schemas=tuple(base.schemas),
-            )
-        )
-        return RowChange(
-            added=tuple(file for copy in copies for file in copy.added),
-            removed=tuple(copy.source for copy in copies),
-            removed_deletes=tuple(file for copy in copies for file in copy.dangling_deletes),
-            rewritten_files=sum(bool(copy.added) for copy in copies),
-            deleted_rows=sum(copy.deleted_rows for copy in copies),
         )
 
     def _discard(self) -> None:

@@ -1,0 +1,213 @@
+"""`RowLevel`: the action of an UPDATE, MERGE or DELETE whose rows another engine computed: which rows go, by file, and the files that come.
+
+Rows go by marks (`marks.py`) or by copies of their files (`copy_on_write.py`), as the table's `write.*.mode` says. Floor: table.
+Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.errors import CommitInvalidatedError, UnsupportedFeatureError
+from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.conflicts import ConflictRules
+from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.properties import (
+    DELETE_ISOLATION_LEVEL,
+    DELETE_MODE,
+    MERGE_ISOLATION_LEVEL,
+    MERGE_MODE,
+    UPDATE_ISOLATION_LEVEL,
+    UPDATE_MODE,
+)
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.scan.plan import plan_scan
+from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
+from icefloe.table.engine import Engine
+from icefloe.table.handle import TableHandle
+from icefloe.table.result import WriteResult
+from icefloe.table.rows.copy_on_write import copies_without
+from icefloe.table.rows.marks import Marks
+from icefloe.table.rows.row_change import RowChange
+
+Positions = NDArray[np.int64]
+
+
+class Command(Enum):
+    """The statements that change rows."""
+
+    DELETE = "delete"
+    UPDATE = "update"
+    MERGE = "merge"
+
+    def is_merge_on_read(self, base: TableMetadata) -> bool:
+        """Whether rows go by marks."""
+        return _MODES[self].read(base.properties) == "merge-on-read"
+
+    def is_serializable(self, base: TableMetadata) -> bool:
+        """Whether rows that others add meanwhile matter."""
+        return _LEVELS[self].read(base.properties) == "serializable"
+
+    @property
+    def mode_property(self) -> str:
+        """The table property that says how rows go."""
+        return _MODES[self].name
+
+
+_MODES = {Command.DELETE: DELETE_MODE, Command.UPDATE: UPDATE_MODE, Command.MERGE: MERGE_MODE}
+_LEVELS = {Command.DELETE: DELETE_ISOLATION_LEVEL, Command.UPDATE: UPDATE_ISOLATION_LEVEL, Command.MERGE: MERGE_ISOLATION_LEVEL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRows:
+    """What an engine computed: the files with new rows, and the positions, ascending, of rows that go, by the path of their file."""
+
+    files: tuple[DataFile, ...] = ()
+    positions: Mapping[str, Positions]
+    deleted: int = 0
+    updated: int = 0
+    inserted: int = 0
+
+
+class RowLevel:
+    """One statement over all attempts of its commit.
+
+    Its rows were computed once, from the snapshot that was read: after a lost race they are committed as they are, unless what others did since then breaks the
+    table's isolation level. `serializable`: no rows came that the statement may have been about. Always: the files of which rows go are there, and no other
+    rows of theirs went.
+    """
+
+    def __init__(
+        self,
+        handle: TableHandle,
+        engine: Engine,
+        base: TableMetadata,
+        command: Command,
+        row_filter: BooleanExpression,
+        rows: ChangedRows,
+        context: CommitContext,
+    ) -> None:
+        """`base` is what was read, and `row_filter` what every row fulfils that the statement may be about, for planning and looking for conflicts."""
+        self._handle = handle
+        self._engine = engine
+        self._base = base
+        self._command = command
+        self._filter = row_filter
+        self._rows = rows
+        self._context = context
+        self._numbers = ManifestNumbers(context)
+        self._marks = Marks(handle, command.mode_property)
+        self._delta: RowDelta | None = None
+        self.change = RowChange()
+
+    def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
+        return [*(file.file_path for file in (*self._rows.files, *self.change.added)), *self._marks.new_files()]
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
+        """See `Action.attempt`.
+
+        Raises:
+            CommitInvalidatedError: others changed what the statement read, so that it has to run again.
+            UnsupportedFeatureError: as `Marks.change`.
+        """
+        if not self._rows.positions and not self._rows.files:
+            return None
+        if self._delta is None:
+            self._delta = self._make(read)
+        return self._delta.attempt(base, number=number, now_ms=now_ms, read=read)
+
+    def _make(self, read: Read) -> RowDelta:
+        """Takes the rows out that go. Whatever is written is known to `new_data_files` before the next step."""
+        base = self._base
+        parent = parent_snapshot(base, self._context.branch)
+        plan = plan_scan(base, parent, self._filter, read, every_delete=True, schema=base.schema())
+        wanted = self._rows.positions
+        found = [(task, wanted[task.file.file_path]) for task in plan.tasks() if task.file.file_path in wanted] if wanted else []
+        if len(found) != len(wanted):
+            raise CommitInvalidatedError(
+                f"rows of {len(wanted) - len(found)} files are to go that {self._handle.table_name} did not have when it was read",
+                table=self._handle.table_name,
+                next_step="run the statement again",
+            )
+        if self._command.is_merge_on_read(base):
+            self.change = self._marks.change(found, base)
+        else:
+            self.change = copies_without(self._handle, self._engine, base, found)
+        return RowDelta(
+            added=(*self._rows.files, *self.change.added),
+            added_deletes=self.change.added_deletes,
+            removed=self.change.removed,
+            removed_deletes=self.change.removed_deletes,
+            context=self._context,
+            numbers=self._numbers,
+            rules=self._rules([task for task, _ in found], parent.snapshot_id if parent else None),
+        )
+
+    def _rules(self, touched: Sequence[FileScanTask], since: int | None) -> ConflictRules:
+        """A file may have lost other rows meanwhile where rows are only deleted: both deletions stand."""
+        is_delete = self._command is Command.DELETE
+        serializable = self._command.is_serializable(self._base)
+        marked = () if is_delete else touched
+        return ConflictRules(
+            since=since,
+            row_filter=self._filter,
+            no_added_data=serializable,
+            no_added_deletes=serializable and not is_delete,
+            no_newer_deletes=True,
+            files_without_newer_deletes=frozenset((task.file.file_path, (task.file.spec_id, task.file.partition)) for task in marked),
+            required_files=frozenset(task.file.file_path for task in touched),
+            skip_deletes=is_delete,
+        )
+
+
+def check_row_level(handle: TableHandle, base: TableMetadata, command: Command) -> None:
+    """Refuses what can never be committed, before any row is computed.
+
+    Raises:
+        UnsupportedFeatureError: rows are to be marked, and the table's format version is 1.
+        UnsupportedFeatureError: columns of the table have the names by which its rows are told apart.
+    """
+    if base.format_version == 1 and command.is_merge_on_read(base):
+        raise UnsupportedFeatureError(
+            f"{handle.table_name} is of format version 1, which has no delete files, and {command.mode_property} is merge-on-read",
+            table=handle.table_name,
+            next_step=f"upgrade it with table.upgrade_table_version(2), or set {command.mode_property} to copy-on-write",
+        )
+    taken = sorted({FILE.name, POS.name, *([ROW_ID.name] if base.format_version > 2 else [])} & set(base.schema().names))
+    if taken:
+        raise UnsupportedFeatureError(
+            f"{handle.table_name} has columns of its own called {', '.join(taken)}, by which Spark tells rows apart: {command.name} cannot be run",
+            table=handle.table_name,
+            next_step="rename them with table.update_schema().rename_column(...)",
+        )
+
+
+def row_level_result(
+    action: RowLevel, command: Command, rows: ChangedRows, engine: str, made: Attempt | None, attempts: int
+) -> WriteResult:
+    """What the statement did."""
+    change = action.change
+    return WriteResult(
+        operation=command.value,
+        engine=engine,
+        snapshot_id=made.snapshot_id if made else None,
+        attempts=attempts,
+        added_files=len(rows.files),
+        added_records=sum(file.record_count for file in rows.files),
+        removed_files=len(change.removed),
+        rewritten_files=change.rewritten_files,
+        deleted_records=rows.deleted,
+        added_delete_files=len(change.added_deletes),
+        removed_delete_files=len(change.removed_deletes),
+        rows_updated=rows.updated,
+        rows_inserted=rows.inserted,
+    )

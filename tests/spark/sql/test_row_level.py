@@ -1,0 +1,203 @@
+"""UPDATE, MERGE and DELETE by Spark SQL: every clause, both ways for rows to go, three versions of the format, branches, and what is refused."""
+
+from itertools import pairwise, product
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException, SparkRuntimeException, UnsupportedOperationException
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+
+pytestmark = pytest.mark.spark
+
+FORMS = [(1, "copy-on-write"), *product((2, 3), ("copy-on-write", "merge-on-read"))]
+
+
+def made(sql: Run, version: int, mode: str, *, partitioned: bool = True, more: str = "") -> None:
+    """The table `lake.db.t` with ids 0 to 9 in two partitions."""
+    modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update", "merge"))
+    sql(f"""CREATE TABLE lake.db.t (id BIGINT, kind STRING, v DOUBLE, s STRUCT<a: INT, b: ARRAY<STRING>>) USING iceberg
+            {"PARTITIONED BY (kind)" if partitioned else ""} TBLPROPERTIES ('format-version' = '{version}', {modes}{more})""")
+    sql("INSERT INTO lake.db.t SELECT id, if(id % 2 = 0, 'a', 'b'), id / 2, named_struct('a', int(id), 'b', array('x')) FROM range(10)")
+
+
+def row_ids(sql: Run) -> dict[Any, Any]:
+    return dict(sql("SELECT id, _row_id FROM lake.db.t"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("version", "mode"), FORMS)
+def test_update_sets_columns_and_members_of_structs(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
+    made(sql, version, mode)
+    before = row_ids(sql)
+    sql("UPDATE lake.db.t SET s.a = s.a + 100, kind = 'c' WHERE v < 1 OR id IN (SELECT max(id) FROM lake.db.t)")
+    assert sql("SELECT id, kind, v, s.a, s.b FROM lake.db.t WHERE kind = 'c' ORDER BY id") == [
+        (0, "c", 0.0, 100, ["x"]),
+        (1, "c", 0.5, 101, ["x"]),
+        (9, "c", 4.5, 109, ["x"]),
+    ]
+    assert sql("SELECT count(*), sum(s.a) FROM lake.db.t") == [(10, 345)]
+    assert row_ids(sql) == before  # nulls before version 3
+    summary = lake.load_table("db.t").current_snapshot().summary
+    assert summary["operation"] == "overwrite"
+    assert ("added-delete-files" in summary) == (mode == "merge-on-read")
+    assert summary.get("added-dvs") == ("2" if version == 3 and mode == "merge-on-read" else None)
+
+
+@pytest.mark.parametrize(("version", "mode"), FORMS)
+def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
+    made(sql, version, mode)
+    before = row_ids(sql)
+    sql("DELETE FROM lake.db.t WHERE id NOT IN (SELECT id + 1 FROM lake.db.t WHERE id < 6)")
+    assert sql("SELECT id FROM lake.db.t ORDER BY id") == [(1,), (2,), (3,), (4,), (5,), (6,)]
+    assert row_ids(sql).items() <= before.items()
+    table = lake.load_table("db.t")
+    assert table.current_snapshot().summary["total-delete-files"] == ("0" if mode == "copy-on-write" else "2")
+    assert table.scan().to_arrow().num_rows == 6
+
+
+@pytest.mark.parametrize(("version", "mode"), FORMS)
+def test_merge_with_every_clause(sql: Run, version: int, mode: str) -> None:
+    made(sql, version, mode, partitioned=version != 3)
+    before = row_ids(sql)
+    sql("""MERGE INTO lake.db.t t USING (SELECT id, 'new' AS kind, -1D AS v, CAST(NULL AS STRUCT<a: INT, b: ARRAY<STRING>>) AS s FROM range(4, 14)) s
+           ON t.id = s.id
+           WHEN MATCHED AND t.id = 4 THEN DELETE
+           WHEN MATCHED AND t.id = 5 THEN UPDATE SET v = t.v * 10, s.a = NULL
+           WHEN MATCHED AND t.id < 8 THEN UPDATE SET *
+           WHEN NOT MATCHED AND s.id = 10 THEN INSERT (id, v) VALUES (s.id, 77)
+           WHEN NOT MATCHED AND s.id < 13 THEN INSERT *
+           WHEN NOT MATCHED BY SOURCE AND t.id = 0 THEN DELETE
+           WHEN NOT MATCHED BY SOURCE AND t.id = 1 THEN UPDATE SET kind = 'left'""")
+    assert sql("SELECT id, kind, v, s.a FROM lake.db.t ORDER BY id") == [
+        (1, "left", 0.5, 1),
+        (2, "a", 1.0, 2),
+        (3, "b", 1.5, 3),
+        (5, "b", 25.0, None),
+        (6, "new", -1.0, None),
+        (7, "new", -1.0, None),
+        (8, "a", 4.0, 8),
+        (9, "b", 4.5, 9),
+        (10, None, 77.0, None),
+        (11, "new", -1.0, None),
+        (12, "new", -1.0, None),
+    ]
+    after = row_ids(sql)
+    assert {key: value for key, value in after.items() if key < 10} == {key: before[key] for key in (1, 2, 3, 5, 6, 7, 8, 9)}
+    if version == 3:
+        assert len(set(after.values())) == len(after)
+        assert dict(sql("SELECT id, _last_updated_sequence_number FROM lake.db.t WHERE id < 10")) == {  # type: ignore[arg-type]
+            **dict.fromkeys((2, 3, 8, 9), 1),
+            **dict.fromkeys((1, 5, 6, 7), 2),
+        }
+
+
+def test_a_row_that_matches_several_is_refused_in_sparks_words(sql: Run, lake: SqlCatalog) -> None:
+    made(sql, 2, "merge-on-read")
+    before = lake.load_table("db.t").metadata_location
+    with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
+        sql("MERGE INTO lake.db.t t USING (SELECT 3 AS id FROM range(2)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 0")
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        sql("UPDATE lake.db.t SET nothing = 1")
+    assert lake.load_table("db.t").metadata_location == before
+
+
+def test_statements_that_touch_no_row_make_no_snapshot(sql: Run, lake: SqlCatalog) -> None:
+    made(sql, 2, "copy-on-write")
+    before = lake.load_table("db.t").metadata_location
+    sql("UPDATE lake.db.t SET v = 1 WHERE id > 1000")
+    sql("DELETE FROM lake.db.t WHERE id IN (SELECT 1000)")
+    sql("MERGE INTO lake.db.t t USING (SELECT 1000 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    sql("EXPLAIN UPDATE lake.db.t SET v = 1")
+    assert lake.load_table("db.t").metadata_location == before
+
+
+def test_deletes_of_whole_files_and_partitions_touch_metadata_only(sql: Run, lake: SqlCatalog) -> None:
+    made(sql, 2, "merge-on-read")
+    paths = {task.file.file_path for task in lake.load_table("db.t").scan().plan_files()}
+    sql("DELETE FROM lake.db.t WHERE kind = 'a'")
+    sql("INSERT INTO lake.db.t SELECT 50, 'c', 0D, NULL")
+    sql("DELETE FROM lake.db.t WHERE id >= 50")  # the bounds say that every row of the file goes
+    table = lake.load_table("db.t")
+    first, second = table.snapshots()[1], table.snapshots()[-1]
+    assert {task.file.file_path for task in table.scan().plan_files()} < paths
+    for snapshot, rows in ((first, 5), (second, 1)):
+        summary = snapshot.summary
+        assert (summary["operation"], summary["deleted-data-files"], summary["deleted-records"]) == ("delete", "1", str(rows))
+        assert not {"added-data-files", "added-delete-files"} & set(summary)
+
+
+def test_a_file_of_which_every_row_goes_leaves_whole(sql: Run, lake: SqlCatalog) -> None:
+    made(sql, 3, "merge-on-read")
+    sql("DELETE FROM lake.db.t WHERE id IN (SELECT id FROM lake.db.t WHERE kind = 'a')")
+    summary = lake.load_table("db.t").current_snapshot().summary
+    assert (summary["operation"], summary["deleted-data-files"], summary["total-delete-files"]) == ("delete", "1", "0")
+
+
+def test_branches_are_changed_alone(sql: Run, lake: SqlCatalog) -> None:
+    made(sql, 2, "merge-on-read")
+    lake.load_table("db.t").manage_snapshots().create_branch(branch_name="b").commit()
+    sql("UPDATE lake.db.t.branch_b SET v = -1 WHERE id = 3")
+    sql("DELETE FROM lake.db.t.branch_b WHERE id IN (SELECT 4)")
+    sql("MERGE INTO lake.db.t.branch_b t USING (SELECT 5 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = -2")
+    assert sql("SELECT id, v FROM lake.db.t.branch_b WHERE id IN (3, 4, 5) ORDER BY id") == [(3, -1.0), (5, -2.0)]
+    assert sql("SELECT sum(v) FROM lake.db.t") == [(22.5,)]
+
+
+def test_a_tag_takes_no_changes(sql: Run, lake: SqlCatalog) -> None:
+    made(sql, 2, "merge-on-read")
+    lake.load_table("db.t").manage_snapshots().create_tag(tag_name="x").commit()
+    with pytest.raises(IllegalArgumentException, match="takes no writes"):
+        sql("UPDATE lake.db.t.tag_x SET v = -1 WHERE id = 3")
+
+
+def test_marks_in_version_1_are_refused(sql: Run) -> None:
+    made(sql, 1, "merge-on-read")
+    with pytest.raises(UnsupportedOperationException, match=r"format version 1.*write.update.mode.*upgrade_table_version"):
+        sql("UPDATE lake.db.t SET v = 1 WHERE id = 1")
+    with pytest.raises(UnsupportedOperationException, match=r"write.delete.mode is merge-on-read"):
+        sql("DELETE FROM lake.db.t WHERE id IN (SELECT 1)")
+    sql("DELETE FROM lake.db.t WHERE kind = 'a'")
+    assert sql("SELECT count(*) FROM lake.db.t") == [(5,)]
+
+
+def test_columns_called_as_places_of_rows_are_refused(sql: Run) -> None:
+    sql("CREATE TABLE lake.db.t (id BIGINT, _pos BIGINT) USING iceberg")
+    with pytest.raises(UnsupportedOperationException, match=r"columns of its own called _pos.*rename_column"):
+        sql("UPDATE lake.db.t SET id = 1")
+
+
+def test_merge_into_and_data_frames(spark: SparkSession, sql: Run) -> None:
+    made(sql, 3, "merge-on-read")
+    source = spark.sql("SELECT id AS other, 9D AS v FROM range(8, 12)")
+    target = spark.table("lake.db.t")
+    (
+        source.alias("s")
+        .mergeInto("lake.db.t", source.other == target.id)
+        .whenMatched()
+        .update({"v": source.v})
+        .whenNotMatched()
+        .insert({"id": source.other})
+        .merge()
+    )
+    assert sql("SELECT id, v FROM lake.db.t WHERE id > 6 ORDER BY id") == [(7, 3.5), (8, 9.0), (9, 9.0), (10, None), (11, None)]
+
+
+def test_updated_rows_are_spread_and_sorted_as_the_table_asks(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql, 2, "merge-on-read")
+    table = lake.load_table("db.t")
+    with table.update_sort_order() as update:
+        update.desc("id")
+    spark.range(2000).selectExpr("id", "CAST(id % 3 AS STRING) AS kind", "0D AS v", "NULL AS s").repartition(4).createOrReplaceTempView(
+        "source"
+    )
+    sql("MERGE INTO lake.db.t t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+    table.refresh()
+    added = [task.file for task in table.scan().plan_files() if task.file.sort_order_id == table.metadata.default_sort_order_id]
+    assert sum(file.record_count for file in added) == 2000
+    ids = [row[0] for file in added for row in sql(f"SELECT id FROM lake.db.t WHERE _file = '{file.file_path}' ORDER BY _pos")]
+    places = [0, *(sum(file.record_count for file in added[: end + 1]) for end in range(len(added)))]
+    for start, end in pairwise(places):
+        assert ids[start:end] == sorted(ids[start:end], reverse=True)
+    assert len(added) <= 12
