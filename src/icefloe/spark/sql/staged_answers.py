@@ -13,8 +13,8 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.transaction import CatalogTransaction, TableInTransaction
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import definition_of
-from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.sql.row_level import snapshot_properties
+from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.sql.table_answers import TableAnswers
 from icefloe.table.handle import LoadedMetadata
 from icefloe.table.table import Table
