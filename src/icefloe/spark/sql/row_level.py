@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from icefloe.errors import ReadOnlyTableError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
@@ -41,7 +42,12 @@ class RowLevelAnswers(Answers):
         self.written: WriteResult | None = None  # of the statement that ran
 
     def _check_writable(self) -> None:
-        raise NotImplementedError
+        if self._selected.is_past:
+            raise ReadOnlyTableError(
+                f"a tag or a snapshot of {self._selected.table.full_name} takes no writes",
+                table=self._selected.table.full_name,
+                next_step="write to the table or to a branch, such as t.branch_b",
+            )
 
     @answer
     def check_row_level(self, command: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.errors import ReadOnlyTableError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
@@ -116,11 +115,3 @@ class TableAnswers(RowLevelAnswers):
     def _filter_of(self, predicates: list[Any]) -> BooleanExpression:
         found = expressions_of(predicates, self._selected.table.schema())
         return all_of([one for one in found if one is not None]) if found else AlwaysTrue()
-
-    def _check_writable(self) -> None:
-        if self._selected.is_past:
-            raise ReadOnlyTableError(
-                f"a tag or a snapshot of {self._selected.table.full_name} takes no writes",
-                table=self._selected.table.full_name,
-                next_step="write to the table or to a branch, such as t.branch_b",
-            )
