@@ -19,6 +19,7 @@ from icefloe.spark.sql.procedure_answers import SYSTEM, ProcedureAnswers
 from icefloe.spark.sql.selectors import at_timestamp, at_version, select
 from icefloe.spark.sql.staged_answers import StagedAnswers
 from icefloe.spark.sql.table_answers import TableAnswers
+from icefloe.spark.sql.view_answers import ViewAnswers
 
 Asked = Mapping[str, Any]
 
@@ -54,7 +55,10 @@ class CatalogAnswers(Answers):
 
     @answer
     def load_table(self, asked: Asked) -> Answers:
-        selected = select(self._catalog, asked["table"])
+        try:
+            selected = select(self._catalog, asked["table"])
+        except NoSuchTableError:
+            return self._load_view(asked)
         if asked.get("version") is not None:
             selected = at_version(selected, asked["version"])
         if asked.get("timestamp") is not None:
@@ -62,6 +66,17 @@ class CatalogAnswers(Answers):
         if selected.metadata_table is not None:
             return MetadataTableAnswers(self._spark, self.name, selected, selected.metadata_table)
         return TableAnswers(self._spark, self.name, selected)
+
+    def _load_view(self, asked: Asked) -> Answers:
+        """Raises `NoSuchTableError` where there is no view either."""
+        name = tuple(asked["table"])
+        if len(name) < 2 or not self._catalog.keeps_views or not self._catalog.view_exists(name):
+            raise NoSuchTableError(f"there is no table or view {'.'.join(name)}", next_step="see SHOW TABLES and SHOW VIEWS")
+        if asked.get("version") is not None or asked.get("timestamp") is not None:
+            raise UnsupportedFeatureError(
+                f"{'.'.join(name)} is a view and has no snapshots", next_step="name a table's snapshot in its query"
+            )
+        return ViewAnswers(self._spark, self.name, self._catalog.load_view(name))
 
     @answer
     def invalidate_table(self, asked: Asked) -> None:

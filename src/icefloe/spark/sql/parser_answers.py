@@ -1,15 +1,17 @@
 """`ParserAnswers`: statements that Spark's parser hands over: those it cannot parse, and the kinds it parses and cannot run on our catalogs.
 
-The Java side is `jvm/SparkParser.java`; the grammar is in `statements.py`. Floor: spark.
+The Java side is `jvm/SparkParser.java`; the grammar is in `statements.py` and `view_statements.py`. Floor: spark.
 """
 
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.attached import found_in
-from icefloe.spark.sql.statements import AlterStatement, alter_statement
+from icefloe.spark.sql.statements import alter_statement
+from icefloe.spark.sql.view_statements import Statement, view_statement
 
 
 class ParserAnswers(Answers):
@@ -20,20 +22,32 @@ class ParserAnswers(Answers):
 
     @answer
     def statement(self, asked: dict[str, Any]) -> Any:
-        """Whether a statement is ours, to be run later. `kind` is the class of Spark's plan, None where Spark has none."""
-        return self._parsed(asked["text"]) is not None if asked["kind"] is None else False
+        """Whether a statement is ours, to be run later; of one that shows something, the plan of its rows.
+
+        `kind` is the class of the plan that Spark made of it, None where it made none.
+        """
+        found = self._parsed(asked)
+        if found is None or not found.names:
+            return found is not None
+        fields = [StructField(name, BooleanType() if name == "isTemporary" else StringType(), False) for name in found.names]
+        return self._spark.createDataFrame(found.run(), StructType(fields))._jdf.queryExecution().analyzed()
 
     @answer
     def run_statement(self, asked: dict[str, Any]) -> None:
         """Runs a statement that `statement` took."""
-        found = self._parsed(asked["text"])
-        if found is None:
-            return
-        catalog, name = found_in(self._spark, found.name) or (None, ())
-        if catalog is not None:
-            asked["table"] = list(name)  # Spark's own errors say the name
-            found.run(catalog.catalog.load_table(name))
+        found = self._parsed(asked)
+        if found is not None:
+            found.run()
 
-    def _parsed(self, text: str) -> AlterStatement | None:
-        found = alter_statement(text)
-        return found if found is not None and found_in(self._spark, found.name) is not None else None
+    def _parsed(self, asked: dict[str, Any]) -> Statement | None:
+        found = alter_statement(asked["text"])
+        if found is None:
+            made = view_statement(self._spark, asked["text"])
+            if made is not None:
+                asked["table"] = list(made.name)  # Spark's own errors say the name
+            return made
+        place = found_in(self._spark, found.name)
+        if place is None:
+            return None
+        asked["table"] = list(place[1])
+        return Statement(name=place[1], run=lambda: found.run(place[0].catalog.load_table(place[1])))

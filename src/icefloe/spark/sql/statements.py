@@ -6,6 +6,7 @@ Spec: Partition Evolution; Sorting; Identifier Field IDs; Snapshot References.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from icefloe.errors import InvalidPartitionSpecError, InvalidSchemaError
 from icefloe.kernel.metadata.snapshot_ref import MAIN
@@ -29,10 +30,11 @@ class AlterStatement:
     name: tuple[str, ...]
     change: Change
 
-    def run(self, table: Table) -> None:
-        """Makes the change in one commit. Raises what the table's own methods do."""
+    def run(self, table: Table) -> list[tuple[Any, ...]]:
+        """Makes the change in one commit; there are no rows to show. Raises what the table's own methods do."""
         with table.transaction() as tx:
             self.change(tx)
+        return []
 
 
 def alter_statement(text: str) -> AlterStatement | None:

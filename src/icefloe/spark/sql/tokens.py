@@ -112,6 +112,10 @@ class Tokens:
         """Whether the next token is a number."""
         return not self.at_end and self._tokens[self._place].kind == "number"
 
+    def is_string(self) -> bool:
+        """Whether the next token is a text in quotes."""
+        return not self.at_end and self._tokens[self._place].kind == "string"
+
     def rest(self) -> str:
         """The text from the next token on, which is passed."""
         found = self.text[self.position :].rstrip().rstrip(";").rstrip()

@@ -1,0 +1,167 @@
+"""`ViewAnswers`: a view as Spark SQL reads it: the rows are those of its query, run with the catalog and namespace that the view names.
+
+What makes and changes views is `view_statements.py`. Floor: spark. Spec: View spec, View Metadata.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType as SparkStruct
+
+from icefloe.errors import IcefloeError, InvalidInputError, UnsupportedFeatureError
+from icefloe.kernel.expressions.bind import bind
+from icefloe.spark.filters import column_named, filter_to_column
+from icefloe.spark.jvm.gateway import gateway_of, jvm_of
+from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.pushed_filters import expressions_of
+from icefloe.spark.types import schema_to_struct
+from icefloe.view.view import View
+
+DIALECT = "spark"
+# What Spark takes a row of a query for of which nothing is known.
+_UNKNOWN_ROWS = 1 << 20
+
+
+class ViewAnswers(Answers):
+    """Reads alone."""
+
+    def __init__(self, spark: SparkSession, catalog_name: str, view: View) -> None:
+        self._spark = spark
+        self._catalog_name = catalog_name
+        self._view = view
+
+    @answer
+    def describe(self, _: Any) -> dict[str, Any]:
+        view = self._view
+        return {
+            "name": f"{self._catalog_name}.{'.'.join(view.name())}",
+            "version": view.metadata_location,
+            "schema": schema_to_struct(view.schema(), field_ids=False).json(),
+            "prunes_nested": False,
+            "properties": {**view.properties, "provider": "iceberg", "location": view.location(), "view-query": query_of(view)},
+            "partitioning": [],
+            "capabilities": ["BATCH_READ"],
+            "metadata_columns": [],
+        }
+
+    @answer
+    def filters(self, asked: Mapping[str, Any]) -> list[bool]:
+        return [False for _ in asked["filters"]]
+
+    @answer
+    def aggregate(self, _: Any) -> str | None:
+        return None
+
+    @answer
+    def can_delete(self, _: Any) -> bool:
+        return False
+
+    @answer
+    def scan(self, asked: Mapping[str, Any]) -> "ViewScanAnswers":
+        return ViewScanAnswers(self._spark, self._catalog_name, self._view, asked)
+
+
+class ViewScanAnswers(Answers):
+    """One read of a view. Filters and columns go into its query, so that the tables below it are planned with them."""
+
+    def __init__(self, spark: SparkSession, catalog_name: str, view: View, asked: Mapping[str, Any]) -> None:
+        self._spark = spark
+        self._catalog_name = catalog_name
+        self._view = view
+        self._columns = SparkStruct.fromJson(json.loads(asked["schema"])).names
+        schema = view.schema()
+        self._filters = [bind(found, schema) for found in expressions_of(asked.get("filters") or (), schema) if found is not None]
+
+    @answer
+    def description(self, _: Any) -> str:
+        return f"Icefloe view {self._view.full_name} [{', '.join(map(str, self._filters))}]"
+
+    @answer
+    def rows(self, _: Any) -> Any:
+        """Spark's logical plan of the rows, optimized."""
+        found = rows_of(self._spark, self._catalog_name, self._view)
+        if self._filters:
+            found = found.where(reduce(and_, map(filter_to_column, self._filters)))
+        return found.select(*map(column_named, self._columns))._jdf.queryExecution().optimizedPlan()
+
+    @answer
+    def statistics(self, _: Any) -> dict[str, Any]:
+        return {"rows": _UNKNOWN_ROWS, "bytes": _UNKNOWN_ROWS * _UNKNOWN_ROWS, "distinct": {}}
+
+
+def query_of(view: View) -> str:
+    """The view's query in Spark's SQL. Raises `UnsupportedFeatureError` where it has none."""
+    found = view.sql_for(DIALECT)
+    if found is None or found.dialect.lower() != DIALECT:
+        raise UnsupportedFeatureError(
+            f"view {view.full_name} has no query in Spark's SQL" + (f", only in that of {found.dialect}" if found else ""),
+            next_step="give it one, with CREATE OR REPLACE VIEW or view.replace_version()",
+        )
+    return found.sql
+
+
+def rows_of(spark: SparkSession, catalog_name: str, view: View) -> DataFrame:
+    """The rows of the view's query under the view's names and in its types.
+
+    Raises:
+        InvalidInputError: the query does not run any more, or gives other columns; the message says so and names the view.
+    """
+    version = view.current_version()
+    inner = session_at(spark, version.default_catalog or catalog_name, version.default_namespace)
+    try:
+        found = inner.sql(query_of(view))
+    except PySparkException as error:
+        raise InvalidInputError(
+            f"the query of view {view.full_name} fails: {str(error).splitlines()[0]}",
+            next_step="see SHOW CREATE TABLE of the view, and replace it",
+        ) from error
+    wanted = schema_to_struct(view.schema(), field_ids=False)
+    if len(found.columns) != len(wanted.fields):
+        raise InvalidInputError(
+            f"the query of view {view.full_name} gives {len(found.columns)} columns, and the view has {len(wanted.fields)}",
+            next_step="replace the view",
+        )
+    plain = found.toDF(*wanted.names)
+    return DataFrame(
+        plain.select(*(column_named(field.name).cast(field.dataType).alias(field.name) for field in wanted.fields))._jdf, spark
+    )
+
+
+def session_at(spark: SparkSession, catalog: str, namespace: tuple[str, ...]) -> SparkSession:
+    """A session of its own with the same settings and catalogs, at another current catalog and namespace: temporary views are not seen there.
+
+    Raises `InvalidInputError` where there is no such place.
+    """
+    inner = spark.newSession()
+    settings = spark._jsparkSession.sessionState().conf().getAllConfs()
+    mutable = inner._jsparkSession.sessionState().conf()
+    mutable.setConf(_properties(spark, settings))
+    experimental = spark._jsparkSession.experimental()
+    getattr(inner._jsparkSession.experimental(), "extraOptimizations_$eq")(experimental.extraOptimizations())
+    try:
+        inner.catalog.setCurrentCatalog(catalog)
+        if namespace:
+            parts = gateway_of(spark).new_array(jvm_of(spark).java.lang.String, len(namespace))
+            for place, part in enumerate(namespace):
+                parts[place] = part
+            inner._jsparkSession.sessionState().catalogManager().setCurrentNamespace(parts)
+    except (PySparkException, IcefloeError) as error:
+        raise InvalidInputError(
+            f"there is no {catalog}.{'.'.join(namespace)} in this session: {str(error).splitlines()[0]}",
+            next_step=f"call icefloe.spark.attach(spark, {catalog!r}, ...)",
+        ) from error
+    return inner
+
+
+def _properties(spark: SparkSession, settings: Any) -> Any:
+    found = jvm_of(spark).java.util.Properties()
+    entries = settings.iterator()
+    while entries.hasNext():
+        entry = entries.next()
+        found.setProperty(entry._1(), entry._2())
+    return found

@@ -1,0 +1,314 @@
+"""Statements about views of our catalogs: CREATE, ALTER, DROP, SHOW VIEWS and SHOW CREATE, from text to the catalog's own doors; and CREATE TABLE LIKE.
+
+Spark parses them and can run them in its own catalog alone, so that they are read again here. Reading a view is `view_answers.py`. Floor: spark.
+Spec: View spec, View Metadata.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from icefloe.errors import InvalidInputError, NoSuchViewError, UnsupportedFeatureError
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.sql.attached import attached_catalog, current_place, found_in
+from icefloe.spark.sql.catalog_answers import CatalogAnswers
+from icefloe.spark.sql.sort_keys import quoted
+from icefloe.spark.sql.tokens import Tokens
+from icefloe.spark.sql.view_answers import query_of, session_at
+from icefloe.spark.types import COMMENT_KEY, struct_to_schema
+from icefloe.view.view import View
+
+Place = tuple[CatalogAnswers, tuple[str, ...]]
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What to do to what; `names` are the columns of its rows, all text but `isTemporary`, empty where it gives none."""
+
+    name: tuple[str, ...]  # within its catalog
+    run: Callable[[], Rows]
+    names: tuple[str, ...] = ()
+
+
+def view_statement(spark: SparkSession, text: str) -> Statement | None:
+    """The statement, or None where it is none of these or is about a catalog of others. Raises `StatementSyntaxError`."""
+    tokens = Tokens(text)
+    for words, parse in _STATEMENTS:
+        if tokens.take(*words):
+            return parse(spark, tokens)
+    return None
+
+
+def _place(spark: SparkSession, tokens: Tokens) -> Place | None:
+    return found_in(spark, tokens.dotted_name())
+
+
+# ---- making ----
+
+
+def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> Statement | None:
+    unless_there = tokens.take("IF", "NOT", "EXISTS")
+    place = _place(spark, tokens)
+    if place is None:
+        return None
+    columns: list[tuple[str, str | None]] = []
+    if tokens.take("("):
+        while True:
+            columns.append((tokens.name(), tokens.string() if tokens.take("COMMENT") else None))
+            if not tokens.take(","):
+                break
+        tokens.expect(")")
+    properties: dict[str, str] = {}
+    while not tokens.take("AS"):
+        if tokens.take("COMMENT"):
+            properties["comment"] = tokens.string()
+        elif tokens.take("TBLPROPERTIES"):
+            properties |= _properties(tokens)
+        else:
+            raise tokens.wrong("COMMENT, TBLPROPERTIES or AS was expected")
+    query = tokens.rest()
+    return Statement(
+        name=place[1], run=lambda: _make(spark, place, query, columns, properties, unless_there=unless_there, replaces=replaces)
+    )
+
+
+def _make(
+    spark: SparkSession,
+    place: Place,
+    query: str,
+    columns: list[tuple[str, str | None]],
+    properties: Mapping[str, str],
+    *,
+    unless_there: bool,
+    replaces: bool,
+) -> Rows:
+    answers, name = place
+    catalog = answers.catalog
+    if unless_there and catalog.view_exists(name):
+        return []
+    current, namespace = current_place(spark)
+    make = catalog.create_or_replace_view if replaces else catalog.create_view
+    make(
+        name,
+        query,
+        _schema_of(spark, query, columns),
+        default_catalog=None if current == answers.name else current,
+        default_namespace=namespace,
+        properties=properties,
+    )
+    return []
+
+
+def _schema_of(spark: SparkSession, query: str, columns: list[tuple[str, str | None]]) -> Schema:
+    # Where no temporary view is seen: the view must mean the same in every session.
+    found = session_at(spark, *current_place(spark)).sql(query).schema
+    if columns and len(columns) != len(found.fields):
+        raise InvalidInputError(
+            f"the view has {len(columns)} columns, and its query gives {len(found.fields)}",
+            next_step="name as many columns as the query gives",
+        )
+    names = columns or [(field.name, field.metadata.get(COMMENT_KEY)) for field in found.fields]
+    if len({name.lower() for name, _ in names}) < len(names):
+        raise InvalidInputError("two columns of the view have one name", next_step="give them other names, with AS")
+    fields = [
+        StructField(name, field.dataType, True, {} if comment is None else {COMMENT_KEY: comment})
+        for (name, comment), field in zip(names, found.fields, strict=True)
+    ]
+    return struct_to_schema(StructType(fields))
+
+
+def _properties(tokens: Tokens) -> dict[str, str]:
+    found: dict[str, str] = {}
+    tokens.expect("(")
+    while True:
+        name = tokens.string() if tokens.is_string() else ".".join(tokens.dotted_name())
+        tokens.take("=")
+        found[name] = tokens.string() if tokens.is_string() else str(tokens.number()) if tokens.is_number() else tokens.name()
+        if not tokens.take(","):
+            break
+    tokens.expect(")")
+    return found
+
+
+def _like(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    """CREATE TABLE a LIKE b: the definition of an Iceberg table, without its rows."""
+    unless_there = tokens.take("IF", "NOT", "EXISTS")
+    name = tokens.dotted_name()
+    if not tokens.take("LIKE"):
+        return None
+    target, source = found_in(spark, name), found_in(spark, tokens.dotted_name())
+    if target is None:
+        return None
+    if source is None:
+        raise UnsupportedFeatureError(
+            "CREATE TABLE LIKE takes its definition from a table of an attached catalog", next_step="name the columns"
+        )
+    properties: dict[str, str] = {}
+    location = None
+    while not tokens.at_end:
+        if tokens.take("TBLPROPERTIES"):
+            properties |= _properties(tokens)
+        elif tokens.take("LOCATION"):
+            location = tokens.string()
+        elif tokens.take("USING"):
+            if tokens.name().lower() not in ("iceberg", "icefloe"):
+                raise tokens.wrong("USING iceberg was expected")
+        else:
+            raise tokens.wrong("USING, LOCATION or TBLPROPERTIES was expected")
+
+    def run() -> Rows:
+        known = source[0].catalog.load_table(source[1])
+        make = target[0].catalog.create_table_if_not_exists if unless_there else target[0].catalog.create_table
+        make(
+            target[1],
+            known.schema(),
+            location=location,
+            partition_spec=known.spec(),
+            sort_order=known.sort_order(),
+            properties={**known.properties, "format-version": str(known.metadata.format_version), **properties},
+        )
+        return []
+
+    return Statement(name=target[1], run=run)
+
+
+# ---- changing ----
+
+
+def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    place = _place(spark, tokens)
+    if place is None:
+        return None
+    answers, name = place
+    if tokens.take("RENAME", "TO"):
+        new = tokens.dotted_name()
+        tokens.end()
+        found = found_in(spark, new) if len(new) > 1 else (answers, (*name[:-1], *new))
+        if found is not None and found[0] is not answers:
+            raise UnsupportedFeatureError("a view cannot be renamed into another catalog", next_step="create it there")
+        target = new if found is None else found[1]
+        return Statement(name=name, run=lambda: _done(answers.catalog.rename_view(name, target)))
+    if tokens.take("AS"):
+        query = tokens.rest()
+        return Statement(name=name, run=lambda: _redefine(spark, place, query))
+    if tokens.take("SET", "TBLPROPERTIES"):
+        properties = _properties(tokens)
+        tokens.end()
+        return Statement(name=name, run=lambda: _set(place, properties, ()))
+    if tokens.take("UNSET", "TBLPROPERTIES"):
+        tokens.take("IF", "EXISTS")
+        gone = _names(tokens)
+        tokens.end()
+        return Statement(name=name, run=lambda: _set(place, {}, gone))
+    return None
+
+
+def _redefine(spark: SparkSession, place: Place, query: str) -> Rows:
+    place[0].catalog.load_view(place[1])
+    return _make(spark, place, query, [], {}, unless_there=False, replaces=True)
+
+
+def _set(place: Place, properties: Mapping[str, str], gone: tuple[str, ...]) -> Rows:
+    with place[0].catalog.load_view(place[1]).update_properties() as update:
+        for key, value in properties.items():
+            update.set(key, value)
+        for key in gone:
+            update.remove(key)
+    return []
+
+
+def _names(tokens: Tokens) -> tuple[str, ...]:
+    tokens.expect("(")
+    names = [tokens.string() if tokens.is_string() else ".".join(tokens.dotted_name())]
+    while tokens.take(","):
+        names.append(tokens.string() if tokens.is_string() else ".".join(tokens.dotted_name()))
+    tokens.expect(")")
+    return tuple(names)
+
+
+def _drop(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    if_there = tokens.take("IF", "EXISTS")
+    place = _place(spark, tokens)
+    tokens.end()
+    if place is None:
+        return None
+
+    def run() -> Rows:
+        try:
+            place[0].catalog.drop_view(place[1])
+        except NoSuchViewError:
+            if not if_there:
+                raise
+        return []
+
+    return Statement(name=place[1], run=run)
+
+
+def _done(_: View) -> Rows:
+    return []
+
+
+# ---- showing ----
+
+
+def _show(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    current, namespace = current_place(spark)
+    if tokens.take("FROM") or tokens.take("IN"):
+        parts = tokens.dotted_name()
+        named = attached_catalog(spark, parts[0])
+        answers, namespace = (named, parts[1:]) if named is not None else (attached_catalog(spark, current), parts)
+    else:
+        answers = attached_catalog(spark, current)
+    if answers is None:
+        return None
+    tokens.take("LIKE")
+    pattern = "*" if tokens.at_end else tokens.string()
+    tokens.end()
+
+    def run() -> Rows:
+        names = [name[-1] for name in answers.catalog.list_views(namespace)]
+        wanted = [one.strip().lower() for one in pattern.split("|")]
+        return [(".".join(namespace), name, False) for name in names if any(fnmatchcase(name.lower(), one) for one in wanted)]
+
+    return Statement(name=(*namespace, "*"), run=run, names=("namespace", "viewName", "isTemporary"))
+
+
+def _show_create(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    place = _place(spark, tokens)
+    if place is None or not tokens.at_end or not place[0].catalog.keeps_views or not place[0].catalog.view_exists(place[1]):
+        return None
+    return Statement(
+        name=place[1], run=lambda: [(_text_of(place[0].name, place[0].catalog.load_view(place[1])),)], names=("createtab_stmt",)
+    )
+
+
+def _text_of(catalog_name: str, view: View) -> str:
+    columns = ",\n  ".join(quoted(field.name) + (f" COMMENT {_literal(field.doc)}" if field.doc else "") for field in view.schema().fields)
+    lines = [f"CREATE VIEW {'.'.join(map(quoted, (catalog_name, *view.name())))} (\n  {columns})"]
+    properties = dict(view.properties)
+    if "comment" in properties:
+        lines.append(f"COMMENT {_literal(properties.pop('comment'))}")
+    if properties:
+        pairs = ",\n  ".join(f"{_literal(key)} = {_literal(value)}" for key, value in sorted(properties.items()))
+        lines.append(f"TBLPROPERTIES (\n  {pairs})")
+    return "\n".join([*lines, f"AS\n{query_of(view)}\n"])
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[SparkSession, Tokens], Statement | None]], ...] = (
+    (("CREATE", "OR", "REPLACE", "VIEW"), lambda spark, tokens: _create(spark, tokens, replaces=True)),
+    (("CREATE", "VIEW"), _create),
+    (("CREATE", "TABLE"), _like),
+    (("ALTER", "VIEW"), _alter),
+    (("DROP", "VIEW"), _drop),
+    (("SHOW", "VIEWS"), _show),
+    (("SHOW", "CREATE", "TABLE"), _show_create),
+)

@@ -1,0 +1,107 @@
+"""Views in Spark SQL: made, read with pushdown, changed, shown and dropped; a view means the same whatever the session's current place."""
+
+import pytest
+from pyspark.errors import AnalysisException
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.errors import NoSuchViewError
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def made(sql: Run) -> Run:
+    sql("CREATE TABLE lake.db.t USING iceberg PARTITIONED BY (k) AS SELECT id, id % 3 AS k, CAST(id AS STRING) AS s FROM range(30)")
+    sql("""CREATE VIEW lake.db.v (x COMMENT 'it''s x', y) COMMENT 'my view' TBLPROPERTIES ('a' = 'b')
+           AS SELECT id + 1, k FROM lake.db.t WHERE id > 3""")
+    return sql
+
+
+def test_a_view_is_read_by_what_its_tables_plan(made: Run, lake: SqlCatalog) -> None:
+    assert made("SELECT count(*), sum(x) FROM lake.db.v WHERE y = 1") == [(9, 153)]
+    plan = made("EXPLAIN SELECT x FROM lake.db.v WHERE y = 1")[0][0]
+    assert "PlannedFiles(1 paths)" in plan
+    assert "GreaterThan(id,3)" in plan
+    view = lake.load_view("db.v")
+    assert (view.schema().names, view.schema().find_field("x").doc) == (["x", "y"], "it's x")
+    assert dict(view.properties) == {"a": "b", "comment": "my view"}
+    assert view.sql_for("spark").sql == "SELECT id + 1, k FROM lake.db.t WHERE id > 3"
+
+
+def test_names_in_a_view_are_those_of_where_it_was_made(made: Run) -> None:
+    made("USE lake.db")
+    try:
+        made("CREATE VIEW w AS SELECT v.x, t.s FROM v JOIN t ON v.x = t.id")
+        assert made("SHOW VIEWS") == [("db", "v", False), ("db", "w", False)]
+    finally:
+        made("USE spark_catalog.default")
+    assert made("SELECT count(*), min(s) FROM lake.db.w") == [(25, "10")]
+    assert made("SELECT a.x FROM lake.db.w a JOIN lake.db.v b ON a.x = b.x WHERE a.x < 7 ORDER BY 1") == [(5,), (6,)]
+
+
+def test_a_view_is_changed_renamed_and_dropped(made: Run, lake: SqlCatalog) -> None:
+    made("CREATE OR REPLACE VIEW lake.db.v AS SELECT s FROM lake.db.t WHERE id = 2")
+    assert made("SELECT * FROM lake.db.v") == [("2",)]
+    made("ALTER VIEW lake.db.v AS SELECT k, s FROM lake.db.t WHERE id = 3")
+    assert made("SELECT * FROM lake.db.v") == [(0, "3")]
+    made("ALTER VIEW lake.db.v SET TBLPROPERTIES ('p' = 'q')")
+    made("ALTER VIEW lake.db.v UNSET TBLPROPERTIES ('a')")
+    assert dict(lake.load_view("db.v").properties) == {"p": "q", "comment": "my view"}
+    made("ALTER VIEW lake.db.v RENAME TO lake.db.w")
+    assert made("SHOW VIEWS IN lake.db LIKE 'w*'") == [("db", "w", False)]
+    made("DROP VIEW lake.db.w")
+    made("DROP VIEW IF EXISTS lake.db.w")
+    with pytest.raises(NoSuchViewError):
+        lake.load_view("db.w")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        made("DROP VIEW lake.db.w")
+
+
+def test_a_view_is_described_and_its_text_makes_it_again(made: Run, lake: SqlCatalog) -> None:
+    assert made("DESCRIBE lake.db.v")[:2] == [("x", "bigint", "it's x"), ("y", "bigint", None)]
+    assert made("SHOW COLUMNS IN lake.db.v") == [("x",), ("y",)]
+    assert made("SHOW TBLPROPERTIES lake.db.v ('a')") == [("a", "b")]
+    before = lake.load_view("db.v")
+    text = made("SHOW CREATE TABLE lake.db.v")[0][0]
+    made("DROP VIEW lake.db.v")
+    made(text)
+    after = lake.load_view("db.v")
+    assert (after.schema().fields, dict(after.properties)) == (before.schema().fields, dict(before.properties))
+    assert after.sql_for("spark").sql == before.sql_for("spark").sql
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("CREATE VIEW lake.db.v AS SELECT 1 AS x", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("CREATE VIEW lake.db.t AS SELECT 1 AS x", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("CREATE VIEW lake.db.n AS SELECT nothing FROM lake.db.t", "UNRESOLVED_COLUMN"),
+        ("CREATE VIEW lake.db.n (a, b) AS SELECT id FROM lake.db.t", "2 columns, and its query gives 1"),
+        ("CREATE VIEW lake.db.n AS SELECT id, id FROM lake.db.t", "two columns of the view have one name"),
+        ("CREATE VIEW lake.db.n AS SELECT * FROM only_here", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("INSERT INTO lake.db.v VALUES (1, 2)", "does not support append"),
+        ("SELECT * FROM lake.db.v VERSION AS OF 3", "has no snapshots"),
+    ],
+)
+def test_what_a_view_cannot_be_is_refused(made: Run, lake: SqlCatalog, statement: str, words: str) -> None:
+    made("CREATE OR REPLACE TEMPORARY VIEW only_here AS SELECT 1 AS one")
+    with pytest.raises(Exception, match=words):
+        made(statement)
+    assert [name[-1] for name in lake.list_views("db")] == ["v"]
+
+
+def test_a_query_that_no_longer_runs_names_the_view(made: Run) -> None:
+    made("ALTER TABLE lake.db.t RENAME COLUMN id TO number")
+    with pytest.raises(Exception, match=r"the query of view lake\.db\.v fails"):
+        made("SELECT * FROM lake.db.v")
+
+
+def test_a_table_is_made_like_another(made: Run, lake: SqlCatalog) -> None:
+    made("ALTER TABLE lake.db.t WRITE ORDERED BY id")
+    made("CREATE TABLE lake.db.l LIKE lake.db.t TBLPROPERTIES ('mine' = 'yes')")
+    known, found = lake.load_table("db.t").metadata, lake.load_table("db.l").metadata
+    assert [field.name for field in found.schema().fields] == ["id", "k", "s"]
+    assert (len(found.spec().fields), found.sort_order().is_unsorted) == (1, False)
+    assert dict(found.properties) == {**known.properties, "mine": "yes"}
+    assert made("SELECT count(*) FROM lake.db.l") == [(0,)]
