@@ -365,6 +365,17 @@ def test_a_frame_is_appended_by_its_table(connect: SparkSession, lake: SqlCatalo
     same(connect, table, "parquet")
 
 
+def test_a_write_is_staged_where_the_session_says_so(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = lake.create_table("db.staged", pa.schema([("id", pa.int64())]), properties={"write.wap.enabled": "true"})
+    connect.conf.set("spark.wap.id", "w1")
+    try:
+        table.append(connect.range(3))
+    finally:
+        connect.conf.unset("spark.wap.id")
+    assert table.scan().count() == 0
+    assert [one.summary.get("wap.id") for one in table.snapshots()] == ["w1"]
+
+
 def test_a_failed_append_leaves_no_file(connect: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 2, [], files=1)
     before = files_under(table)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyspark
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.footers import FooterRequest
 from icefloe.datafile.partition_of_file import FileToAdd
@@ -57,8 +57,8 @@ class SparkEngine:
         return {"engine-name": "spark", "engine-version": running.version, "app-id": running.sparkContext.applicationId}
 
     def setting(self, name: str) -> str | None:
-        """A setting of the active session; None where it is not set, or no session runs."""
-        running = active_session()
+        """A setting of the active session, of Spark Connect too; None where it is not set, or no session runs."""
+        running = active_session() or SparkSession.getActiveSession()
         found = None if running is None else running.conf.get(name, None)
         return None if found is None else str(found)
 

@@ -9,6 +9,7 @@ A staged snapshot is published with `manage_snapshots().publish_changes(wap_id)`
 Spec: Appendix F, Other Fields (`wap.id`).
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +20,7 @@ from icefloe.kernel.commit.wap import WAP_ID
 from icefloe.kernel.metadata.properties import WAP_ENABLED
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.table.engines import running_engine
+from icefloe.table.engines import IN_PROCESS, engine_named
 
 # Settings of the running engine, under the names that Spark's users know.
 _ID_SETTING, _BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
@@ -99,4 +100,5 @@ def branch_to_read(metadata: TableMetadata) -> str | None:
 
 
 def _setting(name: str) -> str | None:
-    return running_engine().setting(name) or None
+    # A client of Spark Connect has settings, and is no engine that runs in this process.
+    return (engine_named("spark") if "pyspark" in sys.modules else IN_PROCESS).setting(name) or None
