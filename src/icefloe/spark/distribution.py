@@ -14,7 +14,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import IntegerType as SparkInteger
 
 from icefloe.datafile.target import WriteTarget
-from icefloe.kernel.metadata.properties import DISTRIBUTION_MODE
+from icefloe.kernel.metadata.properties import DISTRIBUTION_MODE, FANOUT_ENABLED
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField
 from icefloe.kernel.partitioning.transforms import (
     BucketTransform,
@@ -54,7 +54,7 @@ _KEY_PREFIX = "icefloe partition key "
 
 
 def distributed(rows: DataFrame, target: WriteTarget) -> DataFrame:
-    """The rows, shuffled as `write.distribution-mode` says and sorted within each task where the table has a sort order.
+    """The rows, shuffled as `write.distribution-mode` says and sorted within each task where the table has a sort order or is without fan-out.
 
     Where the property is not set, a sorted table is range-distributed and a partitioned one hashed, as in Java.
     """
@@ -71,7 +71,8 @@ def distributed(rows: DataFrame, target: WriteTarget) -> DataFrame:
         rows = rows.repartitionByRange(*keys)
     elif mode == "hash" and partition_keys:
         rows = _hashed(rows, partition_keys)
-    return rows.sortWithinPartitions(*keys) if sort_keys else rows
+    gathers = bool(partition_keys) and not FANOUT_ENABLED.read(target.properties)
+    return rows.sortWithinPartitions(*keys) if sort_keys or gathers else rows
 
 
 def _hashed(rows: DataFrame, keys: list[Column]) -> DataFrame:

@@ -25,6 +25,7 @@ from icefloe.spark.connect.write import write_connect_rows
 from icefloe.spark.native import gateway_is_at_hand
 from icefloe.spark.positions import find_positions
 from icefloe.spark.rewrite import rewrite_files
+from icefloe.spark.rows_in_form import RowsInForm
 from icefloe.spark.scan import read
 from icefloe.spark.session import active_session, session
 from icefloe.spark.unreachable import unreachable
@@ -64,7 +65,7 @@ class SparkEngine:
 
     def accepts(self, rows: object) -> bool:
         """Whether it is a Spark DataFrame, of Spark Connect too, or files that Spark's tasks wrote already."""
-        return isinstance(rows, DataFrame | WrittenFiles)
+        return isinstance(rows, DataFrame | RowsInForm | WrittenFiles)
 
     def is_active(self) -> bool:
         """Whether a classic session runs in this process."""
@@ -74,6 +75,8 @@ class SparkEngine:
         """Writes a DataFrame as data files. Raises as `write_rows` and `write_connect_rows`, and `UnsupportedFeatureError` for locations in memory."""
         if isinstance(rows, WrittenFiles):
             return list(rows.files)
+        if isinstance(rows, RowsInForm):
+            rows, target = rows.rows, rows.form.of(target)
         _check_reachable(target.table_name, target.data_location)
         return write_rows(rows, target) if gateway_is_at_hand(rows.sparkSession) else write_connect_rows(rows, target)
 

@@ -4,7 +4,7 @@ Nothing is renamed or listed: each task hands back the data files it wrote, and 
 """
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.properties import ADVISORY_PARTITION_SIZE_BYTES
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import BinaryType as BytesType
 from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, VariantType, children
@@ -32,6 +33,7 @@ ROWS_PER_BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 # Its largest value turns that off.
 BYTES_PER_BATCH_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_BYTES_LIMIT = 2**31 - 1
+_ADVISORY_CONF = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 FILES_COLUMN = "data_files"
 RESULT = StructType([StructField(FILES_COLUMN, BinaryType(), False)])
 
@@ -80,7 +82,7 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
     """
     spark = rows.sparkSession
     ready, target, names = ready_to_write(rows, target)
-    with small_batches(spark, target.schema), deleted_on_failure(spark, target.io) as finished:
+    with advised(spark, target), small_batches(spark, target.schema), deleted_on_failure(spark, target.io) as finished:
         written = ready.mapInArrow(TaskWriter(target, finished, names), RESULT)
         results = run_job(spark, f"write {target.table_name}", written.collect)
     return [file for (packed,) in results for file in pickle.loads(packed)]  # noqa: S301 packed by TaskWriter in this job
@@ -110,6 +112,20 @@ def small_batches(spark: SparkSession, schema: Schema) -> Iterator[None]:
     wanted = {ROWS_PER_BATCH_CONF: str(ROWS_PER_BATCH)}
     if not any(_holds_bytes(field.field_type) for field in schema.fields):
         wanted[BYTES_PER_BATCH_CONF] = str(NO_BYTES_LIMIT)
+    with _settings(spark, wanted):
+        yield
+
+
+@contextmanager
+def advised(spark: SparkSession, target: WriteTarget) -> Iterator[None]:
+    """How many bytes of shuffled rows a task should take, where the table or the write says so; else what the session says."""
+    wanted = ADVISORY_PARTITION_SIZE_BYTES.read(target.properties)
+    with _settings(spark, {} if wanted is None else {_ADVISORY_CONF: str(wanted)}):
+        yield
+
+
+@contextmanager
+def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     before = {name: spark.conf.get(name, None) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.errors import CommitInvalidatedError, InvalidFilterError, Problem
+from icefloe.errors import CommitInvalidatedError, InvalidFilterError, InvalidInputError, Problem
 from icefloe.kernel.arrow_values import mask_array, scalar_of
 from icefloe.kernel.commit.added_deletes import AddedDeletes, partition_key
 from icefloe.kernel.commit.file_changes import FileChanges, Partition
@@ -94,6 +94,18 @@ def each_rule(rules: Rules) -> tuple[ConflictRules, ...]:
 def planned_on(snapshot_id: int | None) -> ConflictRules:
     """The rules of a change that copies or marks rows as a snapshot had them: no newer deletes of its files."""
     return ConflictRules(since=snapshot_id, no_newer_deletes=True)
+
+
+def isolation_rules(level: str | None, since: int | None) -> ConflictRules | None:
+    """What an isolation level forbids others to have done since a snapshot, whatever rows it is about; None where there is no level.
+
+    `snapshot`: that they deleted rows; `serializable`: also that they added some. Raises `InvalidInputError`.
+    """
+    if level is None:
+        return None
+    if level not in ("serializable", "snapshot"):
+        raise InvalidInputError(f"{level!r} is no isolation level", next_step="pass serializable, snapshot or None")
+    return ConflictRules(since=since, no_added_data=level == "serializable", no_added_deletes=True, no_removed_data=True)
 
 
 def check_conflicts(

@@ -123,6 +123,12 @@ MANIFEST_MERGE_ENABLED = _flag("commit.manifest-merge.enabled", default=True)
 DEFAULT_FILE_FORMAT = _choice("write.format.default", "parquet", "parquet", "avro", "orc")
 TARGET_FILE_SIZE_BYTES = _number("write.target-file-size-bytes", 536_870_912, 1, "bytes")
 DISTRIBUTION_MODE = _choice("write.distribution-mode", "hash", "none", "hash", "range")
+# Of engines that write in many tasks. Without fan-out rows come to a file's writer sorted by partition, so that one file of a task is open at a time.
+FANOUT_ENABLED = _flag("write.spark.fanout.enabled", default=True)
+ADVISORY_PARTITION_SIZE_BYTES: Property[int | None] = Property(
+    "write.spark.advisory-partition-size-bytes", None, _at_least(1), "a whole number (bytes) of at least 1"
+)
+ACCEPT_ANY_SCHEMA = _flag("write.spark.accept-any-schema", default=False)
 DATA_PATH = _location("write.data.path")
 PARQUET_CODEC = _choice("write.parquet.compression-codec", "zstd", "zstd", "gzip", "snappy", "lz4", "brotli", "uncompressed")
 PARQUET_COMPRESSION_LEVEL: Property[int | None] = Property(

@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.transaction import CatalogTransaction, TableInTransaction
+from icefloe.spark.rows_in_form import RowsInForm
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import definition_of
-from icefloe.spark.sql.row_level import snapshot_properties
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.sql.table_answers import TableAnswers
+from icefloe.spark.sql.writing import branch_of, understood
 from icefloe.table.handle import LoadedMetadata
 from icefloe.table.table import Table
 
@@ -33,7 +34,9 @@ class StagedAnswers(TableAnswers):
     def write(self, given: Any) -> None:
         """The rows of the new table: whatever was there before is gone with the commit already."""
         asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
-        self._member.append(rows, snapshot_properties(asked["options"]))
+        metadata, name = self._member.table_metadata, self._selected.table.full_name
+        options = understood(self._spark, asked["options"], metadata, name)
+        self._member.append(RowsInForm(rows=rows, form=options.form), options.snapshot_properties, branch_of(options, None, name))
 
     @answer
     def commit_staged(self, _: Any) -> None:

@@ -11,15 +11,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.metadata.manifests import table_partition_type
+from icefloe.kernel.metadata.properties import ACCEPT_ANY_SCHEMA
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import columns_struct, partitioning_of, table_properties
 from icefloe.spark.sql.pushed_filters import expressions_of
-from icefloe.spark.sql.row_level import RowLevelAnswers, snapshot_properties
+from icefloe.spark.sql.row_level import RowLevelAnswers
 from icefloe.spark.sql.scan_answers import ScanAnswers, ScanQuestion
 from icefloe.spark.sql.scan_plans import ScanPlans
 from icefloe.spark.sql.selectors import Selected
+from icefloe.spark.sql.writing import Write, branch_of, run_write, understood
 from icefloe.spark.types import schema_to_struct
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
@@ -45,7 +47,7 @@ class TableAnswers(RowLevelAnswers):
             "schema": columns_struct(selected.scan().schema()).json(),
             "properties": table_properties(metadata, selected.table.metadata_location),
             "partitioning": partitioning_of(metadata.spec(), metadata.schema()),
-            "capabilities": _CAPABILITIES,
+            "capabilities": (*_CAPABILITIES, "ACCEPT_ANY_SCHEMA") if ACCEPT_ANY_SCHEMA.read(metadata.properties) else _CAPABILITIES,
             "metadata_columns": self._metadata_columns(),
         }
 
@@ -101,16 +103,18 @@ class TableAnswers(RowLevelAnswers):
         """Rows of a Dataset: appended, or in the place of those that the filters or the rows' partitions say."""
         self._check_writable()
         asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
-        options: Mapping[str, str] = asked["options"]
-        properties = snapshot_properties(options)
-        branch = options.get("branch") or self._selected.write_branch
         table = self._selected.table
-        if asked["mode"] == "append":
-            table.append(rows, properties, branch)
-        elif asked["mode"] == "overwrite partitions":
-            table.dynamic_partition_overwrite(rows, properties, branch)
-        else:
-            table.overwrite(rows, self._filter_of(asked["filters"]), properties, branch=branch)
+        options = understood(self._spark, asked["options"], table.metadata, table.full_name)
+        run_write(
+            table,
+            Write(
+                rows=rows,
+                options=options,
+                branch=branch_of(options, self._selected.branch, table.full_name),
+                overwrite_filter=self._filter_of(asked["filters"]) if asked["mode"] == "overwrite" else None,
+                whole_partitions=asked["mode"] == "overwrite partitions",
+            ),
+        )
 
     def _filter_of(self, predicates: list[Any]) -> BooleanExpression:
         found = expressions_of(predicates, self._selected.table.schema())

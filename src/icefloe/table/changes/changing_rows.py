@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.commit.conflicts import ConflictRules, isolation_rules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.rewrite_manifests import RewriteManifests
 from icefloe.kernel.expressions.parse import to_expression
@@ -61,9 +62,21 @@ class ChangesRows(Changing):
         snapshot_properties: Mapping[str, str] | None = None,
         case_sensitive: bool = True,
         branch: str = MAIN,
+        isolation_level: str | None = None,
+        validate_from_snapshot_id: int | None = None,
     ) -> WriteResult:
-        """Deletes the rows for which the filter is true (all, by default) and adds `df`, in one snapshot. Raises as `append` and `delete` do."""
-        return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive, branch)
+        """Deletes the rows for which the filter is true (all, by default) and adds `df`, in one snapshot.
+
+        Without `isolation_level` what other writers did meanwhile is overwritten too. With `snapshot` the commit is refused where others deleted rows of the
+        filter since the snapshot `validate_from_snapshot_id` (the branch's first by default), with `serializable` also where they added some.
+
+        Raises:
+            CommitInvalidatedError: others did what the isolation level forbids. Nothing of this write is left.
+            InvalidInputError: the isolation level is none.
+            And as `append` and `delete` do.
+        """
+        rules = isolation_rules(isolation_level, validate_from_snapshot_id)
+        return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive, branch, rules)
 
     def upsert(
         self,
@@ -152,18 +165,27 @@ class ChangesRows(Changing):
         start = self._start()
         return self._write(delete_keys(start.handle, start.metadata, rows, key_columns, snapshot_properties or {}, branch))
 
-    def dynamic_partition_overwrite(self, df: Any, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> WriteResult:
+    def dynamic_partition_overwrite(
+        self,
+        df: Any,
+        snapshot_properties: Mapping[str, str] | None = None,
+        branch: str = MAIN,
+        isolation_level: str | None = None,
+        validate_from_snapshot_id: int | None = None,
+    ) -> WriteResult:
         """Writes `df` in the place of everything in the partitions that its rows lie in; other partitions stay. The name is PyIceberg's.
 
         Partitions are those of the table's current spec: files of older specs stay. After a lost race everything of these partitions goes, also what the winner
-        added. Where `df` has no rows nothing changes.
+        added. Where `df` has no rows nothing changes. `isolation_level` and `validate_from_snapshot_id` are as in `overwrite`, about these partitions.
 
         Raises:
+            CommitInvalidatedError: others did what the isolation level forbids.
             InvalidInputError: the table is not partitioned, so that everything would go: say so with `overwrite`.
             SchemaMismatchError, CommitConflictError, CommitUnknownError: as `append`.
         """
+        rules = isolation_rules(isolation_level, validate_from_snapshot_id)
         start = self._start()
-        return self._write(overwrite_partitions(start.handle, start.metadata, df, snapshot_properties or {}, branch))
+        return self._write(overwrite_partitions(start.handle, start.metadata, df, snapshot_properties or {}, branch, rules))
 
     def update_snapshot(self, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> UpdateSnapshot:
         """Snapshots made of files that exist already: `with table.update_snapshot().fast_append() as update: update.append_data_file(file)`."""
@@ -203,6 +225,7 @@ class ChangesRows(Changing):
         snapshot_properties: Mapping[str, str] | None,
         case_sensitive: bool,
         branch: str,
+        rules: ConflictRules | None = None,
     ) -> WriteResult:
         start = self._start()
         if row_filter is None:  # a variable that was never set must not empty a table
@@ -212,5 +235,14 @@ class ChangesRows(Changing):
             )
         expression = to_expression(row_filter)
         return self._write(
-            replace_rows(start.handle, start.metadata, rows, expression, snapshot_properties or {}, branch, case_sensitive=case_sensitive)
+            replace_rows(
+                start.handle,
+                start.metadata,
+                rows,
+                expression,
+                snapshot_properties or {},
+                branch,
+                case_sensitive=case_sensitive,
+                rules=rules,
+            )
         )

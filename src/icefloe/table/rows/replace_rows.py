@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from icefloe.errors import CommitInvalidatedError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.conflicts import planned_on
+from icefloe.kernel.commit.conflicts import ConflictRules, planned_on
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
@@ -51,11 +51,21 @@ class ReplaceRows:
     is about are live and have no newer deletes: rows that others added meanwhile are not looked at.
     """
 
-    def __init__(self, removal: Removal, files: Sequence[DataFile], context: CommitContext, *, adds_rows: bool) -> None:
+    def __init__(
+        self,
+        removal: Removal,
+        files: Sequence[DataFile],
+        context: CommitContext,
+        *,
+        adds_rows: bool,
+        isolation: ConflictRules | None = None,
+    ) -> None:
+        """`isolation` is what others must not have done, beside what the plan itself needs."""
         self._removal = removal
         self._files = tuple(files)
         self._context = context
         self._adds_rows = adds_rows
+        self._isolation = () if isolation is None else (isolation,)
         self._numbers = ManifestNumbers(context)
         self._copied = CopiedFiles(removal)
         self._marked = MarkedRows(removal)
@@ -114,7 +124,7 @@ class ReplaceRows:
             removed_deletes=self.change.removed_deletes,
             context=self._context,
             numbers=self._numbers,
-            rules=planned_on(parent.snapshot_id if parent else None),
+            rules=(planned_on(parent.snapshot_id if parent else None), *self._isolation),
         )
         return _Plan(delta=delta, made_for=_made_for(base))
 

@@ -12,6 +12,7 @@ from typing import Any
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
+from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.replace_partitions import ReplacePartitions
 from icefloe.kernel.expressions.bind import bind
@@ -59,8 +60,9 @@ def replace_rows(
     branch: str,
     *,
     case_sensitive: bool,
+    rules: ConflictRules | None = None,
 ) -> PreparedWrite:
-    """Writes `rows` (None for a plain delete); one snapshot that also deletes those for which `row_filter` is true."""
+    """Writes `rows` (None for a plain delete); one snapshot that also deletes those for which `row_filter` is true. `rules` are about these."""
     writer = engine_for_rows(rows) if rows is not None else None
     context = commit_context(handle, base, snapshot_properties, branch, writer)
     bind(row_filter, base.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
@@ -68,7 +70,8 @@ def replace_rows(
         check_known_transforms(base.spec())
     files = writer.write(rows, write_target(handle, base)) if writer is not None else []
     removal = Removal(handle=handle, row_filter=row_filter, case_sensitive=case_sensitive)
-    action = ReplaceRows(removal, files, context, adds_rows=rows is not None)
+    isolation = rules and replace(rules, row_filter=row_filter, case_sensitive=case_sensitive)
+    action = ReplaceRows(removal, files, context, adds_rows=rows is not None, isolation=isolation)
 
     def result(made: Attempt | None, attempts: int) -> WriteResult:
         engine = writer.name if writer is not None else action.engine_name or METADATA_ONLY
@@ -78,7 +81,12 @@ def replace_rows(
 
 
 def overwrite_partitions(
-    handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str], branch: str
+    handle: TableHandle,
+    base: TableMetadata,
+    rows: Any,
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+    rules: ConflictRules | None = None,
 ) -> PreparedWrite:
     """Writes the rows; one snapshot in which they take the place of everything in their partitions.
 
@@ -94,15 +102,16 @@ def overwrite_partitions(
     check_known_transforms(base.spec())
     context = commit_context(handle, base, snapshot_properties, branch)
     files = engine.write(rows, write_target(handle, base))
-    action = ReplacedPartitions(files, context)
+    action = ReplacedPartitions(files, context, rules)
     return PreparedWrite(action=action, result=lambda made, attempts: _replaced(engine.name, made, attempts, files))
 
 
 class ReplacedPartitions:
     """The action of a dynamic partition overwrite: nothing where there are no rows."""
 
-    def __init__(self, files: Sequence[DataFile], context: CommitContext) -> None:
-        self._action = ReplacePartitions(added=files, context=context, numbers=ManifestNumbers(context)) if files else None
+    def __init__(self, files: Sequence[DataFile], context: CommitContext, rules: ConflictRules | None) -> None:
+        numbers = ManifestNumbers(context)
+        self._action = ReplacePartitions(added=files, context=context, numbers=numbers, rules=rules) if files else None
 
     def new_data_files(self) -> Sequence[str]:
         return self._action.new_data_files() if self._action else ()

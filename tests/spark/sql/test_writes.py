@@ -1,0 +1,310 @@
+"""Writes by SQL and DataFrames: every verb, and the options that writes take."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.errors import CommitInvalidatedError
+from icefloe.table.table import Table
+
+pytestmark = pytest.mark.spark
+
+CREATE = "CREATE TABLE lake.db.t (id BIGINT, kind STRING, v DOUBLE) USING iceberg PARTITIONED BY (kind)"
+TABLE = "lake.db.t"
+
+
+@pytest.fixture
+def table(sql: Run, lake: SqlCatalog) -> Table:
+    """Rows 1 to 3 of the kinds a, b and c."""
+    sql(CREATE)
+    sql("INSERT INTO lake.db.t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
+    return lake.load_table("db.t")
+
+
+def frame(spark: SparkSession, *rows: tuple[Any, ...], schema: str = "id BIGINT, kind STRING, v DOUBLE") -> DataFrame:
+    return spark.createDataFrame(list(rows), schema)
+
+
+def content(sql: Run) -> list[tuple[Any, ...]]:
+    return sql("SELECT id, kind FROM lake.db.t ORDER BY id")
+
+
+def test_rows_are_inserted_by_place_and_by_name(sql: Run, table: Table) -> None:
+    sql("INSERT INTO lake.db.t BY NAME SELECT 'd' AS kind, 4L AS id")
+    sql("INSERT INTO lake.db.t (kind, id) VALUES ('e', 5)")
+    sql("INSERT INTO lake.db.t PARTITION (kind = 'f') VALUES (6, 6)")
+    assert content(sql)[3:] == [(4, "d"), (5, "e"), (6, "f")]
+    assert sql("SELECT v FROM lake.db.t WHERE id > 3 ORDER BY id") == [(None,), (None,), (6.0,)]
+    table.refresh()
+    assert [one.operation for one in table.snapshots()] == ["append"] * 4
+
+
+@pytest.mark.parametrize("conf", ["static", "dynamic"])
+def test_insert_overwrite_replaces_the_table_or_the_partitions_that_come(spark: SparkSession, sql: Run, table: Table, conf: str) -> None:
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", conf)
+    try:
+        sql("INSERT OVERWRITE lake.db.t VALUES (10, 'a', 1)")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert content(sql) == ([(10, "a")] if conf == "static" else [(2, "b"), (3, "c"), (10, "a")])
+    assert table.refresh().snapshots()[-1].operation == "overwrite"
+
+
+def test_a_condition_says_what_is_replaced(sql: Run, table: Table) -> None:
+    sql("INSERT INTO lake.db.t REPLACE WHERE kind IN ('a', 'b') SELECT 10, 'b', 1D")
+    assert content(sql) == [(3, "c"), (10, "b")]
+    sql("TRUNCATE TABLE lake.db.t")
+    assert content(sql) == []
+    assert len(table.refresh().snapshots()) == 3
+
+
+VERBS: dict[str, tuple[Callable[[DataFrame], Any], list[tuple[int, str]]]] = {
+    "append": (lambda df: df.writeTo(TABLE).append(), [(1, "a"), (2, "b"), (3, "c"), (10, "a")]),
+    "partitions": (lambda df: df.writeTo(TABLE).overwritePartitions(), [(2, "b"), (3, "c"), (10, "a")]),
+    "condition": (lambda df: df.writeTo(TABLE).overwrite(F.col("id") > 1), [(1, "a"), (10, "a")]),
+    "everything": (lambda df: df.writeTo(TABLE).overwrite(F.lit(True)), [(10, "a")]),
+    "dynamic option": (lambda df: df.write.mode("overwrite").option("overwrite-mode", "dynamic").insertInto(TABLE), [(2, "b"), (3, "c"), (10, "a")]),
+    "insertInto": (lambda df: df.write.insertInto(TABLE), [(1, "a"), (2, "b"), (3, "c"), (10, "a")]),
+    "insertInto over": (lambda df: df.write.insertInto(TABLE, overwrite=True), [(10, "a")]),
+    "saveAsTable append": (lambda df: df.write.mode("append").saveAsTable(TABLE), [(1, "a"), (2, "b"), (3, "c"), (10, "a")]),
+    "saveAsTable ignore": (lambda df: df.write.mode("ignore").saveAsTable(TABLE), [(1, "a"), (2, "b"), (3, "c")]),
+    "saveAsTable over": (lambda df: df.write.mode("overwrite").saveAsTable(TABLE), [(10, "a")]),
+    "replace": (lambda df: df.writeTo(TABLE).using("iceberg").option("write-format", "avro").replace(), [(10, "a")]),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_of_a_dataframe(spark: SparkSession, sql: Run, verb: str) -> None:
+    write, wanted = VERBS[verb]
+    write(frame(spark, (10, "a", 1.0)))
+    assert content(sql) == wanted
+
+
+def test_a_table_without_partitions_is_one_partition(spark: SparkSession, sql: Run) -> None:
+    sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING iceberg")
+    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    spark.sql("SELECT 2L AS id, 'b' AS kind").writeTo(TABLE).overwritePartitions()
+    assert content(sql) == [(2, "b")]
+
+
+def test_options_are_for_one_write_alone(spark: SparkSession, sql: Run, table: Table) -> None:
+    rows = spark.range(0, 3000, 1, 1).selectExpr("id", "'a' AS kind", "rand(1) AS v")
+    write = rows.writeTo(TABLE).option("compression-codec", "gzip").option("snapshot-property.Reason", "why not")
+    write.option("target-file-size-bytes", "10000").option("DISTRIBUTION-MODE", "none").append()
+    added = [task.file for task in table.refresh().scan("id >= 10").plan_files()]
+    assert len(added) > 1
+    assert pq.read_metadata(added[0].file_path).row_group(0).column(0).compression == "GZIP"
+    assert table.snapshots()[-1].summary["Reason"] == "why not"
+    frame(spark, (10_000, "d", 1.0)).writeTo(TABLE).option("write-format", "orc").append()
+    assert sql("SELECT file_format, count(*) FROM lake.db.t.files WHERE partition.kind <> 'a' GROUP BY 1 ORDER BY 1") == [
+        ("ORC", 1),
+        ("PARQUET", 2),
+    ]
+    assert not [name for name in table.refresh().properties if name.startswith("write.target")]
+
+
+def test_settings_of_the_session_hold_where_no_option_does(spark: SparkSession, table: Table) -> None:
+    settings = {"compression-codec": "snappy", "snapshot-property.team": "blue"}
+    for name, value in settings.items():
+        spark.conf.set(f"spark.sql.iceberg.{name}", value)
+    try:
+        frame(spark, (10, "x", 1.0)).writeTo(TABLE).append()
+        frame(spark, (11, "y", 1.0)).writeTo(TABLE).option("compression-codec", "uncompressed").option(
+            "snapshot-property.team", "red"
+        ).append()
+    finally:
+        for name in settings:
+            spark.conf.unset(f"spark.sql.iceberg.{name}")
+    codecs = [
+        pq.read_metadata(task.file.file_path).row_group(0).column(0).compression
+        for kind in "xy"
+        for task in table.refresh().scan(f"kind = '{kind}'").plan_files()
+    ]
+    assert codecs == ["SNAPPY", "UNCOMPRESSED"]
+    assert [one.summary["team"] for one in table.snapshots()[-2:]] == ["blue", "red"]
+
+
+WRONG = [
+    ("write-format", "csv", "write-format is 'csv', which is not one of parquet, avro, orc"),
+    ("target-file-size-bytes", "big", "target-file-size-bytes is 'big'"),
+    ("distribution-mode", "round", "one of none, hash, range"),
+    ("fanout-enabled", "perhaps", "true or false"),
+    ("overwrite-mode", "all", "one of static, dynamic"),
+    ("isolation-level", "none", "one of serializable, snapshot"),
+    ("output-spec-id", "7", "not one of the table's: 0"),
+    ("validate-from-snapshot-id", "5", "validate-from-snapshot-id is '5'"),
+    ("compression-strategy", "speed", "not an option of parquet files"),
+    ("compression-level", "99", "zstd has levels"),
+    ("compresion-codec", "zstd", "write 'compression-codec'"),
+    ("snapshot-id", "1", "give branch"),
+    ("branch", "nowhere", "has no branch 'nowhere'"),
+    ("delete-granularity", "file", "set the table property write.delete.granularity"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), WRONG, ids=[name for name, _, _ in WRONG])
+def test_wrong_options_are_named_and_nothing_is_written(spark: SparkSession, table: Table, name: str, value: str, words: str) -> None:
+    with pytest.raises(Exception, match=re.escape(words)):
+        frame(spark, (10, "a", 1.0)).writeTo(TABLE).option(name, value).append()
+    assert len(table.refresh().snapshots()) == 1
+
+
+def test_options_of_others_are_let_be(spark: SparkSession, sql: Run, table: Table) -> None:
+    frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("header", "true").option("my.own", "1").append()
+    assert content(sql)[-1] == (10, "a")
+    assert len(table.refresh().snapshots()) == 2
+
+
+def test_branches_are_written_by_option_and_by_name(spark: SparkSession, sql: Run, table: Table) -> None:
+    table.manage_snapshots().create_branch(table.snapshots()[-1].snapshot_id, "audit").commit()
+    frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("branch", "audit").append()
+    sql("INSERT INTO lake.db.t.branch_audit VALUES (11, 'b', 1)")
+    assert sql("SELECT id FROM lake.db.t.branch_audit WHERE id > 9 ORDER BY id") == [(10,), (11,)]
+    assert len(content(sql)) == 3
+    with pytest.raises(Exception, match="named with the branch 'audit'"):
+        frame(spark, (12, "a", 1.0)).writeTo(f"{TABLE}.branch_audit").option("branch", "other").append()
+
+
+def test_staged_writes_of_the_session(spark: SparkSession, sql: Run, table: Table) -> None:
+    sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    spark.conf.set("spark.wap.id", "nightly")
+    try:
+        sql("INSERT INTO lake.db.t VALUES (10, 'a', 1)")
+        assert len(content(sql)) == 3
+    finally:
+        spark.conf.unset("spark.wap.id")
+    assert table.refresh().snapshots()[-1].summary["wap.id"] == "nightly"
+    spark.conf.set("spark.wap.branch", "audit")
+    try:
+        sql("INSERT INTO lake.db.t VALUES (11, 'a', 1)")
+        assert content(sql)[-1] == (11, "a")
+    finally:
+        spark.conf.unset("spark.wap.branch")
+    assert len(content(sql)) == 3
+
+
+def test_an_older_spec_is_written_where_it_is_asked_for(spark: SparkSession, table: Table) -> None:
+    with table.update_spec() as update:
+        update.add_field("id", "bucket[4]")
+    frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("output-spec-id", "0").append()
+    frame(spark, (11, "a", 1.0)).writeTo(TABLE).append()
+    specs = {task.file.record_count and task.file.spec_id for task in table.refresh().scan("id = 10").plan_files()}
+    assert specs == {0}
+    assert {task.file.spec_id for task in table.scan("id = 11 and v = 1.0").plan_files() if task.file.spec_id} == {1}
+
+
+ISOLATION = [("snapshot", "append", False), ("serializable", "append", True), ("snapshot", "delete", True), (None, "delete", False)]
+
+
+@pytest.mark.parametrize("verb", ["partitions", "condition"])
+@pytest.mark.parametrize(("level", "other", "fails"), ISOLATION)
+def test_the_isolation_level_says_what_others_may_have_done(
+    spark: SparkSession, sql: Run, table: Table, verb: str, level: str | None, other: str, fails: bool
+) -> None:
+    sql("INSERT INTO lake.db.t VALUES (5, 'a', 5)")
+    since = str(table.refresh().snapshots()[-1].snapshot_id)
+    sql("INSERT INTO lake.db.t VALUES (6, 'b', 6)")  # of another partition: no harm
+    if other == "append":
+        sql("INSERT INTO lake.db.t VALUES (4, 'a', 4)")
+    else:
+        table.refresh().delete("id = 5")
+    write = frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("validate-from-snapshot-id", since)
+    if level is not None:
+        write = write.option("isolation-level", level)
+    run = write.overwritePartitions if verb == "partitions" else lambda: write.overwrite(F.col("kind") == "a")
+    if fails:
+        with pytest.raises(Exception, match="rows"):
+            run()
+        assert (10, "a") not in content(sql)
+    else:
+        run()
+        assert [row for row in content(sql) if row[1] == "a"] == [(10, "a")]
+
+
+def test_isolation_in_python(spark: SparkSession, table: Table) -> None:
+    since = table.snapshots()[-1].snapshot_id
+    rows = frame(spark, (10, "a", 1.0))
+    table.append(rows)
+    with pytest.raises(CommitInvalidatedError):
+        table.overwrite(rows, "kind = 'a'", isolation_level="serializable", validate_from_snapshot_id=since)
+    table.overwrite(rows, "kind = 'b'", isolation_level="serializable", validate_from_snapshot_id=since)
+    with pytest.raises(CommitInvalidatedError):
+        table.dynamic_partition_overwrite(rows, isolation_level="serializable", validate_from_snapshot_id=since)
+
+
+def test_columns_are_merged_in_the_commit_of_the_rows(spark: SparkSession, sql: Run, table: Table) -> None:
+    sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
+    before = len(table.refresh().metadata.metadata_log)
+    rows = frame(spark, (10, "a", 1.0, "new"), schema="ID BIGINT, kind STRING, v DOUBLE, extra STRING")
+    with pytest.raises(Exception, match="extra: is not a column of the table"):
+        rows.writeTo(TABLE).append()
+    rows.writeTo(TABLE).option("mergeSchema", "true").append()
+    assert len(table.refresh().metadata.metadata_log) == before + 1
+    assert table.schema().names == ["id", "kind", "v", "extra"]
+    assert sql("SELECT id, extra FROM lake.db.t ORDER BY id") == [(1, None), (2, None), (3, None), (10, "new")]
+    wider = frame(spark, (11, "a", "x", 1.0), schema="id BIGINT, kind STRING, extra STRING, w DOUBLE")
+    wider.writeTo(TABLE).option("merge-schema", "true").overwritePartitions()
+    assert content(sql) == [(2, "b"), (3, "c"), (11, "a")]
+    with pytest.raises(Exception, match="in the order w, id, the table's in id, w"):
+        wider.select("w", "id").writeTo(TABLE).append()
+    wider.select("w", "id").writeTo(TABLE).option("check-ordering", "false").append()
+    with pytest.raises(Exception, match=r"(?s)kind.*int.*string|string.*int"):
+        frame(spark, (1, 2), schema="id BIGINT, kind INT").writeTo(TABLE).option("mergeSchema", "true").append()
+    assert len(content(sql)) == 4
+
+
+def test_a_merge_that_fails_in_a_task_adds_no_column(spark: SparkSession, sql: Run, table: Table) -> None:
+    sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
+    rows = frame(spark, (10, "a", 1.0)).selectExpr("id", "kind", "v", "raise_error('no such luck') AS extra")
+    with pytest.raises(Exception, match="no such luck"):
+        rows.selectExpr("id", "kind", "v", "cast(extra AS STRING) AS extra").writeTo(TABLE).option("mergeSchema", "true").append()
+    assert "extra" not in table.refresh().schema().names
+
+
+def test_nulls_where_none_may_be(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, kind STRING) USING iceberg")
+    with pytest.raises(Exception, match="NOT_NULL_ASSERT_VIOLATION"):
+        sql("INSERT INTO lake.db.t VALUES (null, 'a')")
+    sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
+    rows = spark.createDataFrame([(None, "a")], "id BIGINT, kind STRING")
+    with pytest.raises(Exception, match="id: may be null, and the table requires it"):
+        rows.writeTo(TABLE).append()
+    with pytest.raises(Exception, match=r"(?s)id.*null"):
+        rows.writeTo(TABLE).option("check-nullability", "false").append()
+    rows.where("false").writeTo(TABLE).option("check-nullability", "false").append()
+    assert content(sql) == []
+    assert lake.load_table("db.t").scan().plan_files() == []
+
+
+def test_the_order_of_a_table_is_obeyed_unless_it_is_switched_off(spark: SparkSession, table: Table) -> None:
+    with table.update_sort_order() as update:
+        update.desc("id")
+    rows = spark.range(100, 400, 1, 2).selectExpr("id", "'s' AS kind", "0D AS v")
+    rows.writeTo(TABLE).append()
+    rows.selectExpr("id", "'u' AS kind", "v").writeTo(TABLE).option("use-table-distribution-and-ordering", "false").append()
+    table.refresh()
+
+    def ids(kind: str) -> list[list[int]]:
+        return [pq.read_table(task.file.file_path)["id"].to_pylist() for task in table.scan(f"kind = '{kind}'").plan_files()]
+
+    assert [one == sorted(one, reverse=True) for one in ids("s")] == [True] * len(ids("s"))
+    assert [one == sorted(one) for one in ids("u")] == [True] * 2
+    assert {task.file.sort_order_id for task in table.scan("kind = 's'").plan_files()} == {1}
+    assert {task.file.sort_order_id for task in table.scan("kind = 'u'").plan_files()} == {0}
+
+
+def test_an_advised_size_cuts_a_partition_into_more_files(spark: SparkSession, table: Table) -> None:
+    rows = spark.range(0, 20_000, 1, 4).selectExpr("id", "concat('p', pmod(id, 2)) AS kind", "rand(1) AS v")
+    rows.writeTo(TABLE).append()
+    few = len(list(table.refresh().scan("kind like 'p%'").plan_files()))
+    rows.selectExpr("id", "concat('q', kind) AS kind", "v").writeTo(TABLE).option("advisory-partition-size", "30000").append()
+    assert len(list(table.refresh().scan("kind like 'q%'").plan_files())) > few
+    assert "30000" not in str(spark.conf.get("spark.sql.adaptive.advisoryPartitionSizeInBytes"))
