@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
 
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
+from icefloe.datafile.written import file_form
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import ADVISORY_PARTITION_SIZE_BYTES
 from icefloe.kernel.schema.schema import Schema
@@ -25,6 +26,7 @@ from icefloe.spark.arrow_forms import differs, from_spark_form
 from icefloe.spark.distribution import distributed
 from icefloe.spark.fit import check_fits, widened_decimals
 from icefloe.spark.jobs import deleted_on_failure, errors_carried, run_job
+from icefloe.spark.leftovers import delete_lost_attempts, none_left
 
 # Rows that cross from Spark to Python at a time; larger batches were no faster, and take more memory where rows are wide.
 ROWS_PER_BATCH = 8192
@@ -35,7 +37,8 @@ BYTES_PER_BATCH_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_BYTES_LIMIT = 2**31 - 1
 _ADVISORY_CONF = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 FILES_COLUMN = "data_files"
-RESULT = StructType([StructField(FILES_COLUMN, BinaryType(), False)])
+RETRIED_COLUMN = "retried"
+RESULT = StructType([StructField(FILES_COLUMN, BinaryType(), False), StructField(RETRIED_COLUMN, BooleanType(), False)])
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,10 @@ class TaskWriter:
             files = write_batches(self.target, self._fitted(batches), partition_id=partition_id, task_id=task_id)
         if files:
             self.finished.add([file.file_path for file in files])
-            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(list(files))], pa.binary())], names=[FILES_COLUMN])
+            retried = context is not None and context.attemptNumber() > 0
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([pickle.dumps(list(files))], pa.binary()), pa.array([retried])], names=[FILES_COLUMN, RETRIED_COLUMN]
+            )
 
     def _fitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches with what Spark has no type for in the table's form; the rest is cast when rows are gathered, many batches at once."""
@@ -81,11 +87,21 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
         EngineError: the job failed for another reason.
     """
     spark = rows.sparkSession
+    # A wrong property of the files is refused before a job runs, and what they cannot have is said here, where it is seen.
+    file_form(target.schema, target.properties, target.sort_order)
     ready, target, names = ready_to_write(rows, target)
-    with advised(spark, target), small_batches(spark, target.schema), deleted_on_failure(spark, target.io) as finished:
+    with advised(spark, target), small_batches(spark, target.schema), none_left(target), deleted_on_failure(spark, target.io) as finished:
         written = ready.mapInArrow(TaskWriter(target, finished, names), RESULT)
         results = run_job(spark, f"write {target.table_name}", written.collect)
-    return [file for (packed,) in results for file in pickle.loads(packed)]  # noqa: S301 packed by TaskWriter in this job
+        return files_of_results(spark, target, results)
+
+
+def files_of_results(spark: SparkSession, target: WriteTarget, results: Iterable[Row]) -> list[DataFile]:
+    """The data files that a job of `TaskWriter` wrote; those of attempts that lost are deleted."""
+    found = [(pickle.loads(packed), retried) for packed, retried in results]  # noqa: S301 packed by TaskWriter in this job
+    files = [file for some, _ in found for file in some]
+    delete_lost_attempts(spark, target, {file.file_path for file in files}, retried=any(retried for _, retried in found))
+    return files
 
 
 def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, WriteTarget, tuple[str, ...]]:

@@ -17,6 +17,7 @@ from icefloe.datafile.encodings import dictionary_columns
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics import Observations, file_metrics
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
+from icefloe.datafile.parquet.bloom_filters import BloomFilters, bloom_filters
 from icefloe.datafile.parquet.parquet_annotations import EndHeld, annotations
 from icefloe.datafile.stored_form import stored_fields, stored_schema, to_stored
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError
@@ -48,6 +49,7 @@ class ParquetForm:
     columns: tuple[tuple[Leaf, MetricsMode], ...]
     # What Arrow cannot say in the footer itself, by field id.
     annotations: Mapping[int, bytes]
+    blooms: BloomFilters
     row_group_bytes: int
     target_file_bytes: int
     extension: str = "parquet"
@@ -73,6 +75,7 @@ def parquet_form(schema: Schema, properties: Mapping[str, str], sort_order: Sort
         schema_text=json.dumps(schema_to_json(schema), separators=(",", ":")),
         options=writer_options(properties),
         annotations=annotations(fields),
+        blooms=bloom_filters(leaves, properties),
         columns=tuple(zip(leaves, metrics_modes(schema, leaves, properties, sort_order), strict=True)),
         row_group_bytes=table_properties.PARQUET_ROW_GROUP_SIZE_BYTES.read(properties),
         target_file_bytes=table_properties.TARGET_FILE_SIZE_BYTES.read(properties),
@@ -130,7 +133,12 @@ class OpenFile:
         self._out = EndHeld(io.open_output(location)) if form.annotations else io.open_output(location)
         try:
             self._writer = pq.ParquetWriter(
-                self._out, form.stored, metadata_collector=self._footers, use_dictionary=dictionaries, **form.options
+                self._out,
+                form.stored,
+                metadata_collector=self._footers,
+                use_dictionary=dictionaries,
+                **form.options,
+                **form.blooms.options(sample.num_rows),
             )
         except BaseException as error:
             with suppress(OSError):

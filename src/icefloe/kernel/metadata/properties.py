@@ -138,6 +138,9 @@ PARQUET_ROW_GROUP_SIZE_BYTES = _number("write.parquet.row-group-size-bytes", 134
 PARQUET_PAGE_SIZE_BYTES = _number("write.parquet.page-size-bytes", 1_048_576, 1, "bytes")
 PARQUET_PAGE_ROW_LIMIT = _number("write.parquet.page-row-limit", 20_000, 1, "rows")
 PARQUET_DICT_SIZE_BYTES = _number("write.parquet.dict-size-bytes", 2_097_152, 1, "bytes")
+PARQUET_BLOOM_MAX_BYTES = _number("write.parquet.bloom-filter-max-bytes", 1_048_576, 32, "bytes")
+BLOOM_ENABLED_PREFIX = "write.parquet.bloom-filter-enabled.column."
+_BLOOM_FPP_PREFIX, _BLOOM_NDV_PREFIX = "write.parquet.bloom-filter-fpp.column.", "write.parquet.bloom-filter-ndv.column."
 ORC_CODEC = _choice("write.orc.compression-codec", "zlib", "none", "zlib", "snappy", "lz4", "zstd")
 ORC_COMPRESSION_STRATEGY = _choice("write.orc.compression-strategy", "speed", "speed", "compression")
 ORC_STRIPE_SIZE_BYTES = _number("write.orc.stripe-size-bytes", 67_108_864, 1, "bytes")
@@ -201,6 +204,21 @@ def column_metrics_modes(properties: Mapping[str, str]) -> dict[str, str]:
     return modes
 
 
+def bloom_filter_columns(properties: Mapping[str, str]) -> dict[str, tuple[float, int | None]]:
+    """By the dotted name of each column that is to have a bloom filter in Parquet: the chance of a false answer, and the distinct values where said.
+
+    Raises `InvalidPropertyError`.
+    """
+    found = {}
+    for name in properties:
+        column = name.removeprefix(BLOOM_ENABLED_PREFIX)
+        if column != name and _flag(name, default=False).read(properties):
+            fpp = Property(_BLOOM_FPP_PREFIX + column, 0.01, _probability, "a number between 0 and 1").read(properties)
+            ndv = Property(_BLOOM_NDV_PREFIX + column, 0, _at_least(1), "a whole number (distinct values) of at least 1").read(properties)
+            found[column] = fpp, ndv or None
+    return found
+
+
 def check_properties(properties: Mapping[str, str]) -> None:
     """Looks at every property that Icefloe acts on. Raises `InvalidPropertyError` that lists each wrong one."""
     problems = list(_property_problems(properties))
@@ -216,7 +234,8 @@ def _property_problems(properties: Mapping[str, str]) -> Iterator[Problem]:
         except InvalidPropertyError as error:
             yield Problem(where=known.name, what=error.message)
             yield from (Problem(where=f"{known.name} {problem.where}", what=problem.what) for problem in error.problems)
-    try:
-        column_metrics_modes(properties)
-    except InvalidPropertyError as error:
-        yield Problem(where=METRICS_COLUMN_PREFIX, what=error.message)
+    for prefix, read in ((METRICS_COLUMN_PREFIX, column_metrics_modes), (BLOOM_ENABLED_PREFIX, bloom_filter_columns)):
+        try:
+            read(properties)
+        except InvalidPropertyError as error:
+            yield Problem(where=prefix, what=error.message)

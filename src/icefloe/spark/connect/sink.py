@@ -19,9 +19,10 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.connect.options import AS_OF, SNAPSHOT_ID, TAG, Asked, Known, is_location, opened
-from icefloe.spark.connect.write import Nowhere, delete_files_of_operation
+from icefloe.spark.connect.write import Nowhere
 from icefloe.spark.fit import check_fits
 from icefloe.spark.jobs import errors_carried
+from icefloe.spark.leftovers import delete_files_of_operation
 from icefloe.spark.write import TaskWriter
 from icefloe.spark.written import WrittenFiles
 from icefloe.table.rows.write_target import check_branch, write_target

@@ -4,8 +4,6 @@ The files come back with the job's own rows, so that every write of a table work
 Floor: spark. Spec: Writing Data Files.
 """
 
-import pickle
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,14 +12,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.target import WriteTarget
-from icefloe.errors import IcefloeError
-from icefloe.io.listing import files_of
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.spark.jobs import as_icefloe_error
-from icefloe.spark.write import RESULT, TaskWriter, ready_to_write, small_batches
-
-# Seconds before each look for the files of a job that failed.
-LOOK_AGAIN_S = (0.0, 1.0, 3.0)
+from icefloe.spark.leftovers import none_left
+from icefloe.spark.write import RESULT, TaskWriter, files_of_results, ready_to_write, small_batches
 
 
 def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
@@ -35,12 +29,12 @@ def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
     """
     spark = rows.sparkSession
     ready, target, names = ready_to_write(rows, target)
-    with small_batches(spark, target.schema), _ended_with(spark), _deleted_on_failure(target):
+    with small_batches(spark, target.schema), _ended_with(spark), none_left(target):
         try:
             results = ready.mapInArrow(TaskWriter(target, Nowhere(), names), RESULT).collect()  # type: ignore[arg-type]  # all that is asked of it is `add`
         except PySparkException as error:
             raise as_icefloe_error(error) from error
-    return [file for (packed,) in results for file in pickle.loads(packed)]  # noqa: S301 packed by TaskWriter in this job
+        return files_of_results(spark, target, results)
 
 
 class Nowhere:
@@ -63,25 +57,3 @@ def _ended_with(spark: SparkSession) -> Iterator[None]:
         raise
     finally:
         spark.removeTag(tag)
-
-
-@contextmanager
-def _deleted_on_failure(target: WriteTarget) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        delete_files_of_operation(target)
-        raise
-
-
-def delete_files_of_operation(target: WriteTarget) -> None:
-    """Deletes the files of a failed operation, whose id is in the name of each; no metadata names them. The folder is listed, as tasks told nobody.
-
-    A task that was cut short may still finish its file, so this looks again, and again.
-    """
-    for wait_s in LOOK_AGAIN_S:
-        time.sleep(wait_s)
-        with suppress(IcefloeError):
-            for location in files_of(target.io, target.data_location):
-                if target.operation_uuid in location.rpartition("/")[2]:
-                    target.io.delete(location)

@@ -1,0 +1,95 @@
+"""Writes with tasks that are lost, in a session where tasks are tried again, until the driver is killed between a write and its commit.
+
+Run by `test_lost_attempts.py` with the catalog's folder; prints what each write came to, a line each.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from icefloe import SqlCatalog
+from icefloe.errors import EngineError
+from icefloe.spark import write as spark_write
+from icefloe.spark.session import session
+from icefloe.table import table as table_module
+from icefloe.table.table import Table
+
+ROWS, PARTITIONS, LOST = 200_000, 4, 1
+
+
+class KilledWriter(spark_write.TaskWriter):
+    """Is killed in the middle of its first attempt at one partition, when files of it are finished and others open."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return super().__call__(self._until_killed(batches))
+
+    def _until_killed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        for number, batch in enumerate(batches):
+            if context is not None and context.partitionId() == LOST and context.attemptNumber() == 0 and number == 4:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+
+def failing(rows: DataFrame, attempts: int) -> DataFrame:
+    """The rows, of which one partition fails near its end in so many attempts."""
+
+    def passed_on(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        for number, batch in enumerate(batches):
+            if context is not None and context.partitionId() == LOST and context.attemptNumber() < attempts and number == 5:
+                raise ValueError("no such luck")
+            yield batch
+
+    return rows.mapInArrow(passed_on, rows.schema)
+
+
+def outcome(table: Table, name: str) -> dict[str, Any]:
+    """What there is: rows, files that the table names and data files in its folder."""
+    table.refresh()
+    folder = Path(table.location().removeprefix("file://")) / "data"
+    return {
+        "name": name,
+        "rows": table.scan().count(),
+        "named": len(list(table.scan().plan_files())),
+        "there": len(list(folder.rglob("*.parquet"))),
+    }
+
+
+def tell(found: dict[str, Any]) -> None:
+    """One line for the test."""
+    print("OUTCOME" + json.dumps(found), flush=True)
+
+
+def run(spark: SparkSession, table: Table) -> None:
+    """The writes, one after another."""
+    rows = spark.range(0, ROWS, 1, PARTITIONS)
+    try:
+        table.append(failing(rows, attempts=99))
+        tell({"name": "not refused"})
+    except EngineError as error:
+        tell(outcome(table, "failed") | {"words": "no such luck" in str(error)})
+    table.append(failing(rows, attempts=1))
+    tell(outcome(table, "failed once"))
+    whole = spark_write.TaskWriter
+    spark_write.TaskWriter = KilledWriter  # type: ignore[misc]
+    table.append(rows)
+    spark_write.TaskWriter = whole  # type: ignore[misc]
+    tell(outcome(table, "killed once"))
+    table_module.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+    table.append(rows)
+
+
+if __name__ == "__main__":
+    folder = sys.argv[1]
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse")
+    conf = {"spark.driver.memory": "1g", "spark.sql.execution.arrow.maxRecordsPerBatch": "8192"}
+    run(session(conf, master="local[2,3]"), catalog.load_table("db.t"))

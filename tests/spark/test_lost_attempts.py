@@ -1,0 +1,75 @@
+"""Tasks that fail, are killed or lose a race, and a driver that is killed before its commit: the table is as it was, or whole, and no file is left over."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from icefloe import SqlCatalog
+from icefloe.datafile.target import WriteTarget
+from icefloe.datafile.write import write_batches
+from icefloe.io.local import LocalFileIO
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import LongType, NestedField
+from icefloe.spark.leftovers import delete_files_of_operation, delete_lost_attempts
+
+SCHEMA = Schema(NestedField(1, "id", LongType()))
+ROWS = 200_000
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_lost_tasks_and_a_lost_driver(lake: SqlCatalog, tmp_path: Path) -> None:
+    table = lake.create_table("db.t", SCHEMA, properties={"write.target-file-size-bytes": "20000"})
+    table.append(pa.table({"id": [1, 2, 3]}))
+    child = Path(__file__).parent / "lost_attempts_child.py"
+    ended = subprocess.run([sys.executable, str(child), str(tmp_path)], capture_output=True, text=True, timeout=500, check=False)
+    lines = [json.loads(line.removeprefix("OUTCOME")) for line in ended.stdout.splitlines() if line.startswith("OUTCOME")]
+    assert [line["name"] for line in lines] == ["failed", "failed once", "killed once"], ended.stderr[-3000:]
+    failed, retried, killed = lines
+    assert failed == {"name": "failed", "rows": 3, "named": 1, "there": 1, "words": True}
+    assert retried["rows"] == 3 + ROWS
+    assert retried["there"] == retried["named"] > 8
+    assert killed["rows"] == 3 + 2 * ROWS
+    assert killed["there"] == killed["named"] > retried["named"]
+
+    assert ended.returncode == -signal.SIGKILL
+    table.refresh()
+    assert table.scan().count() == 3 + 2 * ROWS
+    there = {str(path) for path in (tmp_path / "warehouse").rglob("*.parquet")}
+    named = {task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()}
+    assert named < there  # what the lost driver wrote is there, and nothing names it
+    table.append(pa.table({"id": [4]}))
+    assert table.scan().count() == 4 + 2 * ROWS
+
+
+def two_attempts(folder: Path) -> tuple[WriteTarget, list[str], list[str]]:
+    """One task that ran twice, as where Spark speculates, and the files of either."""
+    target = WriteTarget(table_name="db.t", schema=SCHEMA, data_location=str(folder / "data"), io=LocalFileIO(), operation_uuid="0f0f")
+    batch = pa.RecordBatch.from_pydict({"id": [1, 2]}, schema=pa.schema([("id", pa.int64())]))
+    first, second = (write_batches(target, [batch], partition_id=0, task_id=number) for number in (1, 2))
+    return target, [file.file_path for file in first], [file.file_path for file in second]
+
+
+def test_files_of_the_attempt_that_lost_are_deleted_and_no_others(tmp_path: Path) -> None:
+    target, first, second = two_attempts(tmp_path)
+    other = tmp_path / "data" / "00000-1-another-00001.parquet"
+    other.write_bytes(b"of another operation")
+    assert all(Path(path).exists() for path in (*first, *second))
+    delete_files_of_operation(target, set(second), (0.0,))
+    assert sorted(str(path) for path in (tmp_path / "data").iterdir()) == sorted([*second, str(other)])
+
+
+@pytest.mark.spark
+def test_where_each_task_had_one_attempt_nothing_is_looked_for(spark: SparkSession, tmp_path: Path) -> None:
+    target, first, second = two_attempts(tmp_path)
+    delete_lost_attempts(spark, target, set(second), retried=False)
+    assert Path(first[0]).exists()
+    delete_lost_attempts(spark, target, set(second), retried=True)
+    assert not Path(first[0]).exists()
+    assert Path(second[0]).exists()
