@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,12 +57,18 @@ def outcome(table: Table, name: str) -> dict[str, Any]:
     """What there is: rows, files that the table names and data files in its folder."""
     table.refresh()
     folder = Path(table.location().removeprefix("file://")) / "data"
-    return {
-        "name": name,
-        "rows": table.scan().count(),
-        "named": len(list(table.scan().plan_files())),
-        "there": len(list(folder.rglob("*.parquet"))),
-    }
+    named = len(list(table.scan().plan_files()))
+    return {"name": name, "rows": table.scan().count(), "named": named, "there": settled(folder, named)}
+
+
+def settled(folder: Path, wanted: int) -> int:
+    """The data files that are there once lost tasks are over, which may take a while: they delete their own when they see that nobody listens."""
+    for _ in range(100):
+        found = len(list(folder.rglob("*.parquet")))
+        if found == wanted:
+            break
+        time.sleep(0.2)
+    return found
 
 
 def tell(found: dict[str, Any]) -> None:

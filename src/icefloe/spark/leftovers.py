@@ -13,10 +13,8 @@ from icefloe.datafile.target import WriteTarget
 from icefloe.errors import IcefloeError
 from icefloe.io.listing import files_of
 
-# Seconds before each look for the files of a job that failed: Spark gives a killed task's Python two seconds.
+# Seconds before each look for the files: the Python of a task that failed or lost writes on until it sees that nobody listens, or Spark ends it after two.
 LOOK_AGAIN_S = (0.0, 1.0, 3.0)
-# After a job that ended well: once where attempts failed, which are over by then; again where others may still be ending.
-_ONCE_S, _TWICE_S = (0.0,), (0.0, 2.5)
 _SPECULATION = "spark.speculation"
 
 
@@ -35,9 +33,8 @@ def delete_files_of_operation(target: WriteTarget, kept: Collection[str] = (), w
 
 def delete_lost_attempts(spark: SparkSession, target: WriteTarget, kept: Collection[str], *, retried: bool) -> None:
     """After a job that ended well: the files of attempts whose results were not taken. Nothing is listed where there was one attempt of each task."""
-    races = str(spark.conf.get(_SPECULATION, "false")).lower() == "true"
-    if retried or races:
-        delete_files_of_operation(target, kept, _TWICE_S if races else _ONCE_S)
+    if retried or str(spark.conf.get(_SPECULATION, "false")).lower() == "true":
+        delete_files_of_operation(target, kept)
 
 
 @contextmanager
