@@ -28,6 +28,7 @@ from icefloe.spark.rewrite import rewrite_files
 from icefloe.spark.rows_in_form import RowsInForm
 from icefloe.spark.scan import read
 from icefloe.spark.session import active_session, session
+from icefloe.spark.sql.table_statements import run_statement
 from icefloe.spark.unreachable import unreachable
 from icefloe.spark.upsert import upsert_rows
 from icefloe.spark.upsert_source import spark_source
@@ -37,12 +38,14 @@ from icefloe.table.engine import (
     PositionsRequest,
     RewriteRequest,
     ScanRequest,
+    Statement,
     UnreachableRequest,
     UpsertedRows,
     UpsertRequest,
     UpsertSource,
 )
 from icefloe.table.expiry.unreachable_files import Unreachable
+from icefloe.table.result import WriteResult
 
 
 class SparkEngine:
@@ -102,6 +105,12 @@ class SparkEngine:
         """See `Engine.upsert`: one join, whose tasks write. Raises as `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
         _check_reachable(request.target.table_name, request.target.data_location)
         return upsert_rows(request)
+
+    def run_statement(self, table: Any, statement: Statement) -> WriteResult:
+        """See `Engine.run_statement`. Raises as `Table.update`, and `UnsupportedFeatureError` for rows of Spark Connect and locations in memory."""
+        if statement.source is not None:
+            _check_classic(statement.source)
+        return run_statement(table, statement)
 
     def unreachable(self, request: UnreachableRequest) -> Unreachable:
         """What the manifests that go name and kept ones do not: read by Spark's tasks, and joined."""

@@ -24,6 +24,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
+from icefloe.table.result import WriteResult
 
 VERSION = version("icefloe")
 
@@ -130,6 +131,17 @@ class UpsertedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement of SQL about one table: `{target}` in the text stands for it, `{source}` for the rows of `source`."""
+
+    operation: str  # update, merge
+    text: str
+    branch: str
+    snapshot_properties: Mapping[str, str]
+    source: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnreachableRequest:
     """Manifests that no kept snapshot has, and all that kept ones have: `pyarrow.Table`s of `kernel.manifest_list.columns.MANIFEST_FIELDS`."""
 
@@ -181,6 +193,9 @@ class Engine(Protocol):
             SchemaMismatchError: the rows do not fit the schema, or lack a column of it that they are to update.
             InvalidInputError: two rows have the same key.
         """
+
+    def run_statement(self, table: Any, statement: Statement) -> WriteResult:
+        """Runs a statement about a `Table` and commits what it changes. Raises `UnsupportedFeatureError` where the engine knows no SQL."""
 
     def upsert(self, request: UpsertRequest) -> UpsertedRows:
         """Finds the rows that match, in one join, and writes the new form of those that differ and the rows to insert.

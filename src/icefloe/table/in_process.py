@@ -25,7 +25,7 @@ from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
 from icefloe.datafile.sorting import sorted_rows
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
-from icefloe.errors import InvalidInputError, StorageError
+from icefloe.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
@@ -39,12 +39,14 @@ from icefloe.table.engine import (
     PositionsRequest,
     RewriteRequest,
     ScanRequest,
+    Statement,
     UnreachableRequest,
     UpsertedRows,
     UpsertRequest,
     UpsertSource,
 )
 from icefloe.table.expiry.unreachable_files import Unreachable, find_in_process
+from icefloe.table.result import WriteResult
 from icefloe.table.rows.upsert_rows import upsert_arrow
 from icefloe.table.rows.upsert_source import arrow_source
 
@@ -166,6 +168,13 @@ class InProcessEngine:
     def upsert(self, request: UpsertRequest) -> UpsertedRows:
         """See `Engine.upsert`."""
         return upsert_arrow(request, READ_THREADS)
+
+    def run_statement(self, table: Any, statement: Statement) -> WriteResult:  # noqa: ARG002
+        """Refuses: SQL is Spark's."""
+        raise UnsupportedFeatureError(
+            f"{statement.operation.upper()} is run by Spark, not in this process",
+            next_step="start a session with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
+        )
 
     def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
         """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""

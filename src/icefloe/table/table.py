@@ -10,6 +10,7 @@ from typing import Any
 from icefloe.kernel.commit.attempt import Action
 from icefloe.pointer.identifier import Identifier
 from icefloe.table.changes.changing import R, Start
+from icefloe.table.changes.changing_by_statement import ChangesByStatement
 from icefloe.table.changes.changing_metadata import ChangesMetadata
 from icefloe.table.changes.changing_refs import ChangesRefs
 from icefloe.table.changes.changing_rows import ChangesRows
@@ -24,7 +25,7 @@ from icefloe.table.table_reader import TableReader
 from icefloe.table.transaction import Transaction
 
 
-class Table(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
+class Table(TableReader, ChangesRows, ChangesByStatement, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
     """A table in a catalog. After a write the object holds the newest metadata it committed; `refresh()` sees other writers' commits."""
 
     def __init__(self, handle: TableHandle, loaded: LoadedMetadata) -> None:

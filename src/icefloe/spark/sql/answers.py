@@ -51,6 +51,8 @@ def answer(method: F) -> F:
 class Answers:
     """Answers questions by the methods marked with `answer`, which take the argument: what its JSON holds, or a list of that and objects of Spark's."""
 
+    failed: BaseException | None = None  # what the last question that failed met
+
     def apply(self, question: str, argument: Any) -> Any:
         """One question. Nothing is raised: an exception would lose its kind on the way through Py4J."""
         given: Any = None
@@ -61,6 +63,7 @@ class Answers:
             given = json.loads(argument) if isinstance(argument, str) else argument
             found = method(given)
         except BaseException as error:
+            self.failed = error
             LOG.debug("%s failed", question, exc_info=True)
             thrown = _thrown_by_spark(error)
             if thrown is not None:

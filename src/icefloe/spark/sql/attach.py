@@ -33,6 +33,12 @@ def attach(spark: SparkSession, name: str, catalog: Catalog | Mapping[str, str] 
         NoSuchCatalogError: there is no catalog of that name.
     """
     found = _catalog_of(name, catalog)
+    register(spark, name, CatalogAnswers(spark, name, found))
+    return found
+
+
+def register(spark: SparkSession, name: str, answers: CatalogAnswers) -> None:
+    """Makes what answers for a catalog known to this session's SQL. Raises as `attach`."""
     if not name.isidentifier():
         raise InvalidInputError(f"{name!r} cannot be a catalog's name in SQL", next_step="use letters, digits and underscores")
     taken = spark.conf.get(PREFIX + name, None)
@@ -43,7 +49,7 @@ def attach(spark: SparkSession, name: str, catalog: Catalog | Mapping[str, str] 
     class_loader(spark)
     key = spark.conf.get(f"{PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
     try:
-        ATTACHED[key] = CatalogAnswers(spark, name, found)
+        ATTACHED[key] = answers
         static_method(spark, "Python", "register", key, ATTACHED[key])
         _add_rule(spark)
         static_method(spark, "SparkParser", "install", spark._jsparkSession.sessionState(), ParserAnswers(spark))
@@ -53,7 +59,6 @@ def attach(spark: SparkSession, name: str, catalog: Catalog | Mapping[str, str] 
         spark.conf.set(setting, value)
     spark.conf.set(f"{PREFIX}{name}.icefloe", key)
     spark.conf.set(PREFIX + name, CATALOG_CLASS)
-    return found
 
 
 def _catalog_of(name: str, given: Catalog | Mapping[str, str] | str | None) -> Catalog:

@@ -14,11 +14,11 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, 
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spark.changed_rows import row_places, write_changed_rows
-from icefloe.spark.engine import SparkEngine
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.scan_answers import ScanQuestion
 from icefloe.spark.sql.selectors import Selected
 from icefloe.table.commits.commit_loop import commit
+from icefloe.table.engines import engine_named
 from icefloe.table.handle import LoadedMetadata
 from icefloe.table.result import WriteResult
 from icefloe.table.rows.row_level import ChangedRows, Command, RowLevel, check_row_level, row_level_result
@@ -39,6 +39,7 @@ class RowLevelAnswers(Answers):
         self._spark = spark
         self._selected = selected
         self._row_level_scans: list[ScanQuestion] = []
+        self.snapshot_properties: Mapping[str, str] = {}  # besides those of a statement's options
         self.written: WriteResult | None = None  # of the statement that ran
 
     def _check_writable(self) -> None:
@@ -71,10 +72,12 @@ class RowLevelAnswers(Answers):
         self._check_writable()
         asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
         table, command = self._selected.table, Command[asked["command"]]
-        base, handle, engine = table.metadata, table.handle, SparkEngine()
+        base, handle, engine = table.metadata, table.handle, engine_named("spark")
         check_row_level(handle, base, command)
         check_known_transforms(base.spec())
-        context = commit_context(handle, base, snapshot_properties(asked["options"]), self._selected.write_branch, engine)
+        context = commit_context(
+            handle, base, {**self.snapshot_properties, **snapshot_properties(asked["options"])}, self._selected.write_branch, engine
+        )
         places = row_places(asked["row"] or (), asked["row_id"], asked["metadata"] or ())
         changed: ChangedRows = write_changed_rows(rows, places, write_target(handle, base))
         action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context)

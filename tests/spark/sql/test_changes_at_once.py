@@ -1,0 +1,145 @@
+"""Statements that change rows while others do, or that fail or die in the middle: one wins, the other is retried or refused, and nothing is half done."""
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+import icefloe.spark.sql.row_level as room
+from icefloe import SqlCatalog
+from icefloe.spark.sql.attach import attach
+
+pytestmark = pytest.mark.spark
+
+MERGE = "MERGE INTO lake.db.t t USING (SELECT {} AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = t.v + 1 WHEN NOT MATCHED THEN INSERT (id) VALUES (-1)"
+
+
+def made(sql: Run, mode: str, level: str, version: int = 2) -> None:
+    properties = ", ".join(
+        f"'write.{one}.mode' = '{mode}', 'write.{one}.isolation-level' = '{level}'" for one in ("update", "merge", "delete")
+    )
+    sql(
+        f"CREATE TABLE lake.db.t (id BIGINT, k STRING, v BIGINT) USING iceberg PARTITIONED BY (k) TBLPROPERTIES ('format-version' = '{version}', {properties})"
+    )
+    sql("INSERT INTO lake.db.t SELECT id, if(id % 2 = 0, 'a', 'b'), 0 FROM range(10)")
+
+
+def data_files(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "warehouse").rglob("*") if path.suffix in (".parquet", ".puffin")}
+
+
+@pytest.fixture
+def other(spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Statements that another session runs when the next one has written its rows, and not committed them."""
+    session, told = spark.newSession(), list[str]()
+    attach(session, "lake", SqlCatalog("lake", **lake.properties))
+    commit = room.commit
+
+    def after_others(*arguments: Any) -> Any:
+        while told:
+            session.sql(told.pop())
+        return commit(*arguments)
+
+    monkeypatch.setattr(room, "commit", after_others)
+    return told
+
+
+@pytest.mark.parametrize(("mode", "version"), [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)])
+def test_changes_of_other_files_are_committed_on_top(sql: Run, lake: SqlCatalog, other: list[str], mode: str, version: int) -> None:
+    made(sql, mode, "snapshot", version)
+    other.append(MERGE.format(2))
+    sql(MERGE.format(3))
+    assert sql("SELECT id FROM lake.db.t WHERE v = 1 ORDER BY id") == [(2,), (3,)]
+    assert len(lake.load_table("db.t").snapshots()) == 3
+
+
+@pytest.mark.parametrize(("mode", "version"), [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)])
+def test_changes_of_the_same_file_are_refused_and_leave_nothing(
+    sql: Run, tmp_path: Path, other: list[str], mode: str, version: int
+) -> None:
+    made(sql, mode, "snapshot", version)
+    other.append(MERGE.format(1))
+    with pytest.raises(IllegalArgumentException, match=r"conflicts with this commit|no longer"):
+        sql(MERGE.format(3))
+    assert sql("SELECT id FROM lake.db.t WHERE v = 1") == [(1,)]
+    after = data_files(tmp_path)
+    sql(MERGE.format(3))
+    assert sql("SELECT id FROM lake.db.t WHERE v = 1 ORDER BY id") == [(1,), (3,)]
+    assert len(data_files(tmp_path) - after) == 2  # the new row, and the copy or the mark
+
+
+def test_rows_that_come_meanwhile_matter_to_serializable_statements_about_them(sql: Run, other: list[str]) -> None:
+    made(sql, "merge-on-read", "serializable")
+    other.append("INSERT INTO lake.db.t VALUES (100, 'b', 0)")
+    with pytest.raises(IllegalArgumentException, match="no added data files that may hold"):
+        sql("UPDATE lake.db.t SET v = 5 WHERE k = 'b' AND id % 3 = 0")
+    other.append("INSERT INTO lake.db.t VALUES (100, 'b', 0)")
+    sql("UPDATE lake.db.t SET v = 5 WHERE k = 'a' AND id % 3 = 0")
+    assert sql("SELECT count(*), count_if(v = 5) FROM lake.db.t") == [(12, 2)]
+
+
+def test_two_sessions_merge_at_once(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql, "merge-on-read", "snapshot", 3)
+    sessions = [spark.newSession() for _ in range(2)]
+    for session in sessions:
+        attach(session, "lake", SqlCatalog("lake", **lake.properties))
+
+    def merged(session: SparkSession) -> int:
+        done = 0
+        for _ in range(2):
+            try:
+                session.sql(MERGE.format(1))
+                done += 1
+            except IllegalArgumentException as error:
+                assert "conflicts" in str(error)  # noqa: PT017
+        return done
+
+    with ThreadPoolExecutor(2) as pool:
+        done = sum(pool.map(merged, sessions))
+    assert done >= 1
+    assert sql("SELECT v FROM lake.db.t WHERE id = 1") == [(done,)]
+    assert sql("SELECT count(*), count(DISTINCT _row_id) FROM lake.db.t") == [(10, 10)]
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_task_that_fails_leaves_no_file(sql: Run, lake: SqlCatalog, tmp_path: Path, mode: str) -> None:
+    made(sql, mode, "serializable")
+    before, location = data_files(tmp_path), lake.load_table("db.t").metadata_location
+    with pytest.raises(PySparkException, match="in the middle"):
+        sql("UPDATE lake.db.t SET v = if(id = 8, CAST(raise_error('in the middle') AS BIGINT), id + 1)")
+    assert data_files(tmp_path) == before
+    assert lake.load_table("db.t").metadata_location == location
+
+
+_DIES = """
+import json, os, signal, sys
+import icefloe.spark.sql.row_level as room
+from icefloe import SqlCatalog
+from icefloe.spark.session import session
+from icefloe.spark.sql.attach import attach
+spark = session({"spark.driver.memory": "1g"}, master="local[1]")
+attach(spark, "lake", SqlCatalog("lake", **json.loads(sys.argv[1])))
+room.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+spark.sql(sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_a_driver_killed_between_writing_and_committing_changes_nothing(sql: Run, lake: SqlCatalog, tmp_path: Path) -> None:
+    made(sql, "merge-on-read", "serializable", 3)
+    before, location = data_files(tmp_path), lake.load_table("db.t").metadata_location
+    died = subprocess.run(
+        [sys.executable, "-c", _DIES, json.dumps(dict(lake.properties)), MERGE.format(1)], capture_output=True, check=False
+    )
+    assert died.returncode == -9, died.stderr[-2000:]
+    assert data_files(tmp_path) > before  # what nothing names is for the removal of orphan files
+    assert lake.load_table("db.t").metadata_location == location
+    sql(MERGE.format(1))
+    assert sql("SELECT count(*), sum(v) FROM lake.db.t") == [(10, 1)]

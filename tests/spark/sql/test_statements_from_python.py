@@ -1,0 +1,70 @@
+"""`table.update` and `table.merge`: statements told in Python, run by Spark."""
+
+import subprocess
+import sys
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from icefloe import InvalidInputError, SqlCatalog, UnsupportedFeatureError
+
+pytestmark = pytest.mark.spark
+
+
+def made(lake: SqlCatalog, spark: SparkSession, version: int = 2) -> None:
+    rows = spark.range(6).selectExpr("id", "if(id % 2 = 0, 'a', 'b') AS kind", "named_struct('x', 0D) AS s")
+    properties = {"format-version": str(version), "write.update.mode": "merge-on-read"}
+    lake.create_table("db.t", schema=rows.limit(1).toArrow().schema, properties=properties).append(rows)
+
+
+def test_update_and_merge(spark: SparkSession, lake: SqlCatalog) -> None:
+    made(lake, spark)
+    table = lake.load_table("db.t")
+    result = table.update({"s.x": "s.x + id", "kind": "upper(kind)"}, where="id > 3", snapshot_properties={"who": "me"})
+    assert (result.operation, result.rows_updated, result.snapshot_id) == ("update", 2, table.current_snapshot().snapshot_id)
+    assert table.current_snapshot().summary["who"] == "me"
+    source = spark.createDataFrame([(4, True), (5, False), (9, False)], "id BIGINT, gone BOOLEAN")
+    merging = table.merge(source, "t.id = s.id").when_matched("s.gone").delete().when_matched().update({"kind": "'m'"})
+    merged = merging.when_not_matched().insert({"id": "s.id"}).when_not_matched_by_source("t.id = 0").delete().merge()
+    assert (merged.deleted_records, merged.rows_updated, merged.rows_inserted) == (2, 1, 1)
+    found = {row["id"]: (row["kind"], row["s"] and row["s"]["x"]) for row in table.scan().to_arrow().to_pylist()}
+    assert found == {1: ("b", 0.0), 2: ("a", 0.0), 3: ("b", 0.0), 5: ("m", 5.0), 9: (None, None)}
+    assert str(table.update({"kind": "'x'"}, where="id > 1000")) == "update: nothing to do"
+    table.manage_snapshots().create_branch(branch_name="b").commit()
+    table.update({"kind": "'on b'"}, branch="b")
+    assert set(table.scan("kind = 'on b'").use_ref("b").to_arrow()["id"].to_pylist()) == set(found)
+    assert table.scan("kind = 'on b'").to_arrow().num_rows == 0
+
+
+def test_wrong_statements_are_refused(spark: SparkSession, lake: SqlCatalog) -> None:
+    made(lake, spark, version=1)
+    table = lake.load_table("db.t")
+    with pytest.raises(UnsupportedFeatureError, match="format version 1"):
+        table.update({"kind": "'x'"})
+    with pytest.raises(InvalidInputError, match="no column is assigned"):
+        table.update({})
+    with pytest.raises(InvalidInputError, match="takes insert"):
+        table.merge(spark.range(1), "t.id = s.id").when_not_matched().delete()
+    with pytest.raises(InvalidInputError, match="does nothing"):
+        table.merge(spark.range(1), "t.id = s.id").merge()
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        table.merge(spark.range(1), "t.nothing = s.id").when_matched().delete().merge()
+    assert len(table.snapshots()) == 1
+
+
+def test_without_spark_it_says_so() -> None:
+    script = """
+import pyarrow as pa
+from icefloe import InMemoryCatalog, UnsupportedFeatureError
+catalog = InMemoryCatalog("x")
+catalog.create_namespace("db")
+table = catalog.create_table("db.t", schema=pa.schema({"id": pa.int64()}))
+try:
+    table.update({"id": "1"})
+except UnsupportedFeatureError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "UPDATE is run by Spark" in done.stdout
+    assert "icefloe.spark.session()" in done.stdout
