@@ -3,11 +3,13 @@
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from icefloe import InvalidInputError, SqlCatalog, UnsupportedFeatureError
+from icefloe import InvalidInputError, SqlCatalog
+from icefloe.errors import UnsupportedFeatureError
 
 pytestmark = pytest.mark.spark
 
@@ -15,7 +17,8 @@ pytestmark = pytest.mark.spark
 def made(lake: SqlCatalog, spark: SparkSession, version: int = 2) -> None:
     rows = spark.range(6).selectExpr("id", "if(id % 2 = 0, 'a', 'b') AS kind", "named_struct('x', 0D) AS s")
     properties = {"format-version": str(version), "write.update.mode": "merge-on-read"}
-    lake.create_table("db.t", schema=rows.limit(1).toArrow().schema, properties=properties).append(rows)
+    schema = pa.schema({"id": pa.int64(), "kind": pa.string(), "s": pa.struct({"x": pa.float64()})})
+    lake.create_table("db.t", schema=schema, properties=properties).append(rows)
 
 
 def test_update_and_merge(spark: SparkSession, lake: SqlCatalog) -> None:
@@ -56,7 +59,8 @@ def test_wrong_statements_are_refused(spark: SparkSession, lake: SqlCatalog) -> 
 def test_without_spark_it_says_so() -> None:
     script = """
 import pyarrow as pa
-from icefloe import InMemoryCatalog, UnsupportedFeatureError
+from icefloe import InMemoryCatalog
+from icefloe.errors import UnsupportedFeatureError
 catalog = InMemoryCatalog("x")
 catalog.create_namespace("db")
 table = catalog.create_table("db.t", schema=pa.schema({"id": pa.int64()}))
