@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -27,6 +28,8 @@ public final class SparkRule extends Rule {
   }
 
   private LogicalPlan put(LogicalPlan plan) {
+    // A DELETE of everything names its table by a scan that nobody runs.
+    if (plan instanceof DeleteFromTable) return plan;
     if (plan instanceof WriteDelta && holds(((WriteDelta) plan).write(), SparkRowLevelOperation.class)) return new SparkCommand(plan).plan();
     if (plan instanceof OverwritePartitionsDynamic && holds(((OverwritePartitionsDynamic) plan).write(), SparkWriteBuilder.class)) return new SparkCommand(plan).plan();
     if (plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof SparkScan) return rows((DataSourceV2ScanRelation) plan);

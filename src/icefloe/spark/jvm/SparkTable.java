@@ -64,12 +64,13 @@ public class SparkTable implements SupportsRead, SupportsWrite, SupportsDeleteV2
     return transforms;
   }
 
-  /** `bucket` is a class of its own in Spark; all others are names with arguments. */
+  /** `bucket` and `identity` are classes of their own in Spark; all others are names with arguments. */
   private static Transform transform(Map part) {
     String name = (String) part.get("name");
     String[] columns = Python.strings(part.get("columns"));
     Integer number = (Integer) part.get("number");
     if (name.equals("bucket")) return Expressions.bucket(number.intValue(), columns);
+    if (name.equals("identity")) return Expressions.identity(columns[0]);
     Expression[] arguments = new Expression[columns.length + (number == null ? 0 : 1)];
     int place = 0;
     if (number != null) arguments[place++] = Expressions.literal(number);

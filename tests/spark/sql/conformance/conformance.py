@@ -1,0 +1,236 @@
+"""Files of SQL statements with the rows that Java answers, run on anything that takes a statement and returns rows.
+
+A file is plain SQL: blocks with an empty line between them. Lines before a statement are remarks, of which two mean something:
+
+    -- only java: REASON        the other engine leaves the statement out; `only icefloe` the other way round
+    -- differs: REASON          Icefloe answers otherwise, and must: the mark goes when it no longer does
+
+Lines after it say what is expected: `-- rows: N` and each row as JSON, or `-- error: CLASS` (one of several: `A | B`; `any` where Spark has no class for it).
+`-- snapshot NAME: TABLE` gives the newest snapshot a name, `-- metadata NAME: TABLE` the newest metadata file: `${NAME}` in later statements and in rows,
+`${NAME.time}` and `${NAME.ms}` the time of a snapshot. `${folder}` is a folder for files of the statements' own, `${user}` who runs them.
+
+Nothing here needs more than Python, because other engines' environments run it too.
+"""
+
+import getpass
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+Run = Callable[[str], list[Any]]
+_ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]{3,})(?:\.[A-Z0-9_.]+)?\]")
+_NAME = re.compile(r"\$\{([a-z0-9_.]+)\}")
+_DIRECTIVE = re.compile(r"-- (snapshot|metadata) ([a-z0-9_]+): (\S+)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What a statement gave: rows as JSON, or an error's class and words."""
+
+    rows: tuple[str, ...] = ()
+    error: str | None = None
+    words: str = ""
+
+    def lines(self) -> list[str]:
+        if self.error is not None:
+            return [f"-- error: {self.error}"]
+        return [f"-- rows: {len(self.rows)}", *(f"-- {row}" for row in self.rows)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statement:
+    """A block of a file: the lines before the statement, itself, what is expected (None: not recorded yet) and what is remembered after it."""
+
+    file: str
+    line: int
+    before: tuple[str, ...]
+    text: str
+    expected: Outcome | None
+    remembered: tuple[str, ...]
+
+    @property
+    def only(self) -> str | None:
+        found = next((line for line in self.before if line.startswith("-- only ")), None)
+        return None if found is None else found.removeprefix("-- only ").split(":")[0]
+
+    @property
+    def differs(self) -> str | None:
+        found = next((line for line in self.before if line.startswith("-- differs: ")), None)
+        return None if found is None else found.removeprefix("-- differs: ")
+
+    @property
+    def ordered(self) -> bool:
+        return "ORDER BY" in self.text or self.text.startswith("DESCRIBE")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mismatch:
+    """A statement that did not do what its file says."""
+
+    statement: Statement
+    found: Outcome
+
+    def __str__(self) -> str:
+        expected = "\n".join(self.statement.expected.lines()) if self.statement.expected is not None else "nothing recorded"
+        found = "\n".join(self.found.lines()) + (f"  {self.found.words}" if self.found.words else "")
+        return f"{self.statement.file}:{self.statement.line}\n{self.statement.text}\nexpected\n{expected}\nfound\n{found}\n"
+
+
+@dataclass(slots=True)
+class Names:
+    """What `${...}` stands for: ids, times and files, which differ from run to run."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    def filled(self, text: str) -> str:
+        return _NAME.sub(lambda found: self.known[found[1]], text)
+
+    def told(self, row: str) -> str:
+        """The row with names where it has values that bear one."""
+        for name, value in self.known.items():
+            row = row.replace(value, "${" + name + "}")
+        return row.replace(f'["Owner", "{getpass.getuser()}"]', '["Owner", "${user}"]')
+
+    def remember(self, run: Run, directive: str) -> None:
+        found = _DIRECTIVE.fullmatch(directive)
+        if found is None:
+            raise ValueError(f"{directive!r} is not understood")
+        kind, name, table = found.groups()
+        if kind == "metadata":
+            self.known[name] = run(f"SELECT file FROM {table}.metadata_log_entries ORDER BY timestamp DESC LIMIT 1")[0][0]
+            return
+        columns = "snapshot_id, CAST(committed_at AS STRING), unix_millis(committed_at)"
+        row = run(f"SELECT {columns} FROM {table}.snapshots ORDER BY committed_at DESC LIMIT 1")[0]
+        self.known[name], self.known[f"{name}.time"], self.known[f"{name}.ms"] = str(row[0]), row[1], str(row[2])
+
+
+def files() -> list[Path]:
+    return sorted(FOLDER.glob("*.sql"))
+
+
+def statements(path: Path) -> list[Statement]:
+    """The statements of a file in their order.
+
+    Raises:
+        ValueError: a statement has no `;` at the end of a line before the block ends.
+    """
+    found: list[Statement] = []
+    lines = path.read_text().splitlines()
+    start = 0
+    for place in range(len(lines) + 1):
+        if place < len(lines) and lines[place].strip():
+            continue
+        block = lines[start:place]
+        if any(not line.startswith("--") for line in block):
+            found.append(_statement(path.name, start + 1, block))
+        start = place + 1
+    return found
+
+
+def _statement(file: str, line: int, block: list[str]) -> Statement:
+    first = next(place for place, text in enumerate(block) if not text.startswith("--"))
+    end = next((place for place, text in enumerate(block) if place >= first and text.endswith(";")), None)
+    if end is None:
+        raise ValueError(f"{file}:{line}: a statement without a ';' at the end of a line")
+    after = block[end + 1 :]
+    remembered = tuple(text for text in after if _DIRECTIVE.fullmatch(text))
+    return Statement(
+        file=file,
+        line=line + first,
+        before=tuple(block[:first]),
+        text="\n".join(block[first : end + 1]).removesuffix(";"),
+        expected=_expected([text for text in after if text not in remembered]),
+        remembered=remembered,
+    )
+
+
+def _expected(lines: list[str]) -> Outcome | None:
+    if not lines:
+        return None
+    if lines[0].startswith("-- error: "):
+        return Outcome(error=lines[0].removeprefix("-- error: "))
+    rows = tuple(line.removeprefix("-- ") for line in lines[1:])
+    if lines[0] != f"-- rows: {len(rows)}":
+        raise ValueError(f"{lines[0]!r} stands over {len(rows)} rows")
+    return Outcome(rows=rows)
+
+
+def written(head: str, blocks: list[Statement]) -> str:
+    """A file's text: remarks at its head, then every block with what is expected."""
+    parts = [head] if head else []
+    for one in blocks:
+        lines = one.expected.lines() if one.expected is not None else []
+        parts.append("\n".join([*one.before, one.text + ";", *lines, *one.remembered]))
+    return "\n\n".join(parts) + "\n"
+
+
+def outcomes(run: Run, path: Path, engine: str, folder: str) -> Iterator[tuple[Statement, Outcome]]:
+    """Runs a file's statements in order, without those that are another engine's."""
+    names = Names({"folder": folder})
+    for one in statements(path):
+        if one.only not in (None, engine):
+            continue
+        found = _outcome(run, names, one)
+        if found.error is None:
+            for directive in one.remembered:
+                names.remember(run, directive)
+        told = [names.told(row) for row in found.rows]
+        yield one, replace(found, rows=tuple(told if one.ordered else sorted(told)))
+
+
+def _outcome(run: Run, names: Names, one: Statement) -> Outcome:
+    try:
+        text = names.filled(one.text)
+    except KeyError as error:
+        return Outcome(error="any", words=f"a statement before did not give {error}")
+    try:
+        return Outcome(rows=tuple(json.dumps(plain(list(row)), ensure_ascii=False) for row in run(text)))
+    except Exception as error:  # noqa: BLE001 each engine has exceptions of its own
+        words = str(error).strip()
+        found = _ERROR_CLASS.search(words)
+        return Outcome(error=found[1] if found else "any", words=" ".join(words.split())[:400] or type(error).__name__)
+
+
+def plain(value: Any) -> Any:
+    """A value of a row as JSON has it: structs by name, maps as pairs in order, what JSON has no word for as text."""
+    if hasattr(value, "asDict"):
+        return {name: plain(item) for name, item in value.asDict().items()}
+    if isinstance(value, Mapping):
+        return sorted(([plain(key), plain(item)] for key, item in value.items()), key=json.dumps)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    return value if value is None or isinstance(value, bool | int | float | str) else _as_text(value)
+
+
+def _as_text(value: Any) -> str:
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def agrees(expected: Outcome | None, found: Outcome, engine: str) -> bool:
+    """Whether it is the rows or the error that are expected. Java's errors without a class, of which it has many, are any error's like."""
+    if expected is None:
+        return False
+    if expected.error is None or found.error is None:
+        return expected.error == found.error and expected.rows == found.rows
+    wanted = expected.error.split(" | ")
+    return "any" in wanted or found.error in wanted or (engine == "java" and found.error == "any")
+
+
+def mismatches(run: Run, path: Path, engine: str, folder: str) -> list[Mismatch]:
+    """Statements that gave something else than the file says, and those of Icefloe that are said to differ and do not."""
+    found = []
+    for one, outcome in outcomes(run, path, engine, folder):
+        differs = engine == "icefloe" and one.differs is not None
+        if agrees(one.expected, outcome, engine) == differs:
+            found.append(Mismatch(statement=one, found=outcome))
+    return found
