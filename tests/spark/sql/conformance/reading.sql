@@ -524,6 +524,7 @@ SELECT id FROM lake.reading.floats ORDER BY d NULLS FIRST, id;
 -- [2]
 -- [1]
 
+-- only icefloe: Java takes the maximum from bounds, which leave NaN out; Spark's maximum is NaN
 SELECT isnan(max(d)), min(d) = double('-Infinity'), count(d) FROM lake.reading.floats;
 -- rows: 1
--- [false, true, 5]
+-- [true, true, 5]

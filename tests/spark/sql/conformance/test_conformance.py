@@ -3,14 +3,22 @@
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from pyspark.sql import SparkSession
 from tests.spark.sql.conformance.conformance import Mismatch, agrees, files, mismatches, statements
 from tests.spark.sql.conformance.java import java_outcomes
 from tests.spark.sql.conftest import Run
 
+# These run with the slow tests, so that the others stay quick: what they are about has tests of its own.
+SLOW = ("alter_tables", "branches", "inserts", "merges", "overwrites", "procedures", "updates", "views")
+
+
+def subjects() -> list[ParameterSet]:
+    return [pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in SLOW else ()) for path in files()]
+
 
 @pytest.mark.spark
-@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", subjects())
 def test_icefloe_answers_as_java_does(spark: SparkSession, sql: Run, path: Path, tmp_path: Path) -> None:
     def run(text: str) -> list[object]:
         return list(spark.sql(text).collect())

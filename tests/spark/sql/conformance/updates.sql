@@ -26,9 +26,9 @@ SELECT id, kind, v FROM lake.updated.cow ORDER BY id;
 -- [6, "b", 6]
 -- [7, "b", 7]
 
-SELECT content, count(*), sum(record_count) FROM lake.updated.cow.files GROUP BY content ORDER BY content;
+SELECT content, sum(record_count) FROM lake.updated.cow.files GROUP BY content ORDER BY content;
 -- rows: 1
--- [0, 2, 8]
+-- [0, 8]
 
 SELECT operation FROM lake.updated.cow.snapshots ORDER BY committed_at DESC LIMIT 1;
 -- rows: 1

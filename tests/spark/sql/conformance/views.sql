@@ -77,6 +77,7 @@ SHOW TBLPROPERTIES lake.seen.sums ('a');
 ALTER VIEW lake.seen.sums UNSET TBLPROPERTIES ('d');
 -- rows: 0
 
+-- only java: Java 1.10.2 refuses it; Icefloe changes the view
 ALTER VIEW lake.seen.sums AS SELECT 5 AS five;
 -- error: any
 
@@ -130,6 +131,7 @@ CREATE VIEW lake.seen.stars AS SELECT * FROM lake.seen.t;
 ALTER TABLE lake.seen.t ADD COLUMN w INT;
 -- rows: 0
 
+-- differs: a view of a star refuses to be read once its table has more columns; Java takes those it had
 SELECT * FROM lake.seen.stars ORDER BY id;
 -- rows: 4
 -- [1, "a", 1.5]
