@@ -49,6 +49,7 @@ class DeletedRows:
     """The deleted positions of the files of one scan, in the order of the files; every position is below `MOST_POSITIONS`."""
 
     vectors: Sequence[DeletionVector | None]
+    records: Sequence[int]  # the rows of each file, deleted ones too
 
     @cached_property
     def ends(self) -> list[int]:
@@ -56,10 +57,16 @@ class DeletedRows:
         return [0 if vector is None or not vector.cardinality else int(vector.bitmap.max()) + 1 for vector in self.vectors]
 
     @cached_property
+    def has_bit_for_every_row(self) -> bool:
+        """Whether the bits of all rows, not only up to the last deleted one of each file, fit into the plain array; then no row must be asked where it lies."""
+        beyond = any(end > count for end, count in zip(self.ends, self.records, strict=True))
+        return not beyond and sum(-(-count // _WORD) * _WORD for count in self.records) <= MOST_PLAIN_BITS
+
+    @cached_property
     def starts(self) -> list[int]:
         """For each file its first bit among the bits of all files."""
         starts, size = [], 0
-        for end in self.ends:
+        for end in self.records if self.has_bit_for_every_row else self.ends:
             starts.append(size)
             size += -(-end // _WORD) * _WORD
         return [*starts, size]
@@ -81,6 +88,8 @@ class DeletedRows:
         rows = new_object(spark, "DeletedRows", self._stream())
         if self.is_plain:
             found = rows.inBits(self.starts[-1], (number + position).cast("int")._jc)
+            if self.has_bit_for_every_row:
+                return Column(found)
         else:
             found = rows.compressed(number._jc, position.cast("int")._jc)
         # Beyond the last deleted row there may be no bits, and positions may be no ints: the comparison comes first.

@@ -71,7 +71,7 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, share
         called=names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
         metadata=_metadata_columns(request),
     )
-    deleted = None if share.vectors is None else DeletedRows(share.vectors)
+    deleted = None if share.vectors is None else DeletedRows(share.vectors, share.files["record_count"].to_pylist())
     rows = _scan(spark, request, share, columns, deleted)
     if deleted is not None or columns.metadata.field_ids & OF_POSITIONS:
         rows = rows.select("*", rows.metadataColumn(SPARK_METADATA).getField("row_index").alias(POSITION_COLUMN))
