@@ -8,5 +8,5 @@ from icefloe.spark.connect.register import register as register
 from icefloe.spark.connect.table import Reading as Reading
 from icefloe.spark.connect.table import reading_of as reading_of
 from icefloe.spark.connect.table import table as table
-from icefloe.spark.session import session as session
 from icefloe.spark.sql.attach import attach as attach
+from icefloe.spark.sql.sessions import session as session

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError
@@ -30,6 +31,7 @@ DEFAULT_CONF: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+FAILED_STATEMENTS = "SQLQueryContextLogger"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -78,6 +80,8 @@ def _start(conf: dict[str, str]) -> SparkSession:
         started = builder.getOrCreate()
     except (RuntimeError, OSError) as error:
         raise EngineError(f"Spark did not start: {error}", next_step="see the message of its JVM above") from error
+    # PySpark writes each failed statement to stderr, which its exception says too; quieter in our own sessions alone.
+    PySparkLogger.getLogger(FAILED_STATEMENTS).setLevel(logging.CRITICAL + 1)
     if getattr(started, "_jsparkSession", None) is None:
         raise EngineError(
             "Spark Connect is set in the environment; tables are read and written in a classic session", next_step="unset SPARK_REMOTE"

@@ -61,16 +61,16 @@ def test_new_columns_take_the_place_of_all_others(altered: Run, lake: SqlCatalog
 
 def test_defaults_are_set_used_and_dropped(altered: Run) -> None:
     altered("ALTER TABLE lake.db.t ALTER COLUMN n SET DEFAULT 90 + 9")
-    altered("INSERT INTO lake.db.t (id) VALUES (2)")
-    altered("INSERT INTO lake.db.t VALUES (3, DEFAULT, NULL)")
+    altered("INSERT INTO lake.db.t VALUES (2, DEFAULT, NULL)")
+    altered("INSERT INTO lake.db.t (s, id) VALUES (NULL, 3)")
     altered("ALTER TABLE lake.db.t ALTER COLUMN n DROP DEFAULT")
-    altered("INSERT INTO lake.db.t (id) VALUES (4)")
+    altered("INSERT INTO lake.db.t VALUES (4, DEFAULT, NULL)")
     assert altered("SELECT id, n FROM lake.db.t ORDER BY id") == [(1, 10), (2, 99), (3, 99), (4, None)]
 
 
 def test_properties_location_version_and_snapshot(altered: Run, lake: SqlCatalog) -> None:
     first = lake.load_table("db.t").metadata.current_snapshot_id
-    altered("INSERT INTO lake.db.t (id) VALUES (2)")
+    altered("INSERT INTO lake.db.t VALUES (2, NULL, NULL)")
     altered("ALTER TABLE lake.db.t SET TBLPROPERTIES ('a' = 'b', 'c' = 'd')")
     altered("ALTER TABLE lake.db.t UNSET TBLPROPERTIES ('a')")
     altered("COMMENT ON TABLE lake.db.t IS 'a table'")

@@ -103,7 +103,7 @@ def test_what_show_create_table_says_makes_the_same_table_again(sql: Run, lake: 
     sql("""CREATE TABLE lake.db.t (id BIGINT NOT NULL COMMENT 'it''s', k STRING, n INT DEFAULT 7, s STRUCT<a: INT COMMENT 'aa', m: MAP<STRING, ARRAY<DATE>>>)
            USING iceberg PARTITIONED BY (k, truncate(3, k), bucket(4, id)) COMMENT 'c' TBLPROPERTIES ('format-version' = '3', 'x' = 'y')""")
     if what == "rows":
-        sql("INSERT INTO lake.db.t (id, k) VALUES (1, 'a')")
+        sql("INSERT INTO lake.db.t VALUES (1, 'a', 1, NULL)")
     before = lake.load_table("db.t").metadata
     text = sql("SHOW CREATE TABLE lake.db.t")[0][0]
     sql("DROP TABLE lake.db.t")
@@ -113,3 +113,15 @@ def test_what_show_create_table_says_makes_the_same_table_again(sql: Run, lake: 
     assert after.spec().is_equivalent(before.spec())
     assert (after.format_version, after.properties) == (before.format_version, before.properties)
     assert after.location.removeprefix("file:") == before.location
+
+
+def test_a_query_brings_no_defaults_to_a_version_that_has_none_and_a_definition_may_not(sql: Run, lake: SqlCatalog) -> None:
+    sql("CREATE TABLE lake.db.source (n INT DEFAULT 7) USING iceberg TBLPROPERTIES ('format-version' = '3')")
+    sql("INSERT INTO lake.db.source VALUES (DEFAULT)")
+    sql("CREATE TABLE lake.db.t AS SELECT n FROM lake.db.source")
+    sql("CREATE OR REPLACE TABLE lake.db.t AS SELECT n FROM lake.db.source")
+    assert sql("SELECT n FROM lake.db.t") == [(7,)]
+    before = lake.load_table("db.t").metadata_location
+    with pytest.raises(Exception, match="the table is of version 2"):
+        sql("CREATE OR REPLACE TABLE lake.db.t (n INT DEFAULT 7) USING iceberg")
+    assert lake.load_table("db.t").metadata_location == before

@@ -60,9 +60,9 @@ def test_identifier_fields_are_set_and_dropped(made: Run, lake: SqlCatalog) -> N
 
 
 def test_branches_and_tags_with_retention(made: Run, lake: SqlCatalog) -> None:
-    made("INSERT INTO lake.db.t (id) VALUES (1)")
+    made("INSERT INTO lake.db.t VALUES (1, NULL, NULL, NULL)")
     first = lake.load_table("db.t").metadata.current_snapshot_id
-    made("INSERT INTO lake.db.t (id) VALUES (2)")
+    made("INSERT INTO lake.db.t VALUES (2, NULL, NULL, NULL)")
     made(f"ALTER TABLE lake.db.t CREATE BRANCH b AS OF VERSION {first} RETAIN 3 DAYS WITH SNAPSHOT RETENTION 2 SNAPSHOTS 4 HOURS")
     made("ALTER TABLE lake.db.t CREATE TAG `v 1` RETAIN 30 MINUTES")
     made("ALTER TABLE lake.db.t CREATE BRANCH IF NOT EXISTS b")
@@ -75,7 +75,7 @@ def test_branches_and_tags_with_retention(made: Run, lake: SqlCatalog) -> None:
         14_400_000,
     )
     assert (tag.is_branch, tag.max_ref_age_ms) == (False, 1_800_000)
-    made("INSERT INTO lake.db.t.branch_b (id) VALUES (9)")
+    made("INSERT INTO lake.db.t.branch_b VALUES (9, NULL, NULL, NULL)")
     assert made("SELECT id FROM lake.db.t VERSION AS OF 'b' ORDER BY id") == [(1,), (9,)]
     made(f"ALTER TABLE lake.db.t REPLACE TAG `v 1` AS OF VERSION {first}")
     made("ALTER TABLE lake.db.t CREATE OR REPLACE BRANCH b")

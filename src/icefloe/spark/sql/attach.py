@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
@@ -19,20 +19,54 @@ from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.parser_answers import ParserAnswers
 
 CATALOG_CLASS = "icefloe.SparkCatalog"
+CATALOG_NAMES = ("icefloe", CATALOG_CLASS)  # what a setting may say
 
 
-def attach(spark: SparkSession, name: str, catalog: Catalog | Mapping[str, str] | str | None = None) -> Catalog:
+@overload
+def attach(spark: SparkSession) -> dict[str, Catalog]: ...
+@overload
+def attach(spark: SparkSession, name: str, catalog: Catalog | Mapping[str, str] | str | None = None) -> Catalog: ...
+def attach(
+    spark: SparkSession, name: str | None = None, catalog: Catalog | Mapping[str, str] | str | None = None
+) -> Catalog | dict[str, Catalog]:
     """Makes a catalog known to this session's SQL as `name`: `spark.table("lake.db.t")`. Attaching the same name again puts the new catalog in its place.
 
     `catalog` is a catalog, its properties, or the name under which `load_catalog` finds it; without it, `load_catalog(name)`. Other sessions of the same
     Spark, such as those of `spark.newSession()`, are attached by calls of their own.
+
+    Without a name, every catalog that the session's settings name is attached: `spark.sql.catalog.lake=icefloe`, with its properties in
+    `spark.sql.catalog.lake.uri` and so on. Those are the answer, by name.
 
     Raises:
         EngineError: the session is not a classic one, or the Java glue does not compile on this version of Spark.
         InvalidInputError: the name is not one that SQL can say, or Spark has a catalog of its own under it.
         NoSuchCatalogError: there is no catalog of that name.
     """
-    found = _catalog_of(name, catalog)
+    if name is None:
+        return {one: _attach(spark, one, load_catalog(one, **properties)) for one, properties in _configured(spark).items()}
+    return _attach(spark, name, _catalog_of(name, catalog))
+
+
+def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
+    """The properties of each catalog that the settings name and that is not attached yet."""
+    settings: dict[str, str] = {}
+    entries = spark._jsparkSession.sessionState().conf().getAllConfs().iterator()
+    while entries.hasNext():
+        entry = entries.next()
+        settings[entry._1()] = entry._2()
+    names = [key[len(PREFIX) :] for key, value in settings.items() if key.startswith(PREFIX) and value in CATALOG_NAMES]
+    return {
+        name: {
+            key[len(PREFIX) + len(name) + 1 :]: value
+            for key, value in settings.items()
+            if key.startswith(f"{PREFIX}{name}.") and not key.endswith(".icefloe")
+        }
+        for name in names
+        if settings.get(f"{PREFIX}{name}.icefloe") not in ATTACHED
+    }
+
+
+def _attach(spark: SparkSession, name: str, found: Catalog) -> Catalog:
     register(spark, name, CatalogAnswers(spark, name, found))
     return found
 
@@ -42,7 +76,7 @@ def register(spark: SparkSession, name: str, answers: CatalogAnswers) -> None:
     if not name.isidentifier():
         raise InvalidInputError(f"{name!r} cannot be a catalog's name in SQL", next_step="use letters, digits and underscores")
     taken = spark.conf.get(PREFIX + name, None)
-    if taken not in (None, CATALOG_CLASS) or name == "spark_catalog":
+    if taken not in (None, *CATALOG_NAMES) or name == "spark_catalog":
         raise InvalidInputError(f"Spark has another catalog under the name {name!r}: {taken or 'its own'}", next_step="choose another name")
     gateway = gateway_of(spark)
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]

@@ -4,13 +4,16 @@ Where the statement fails nothing is left, no file either. Floor: spark. Spec: T
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.transaction import CatalogTransaction, TableInTransaction
+from icefloe.errors import InvalidSchemaError
+from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.rows_in_form import RowsInForm
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import definition_of
@@ -26,7 +29,14 @@ class StagedAnswers(TableAnswers):
 
     def __init__(self, spark: SparkSession, catalog_name: str, catalog: Catalog, asked: Mapping[str, Any]) -> None:
         self._transaction = catalog.transaction()
-        self._member = _begun(self._transaction, asked)
+        self._is_written = False
+        self._refused: InvalidSchemaError | None = None
+        try:
+            self._member = _begun(self._transaction, asked["how"], asked["table"], definition_of(asked))
+        except InvalidSchemaError as error:
+            # Columns of a query bring the defaults of the table that they are of, which nobody asked for: that it is a query shows when rows come.
+            self._refused = error
+            self._member = _begun(self._transaction, asked["how"], asked["table"], _without_defaults(definition_of(asked)))
         unseen = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
         super().__init__(spark, catalog_name, Selected(table=unseen))
 
@@ -34,12 +44,16 @@ class StagedAnswers(TableAnswers):
     def write(self, given: Any) -> None:
         """The rows of the new table: whatever was there before is gone with the commit already."""
         asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
+        self._is_written = True
         metadata, name = self._member.table_metadata, self._selected.table.full_name
         options = understood(self._spark, asked["options"], metadata, name)
         self._member.append(RowsInForm(rows=rows, form=options.form), options.snapshot_properties, branch_of(options, None, name))
 
     @answer
     def commit_staged(self, _: Any) -> None:
+        """Raises `InvalidSchemaError` where the statement itself gives defaults that the table's version does not know."""
+        if self._refused is not None and not self._is_written:
+            raise self._refused
         self._transaction.commit_transaction()
 
     @answer
@@ -47,10 +61,16 @@ class StagedAnswers(TableAnswers):
         self._transaction.give_up()
 
 
-def _begun(transaction: CatalogTransaction, asked: Mapping[str, Any]) -> TableInTransaction:
+def _begun(transaction: CatalogTransaction, how: str, name: Sequence[str], definition: Mapping[str, Any]) -> TableInTransaction:
     make = {
         "create": transaction.create_table,
         "replace": transaction.replace_table,
         "create or replace": transaction.create_or_replace_table,
-    }[asked["how"]]
-    return make(tuple(asked["table"]), **definition_of(asked))
+    }[how]
+    return make(tuple(name), **definition)
+
+
+def _without_defaults(definition: Mapping[str, Any]) -> dict[str, Any]:
+    schema: Schema = definition["schema"]
+    fields = (replace(field, initial_default=None, write_default=None) for field in schema.fields)
+    return {**definition, "schema": Schema(*fields, identifier_field_ids=schema.identifier_field_ids)}

@@ -1,0 +1,97 @@
+"""Catalogs attached to sessions: by a call, by the settings of a session, several of them, in several sessions and threads."""
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+import icefloe.spark
+from icefloe import SqlCatalog
+from icefloe.errors import InvalidInputError
+
+pytestmark = pytest.mark.spark
+
+
+def other_catalog(folder: Path, name: str) -> SqlCatalog:
+    folder.mkdir()
+    catalog = SqlCatalog(name, uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+    catalog.create_namespace("db")
+    return catalog
+
+
+def test_several_catalogs_in_one_query(sql: Run, spark: SparkSession, tmp_path: Path) -> None:
+    icefloe.spark.session(catalogs={"pond": other_catalog(tmp_path / "pond", "pond")})
+    sql("CREATE TABLE lake.db.t AS SELECT id FROM range(4)")
+    sql("CREATE TABLE pond.db.t AS SELECT id + 2 AS id FROM lake.db.t")
+    assert sql("SELECT id FROM lake.db.t JOIN pond.db.t USING (id) ORDER BY id") == [(2,), (3,)]
+
+
+def test_settings_alone_attach_catalogs(spark: SparkSession, tmp_path: Path) -> None:
+    other_catalog(tmp_path / "one", "set_one")
+    fresh = spark.newSession()
+    for name, value in {
+        "": "icefloe",
+        ".uri": f"sqlite:///{tmp_path}/one/catalog.db",
+        ".warehouse": str(tmp_path / "one" / "warehouse"),
+    }.items():
+        fresh.conf.set(f"spark.sql.catalog.set_one{name}", value)
+    assert list(icefloe.spark.attach(fresh)) == ["set_one"]
+    assert icefloe.spark.attach(fresh) == {}
+    fresh.sql("CREATE TABLE set_one.db.t AS SELECT 1 AS x")
+    assert [tuple(row) for row in fresh.table("set_one.db.t").collect()] == [(1,)]
+    assert (tmp_path / "one" / "warehouse" / "db" / "t").is_dir()
+
+
+def test_sessions_have_catalogs_of_their_own(sql: Run, spark: SparkSession, tmp_path: Path) -> None:
+    sql("CREATE TABLE lake.db.t AS SELECT 1 AS x")
+    fresh = spark.newSession()
+    with pytest.raises(AnalysisException):
+        fresh.sql("SELECT * FROM lake.db.t")
+    icefloe.spark.attach(fresh, "lake", other_catalog(tmp_path / "pond", "pond"))
+    fresh.sql("CREATE TABLE lake.db.only_here AS SELECT 2 AS x")
+    fresh.sql("ALTER TABLE lake.db.only_here WRITE ORDERED BY x")
+    assert [row[1] for row in sql("SHOW TABLES IN lake.db")] == ["t"]
+
+
+def test_threads_write_and_read_at_the_same_time(sql: Run, spark: SparkSession) -> None:
+    def work(number: int) -> int:
+        spark.sql(f"CREATE TABLE lake.db.t{number} AS SELECT id FROM range({number + 1})")
+        spark.sql(f"ALTER TABLE lake.db.t{number} CREATE TAG done")
+        return int(spark.sql(f"SELECT count(*) FROM lake.db.t{number} VERSION AS OF 'done'").collect()[0][0])
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(work, range(6))) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_name_that_cannot_be_is_refused(spark: SparkSession, lake: SqlCatalog) -> None:
+    with pytest.raises(InvalidInputError, match="cannot be a catalog's name"):
+        icefloe.spark.attach(spark, "not a name", lake)
+    with pytest.raises(InvalidInputError, match="another catalog"):
+        icefloe.spark.attach(spark, "spark_catalog", lake)
+
+
+@pytest.mark.slow
+def test_a_new_process_is_configured_by_settings_and_keeps_quiet(tmp_path: Path) -> None:
+    other_catalog(tmp_path / "one", "lake")
+    program = f"""
+import json
+import icefloe.spark
+spark = icefloe.spark.session({{"spark.sql.catalog.lake": "icefloe", "spark.sql.catalog.lake.uri": "sqlite:///{tmp_path}/one/catalog.db",
+    "spark.sql.catalog.lake.warehouse": "{tmp_path}/one/warehouse"}}, master="local[1]")
+print(json.dumps(sorted(icefloe.spark.attach(spark))))
+spark.sql("CREATE TABLE lake.db.t AS SELECT 7 AS x")
+print(json.dumps([row.x for row in spark.table("lake.db.t").collect()]))
+try:
+    spark.sql("SELECT nothing FROM lake.db.t")
+except Exception as error:
+    print(json.dumps(type(error).__name__))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [["lake"], [7], "AnalysisException"]
+    assert "SQLQueryContextLogger" not in done.stderr
