@@ -17,6 +17,7 @@ MODULES = {
     "upsert": "benchmarks.upsert",
     "adding": "benchmarks.adding",
     "spark": "benchmarks.spark_rows",
+    "spark-scans": "benchmarks.spark_scans",
 }
 
 

@@ -1,7 +1,7 @@
 """Views in Spark SQL: made, read with pushdown, changed, shown and dropped; a view means the same whatever the session's current place."""
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -25,7 +25,7 @@ def test_a_view_is_read_by_what_its_tables_plan(made: Run, lake: SqlCatalog) -> 
     assert "GreaterThan(id,3)" in plan
     view = lake.load_view("db.v")
     assert (view.schema().names, view.schema().find_field("x").doc) == (["x", "y"], "it's x")
-    assert dict(view.properties) == {"a": "b", "comment": "my view"}
+    assert dict(view.properties) == {"a": "b", "comment": "my view", "spark.query-column-names": "(id + 1),k"}
     assert view.sql_for("spark").sql == "SELECT id + 1, k FROM lake.db.t WHERE id > 3"
 
 
@@ -47,7 +47,7 @@ def test_a_view_is_changed_renamed_and_dropped(made: Run, lake: SqlCatalog) -> N
     assert made("SELECT * FROM lake.db.v") == [(0, "3")]
     made("ALTER VIEW lake.db.v SET TBLPROPERTIES ('p' = 'q')")
     made("ALTER VIEW lake.db.v UNSET TBLPROPERTIES ('a')")
-    assert dict(lake.load_view("db.v").properties) == {"p": "q", "comment": "my view"}
+    assert dict(lake.load_view("db.v").properties) == {"p": "q", "comment": "my view", "spark.query-column-names": "k,s"}
     made("ALTER VIEW lake.db.v RENAME TO lake.db.w")
     assert made("SHOW VIEWS IN lake.db LIKE 'w*'") == [("db", "w", False)]
     made("DROP VIEW lake.db.w")
@@ -105,3 +105,15 @@ def test_a_table_is_made_like_another(made: Run, lake: SqlCatalog) -> None:
     assert (len(found.spec().fields), found.sort_order().is_unsorted) == (1, False)
     assert dict(found.properties) == {**known.properties, "mine": "yes"}
     assert made("SELECT count(*) FROM lake.db.l") == [(0,)]
+
+
+def test_a_view_keeps_the_columns_that_it_was_made_of(sql: Run) -> None:
+    sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING iceberg")
+    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    sql("CREATE VIEW lake.db.v (x, y) AS SELECT * FROM lake.db.t")
+    sql("ALTER TABLE lake.db.t ADD COLUMN first STRING FIRST")
+    assert sql("SELECT x, y FROM lake.db.v") == [(1, "a")]
+    sql("ALTER TABLE lake.db.t DROP COLUMN kind")
+    with pytest.raises(PySparkException, match="was made of id, kind"):
+        sql("SELECT x FROM lake.db.v")
+    assert "spark.query-column-names" not in sql("SHOW CREATE TABLE lake.db.v")[0][0]

@@ -23,6 +23,8 @@ from icefloe.spark.types import schema_to_struct
 from icefloe.view.view import View
 
 DIALECT = "spark"
+# The property that says what the query's columns were called when the view was made, as Java's Spark writes it, with commas between them.
+QUERY_COLUMNS = "spark.query-column-names"
 # What Spark takes a row of a query for of which nothing is known.
 _UNKNOWN_ROWS = 1 << 20
 
@@ -43,7 +45,7 @@ class ViewAnswers(Answers):
             "version": view.metadata_location,
             "schema": schema_to_struct(view.schema(), field_ids=False).json(),
             "prunes_nested": False,
-            "properties": {**view.properties, "provider": "iceberg", "location": view.location(), "view-query": query_of(view)},
+            "properties": {**shown_properties(view), "provider": "iceberg", "location": view.location(), "view-query": query_of(view)},
             "partitioning": [],
             "capabilities": ["BATCH_READ"],
             "metadata_columns": [],
@@ -105,6 +107,28 @@ def query_of(view: View) -> str:
     return found.sql
 
 
+def shown_properties(view: View) -> dict[str, str]:
+    """The view's properties without the one that is for readers alone."""
+    return {key: value for key, value in view.properties.items() if key != QUERY_COLUMNS}
+
+
+def _columns_of(found: DataFrame, view: View) -> DataFrame:
+    """The query's columns that the view was made of, in its order: by their names, since tables may have more or others by now, else by their places."""
+    wanted = view.schema().names
+    made_of = view.properties.get(QUERY_COLUMNS, "").split(",")
+    is_known = len(made_of) == len(wanted)
+    names = made_of if is_known else wanted
+    if all(found.columns.count(name) == 1 for name in names):
+        return found.select(*map(column_named, names))
+    is_gone = is_known and not set(names) <= set(found.columns)
+    if is_gone or len(found.columns) != len(wanted):
+        raise InvalidInputError(
+            f"the query of view {view.full_name} gives the columns {', '.join(found.columns)}, and the view was made of {', '.join(names)}",
+            next_step="replace the view",
+        )
+    return found
+
+
 def rows_of(spark: SparkSession, catalog_name: str, view: View) -> DataFrame:
     """The rows of the view's query under the view's names and in its types.
 
@@ -121,12 +145,7 @@ def rows_of(spark: SparkSession, catalog_name: str, view: View) -> DataFrame:
             next_step="see SHOW CREATE TABLE of the view, and replace it",
         ) from error
     wanted = schema_to_struct(view.schema(), field_ids=False)
-    if len(found.columns) != len(wanted.fields):
-        raise InvalidInputError(
-            f"the query of view {view.full_name} gives {len(found.columns)} columns, and the view has {len(wanted.fields)}",
-            next_step="replace the view",
-        )
-    plain = found.toDF(*wanted.names)
+    plain = _columns_of(found, view).toDF(*wanted.names)
     return DataFrame(
         plain.select(*(column_named(field.name).cast(field.dataType).alias(field.name) for field in wanted.fields))._jdf, spark
     )

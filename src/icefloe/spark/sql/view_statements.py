@@ -18,7 +18,7 @@ from icefloe.spark.sql.attached import attached_catalog, current_place, found_in
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.sort_keys import quoted
 from icefloe.spark.sql.tokens import Tokens
-from icefloe.spark.sql.view_answers import query_of, session_at
+from icefloe.spark.sql.view_answers import QUERY_COLUMNS, query_of, session_at, shown_properties
 from icefloe.spark.types import COMMENT_KEY, struct_to_schema
 from icefloe.view.view import View
 
@@ -92,21 +92,25 @@ def _make(
     if unless_there and catalog.view_exists(name):
         return []
     current, namespace = current_place(spark)
+    found = _output_of(spark, query)
     make = catalog.create_or_replace_view if replaces else catalog.create_view
     make(
         name,
         query,
-        _schema_of(spark, query, columns),
+        _schema_of(found, columns),
         default_catalog=None if current == answers.name else current,
         default_namespace=namespace,
-        properties=properties,
+        properties={**properties, QUERY_COLUMNS: ",".join(found.names)},
     )
     return []
 
 
-def _schema_of(spark: SparkSession, query: str, columns: list[tuple[str, str | None]]) -> Schema:
+def _output_of(spark: SparkSession, query: str) -> StructType:
     # Where no temporary view is seen: the view must mean the same in every session.
-    found = session_at(spark, *current_place(spark)).sql(query).schema
+    return session_at(spark, *current_place(spark)).sql(query).schema
+
+
+def _schema_of(found: StructType, columns: list[tuple[str, str | None]]) -> Schema:
     if columns and len(columns) != len(found.fields):
         raise InvalidInputError(
             f"the view has {len(columns)} columns, and its query gives {len(found.fields)}",
@@ -290,7 +294,7 @@ def _show_create(spark: SparkSession, tokens: Tokens) -> Statement | None:
 def _text_of(catalog_name: str, view: View) -> str:
     columns = ",\n  ".join(quoted(field.name) + (f" COMMENT {_literal(field.doc)}" if field.doc else "") for field in view.schema().fields)
     lines = [f"CREATE VIEW {'.'.join(map(quoted, (catalog_name, *view.name())))} (\n  {columns})"]
-    properties = dict(view.properties)
+    properties = shown_properties(view)
     if "comment" in properties:
         lines.append(f"COMMENT {_literal(properties.pop('comment'))}")
     if properties:

@@ -131,7 +131,6 @@ CREATE VIEW lake.seen.stars AS SELECT * FROM lake.seen.t;
 ALTER TABLE lake.seen.t ADD COLUMN w INT;
 -- rows: 0
 
--- differs: a view of a star refuses to be read once its table has more columns; Java takes those it had
 SELECT * FROM lake.seen.stars ORDER BY id;
 -- rows: 4
 -- [1, "a", 1.5]

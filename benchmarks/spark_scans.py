@@ -1,0 +1,142 @@
+"""Queries by Spark SQL beside `spark.read.parquet` on the same files: a group-by aggregate, a bare sum and a selective filter, over a table without deletes,
+with one row in a hundred deleted by vectors or by position deletes, and with 10,000 keys deleted by equality; and how long a query takes to start.
+
+The other side reads all rows. Both run in one session, in turns, and are measured by the CPU time of the JVM: a loaded machine says little by the clock.
+`ICEFLOE_BENCH_ROWS` sets the number of rows.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from tests.spark.merge_on_read import delete_keys
+
+from benchmarks import measure
+from benchmarks.measure import Comparison, interleaved, median, say, seconds
+from benchmarks.planning_table import FEW_FILTER, metadata_path
+from benchmarks.spark_rows import aggregate, rows
+from icefloe.catalog.sql import SqlCatalog
+from icefloe.spark.session import session
+from icefloe.spark.sql.attach import attach
+
+ROWS = int(os.environ.get("ICEFLOE_BENCH_ROWS", "10000000"))
+REPEATS = 5
+DELETED_KEYS = 10_000
+# Each table with its properties, and the goals of aggregate, sum and filter.
+TABLES: Mapping[str, tuple[Mapping[str, str], tuple[float, float, float]]] = {
+    "no deletes": ({"format-version": "2"}, (1.05, 1.05, 1.05)),
+    "1 % deleted by vectors": ({"format-version": "3", "write.delete.mode": "merge-on-read"}, (1.08, 2.0, 1.08)),
+    "1 % deleted by position": ({"format-version": "2", "write.delete.mode": "merge-on-read"}, (1.08, 2.0, 1.08)),
+    f"{DELETED_KEYS:,} keys deleted": ({"format-version": "2"}, (1.5, 1.5, 1.5)),
+}
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def jvm_seconds(spark: SparkSession) -> float:
+    """CPU time that the JVM has used so far."""
+    process = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def used(spark: SparkSession, query: Callable[[], Any]) -> float:
+    """CPU seconds of a query."""
+    before = jvm_seconds(spark)
+    query()
+    return jvm_seconds(spark) - before
+
+
+def bare_sum(make: Callable[[], DataFrame]) -> list[Any]:
+    """One column, no group."""
+    return make().agg(f.sum("amount")).collect()
+
+
+def selective(make: Callable[[], DataFrame]) -> list[Any]:
+    """One row in a thousand, by an ordered column."""
+    return make().where(f.col("id").between(ROWS // 2, ROWS // 2 + ROWS // 1000)).agg(f.count("note"), f.max("amount")).collect()
+
+
+QUERIES = {"aggregate": aggregate, "bare sum": bare_sum, "selective filter": selective}
+
+
+def made_table(spark: SparkSession, catalog: SqlCatalog, name: str, kind: str) -> None:
+    """The table, once."""
+    if catalog.table_exists(name):
+        return
+    say(f"spark-scans: a table of {ROWS:,} rows, {kind} (made once)")
+    made = rows(spark, ROWS)
+    table = catalog.create_table(name, schema=made.limit(1).toArrow().schema, properties=TABLES[kind][0])
+    table.append(made)
+    if "1 %" in kind:
+        table.delete("amount < 1000")
+    elif "keys" in kind:
+        step = max(ROWS // DELETED_KEYS, 1)
+        delete_keys(table, pa.table({"id": pa.array(range(0, ROWS, step), pa.int64())}), ["id"])
+
+
+def scans(spark: SparkSession, catalog: SqlCatalog) -> list[Comparison]:
+    """Every query over every table."""
+    found = []
+    for place, (kind, (_, goals)) in enumerate(TABLES.items()):
+        name = f"bench.scan_{place}_{ROWS}"
+        made_table(spark, catalog, name, kind)
+        paths = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
+        makes: dict[str, Callable[[], DataFrame]] = {
+            "icefloe": partial(spark.table, f"lake.{name}"),
+            "parquet": partial(spark.read.parquet, *paths),
+        }
+        for (title, query), goal in zip(QUERIES.items(), goals, strict=True):
+            sides = {side: partial(query, make) for side, make in makes.items()}
+            for side in sides.values():  # until compiled
+                side()
+                side()
+            taken = interleaved(REPEATS, {side: partial(used, spark, one) for side, one in sides.items()})
+            ours, theirs = median(taken["icefloe"]), max(median(taken["parquet"]), 1 / TICKS)
+            what = f"Spark SQL, {title} over {ROWS:,} rows, {kind} (spark.read.parquet of all; CPU time)"
+            found.append(Comparison(what, seconds(ours), seconds(theirs), ours / theirs, f"<= {goal}"))
+    return found
+
+
+def query_start(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
+    """From the text of a query on 100,000 files to Spark's executable plan, beside the planner alone."""
+    name = "bench.many_files"
+    if not catalog.table_exists(name):
+        catalog.register_table(name, str(metadata_path(measure.BUILD / "planning")))
+
+    def timed(action: Callable[[], Any]) -> float:
+        started = time.perf_counter()
+        action()
+        return time.perf_counter() - started
+
+    sides = {
+        "query": partial(timed, lambda: spark.sql(f"SELECT c02 FROM lake.{name} WHERE {FEW_FILTER}")._jdf.queryExecution().executedPlan()),
+        "planner": partial(timed, lambda: catalog.load_table(name).scan(FEW_FILTER).plan()),
+    }
+    for side in sides.values():
+        side()
+    taken = interleaved(REPEATS, sides)
+    ours, theirs = median(taken["query"]), median(taken["planner"])
+    return Comparison(
+        "Spark SQL, start of a query on 100,000 files (the planner alone)", seconds(ours), seconds(theirs), ours / theirs, "< 1.5"
+    )
+
+
+def run() -> list[Comparison]:
+    """All of it, in one session."""
+    folder = measure.BUILD / "spark-scans"
+    folder.mkdir(parents=True, exist_ok=True)
+    spark = session()
+    try:
+        catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+        if not catalog.namespace_exists("bench"):
+            catalog.create_namespace("bench")
+        attach(spark, "lake", catalog)
+        return [query_start(spark, catalog), *scans(spark, catalog)]
+    finally:
+        spark.stop()
