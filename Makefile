@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-spark fuzz check format bench wheel native lock clean
 PYTHON := .venv/bin/python
-# Tests run in as many processes as there are cores, four at most; all of Spark's in one of them.
+# Tests run in as many processes as there are cores, four at most; all of Spark's in two of them.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadgroup
 
 help: ## what there is
