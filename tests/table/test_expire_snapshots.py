@@ -367,6 +367,26 @@ def test_two_expiries_at_once(table: Table) -> None:
     check_files(table)
 
 
+def test_what_a_snapshot_shares_with_one_that_another_expiry_takes_goes_with_it(table: Table) -> None:
+    """Planned where a branch held the shared files; by the commit another expiry has taken the branch's snapshot, and left them to the one at hand."""
+    first = append(table, 1)
+    set_ref(table, "b", first, type="branch")
+    held = append(table, 2, branch="b")
+    table.overwrite(pa.table({"a": [3]}))
+    broken, faults = faulty(table)
+
+    def drop(other: Table) -> None:
+        other.manage_snapshots().remove_branch("b").commit()
+        assert other.expire_snapshots(snapshot_ids=[held]).snapshot_ids == (held,)
+
+    faults.order("swap", meanwhile=meanwhile(table, drop))
+    report = broken.expire_snapshots(snapshot_ids=[first])
+    assert report.snapshot_ids == (first,)
+    assert report.totals[FileKind.DATA].files == 1
+    assert values(table.refresh()) == [3]
+    check_files(table)
+
+
 def test_a_commit_in_flight_keeps_every_file_it_wrote(table: Table) -> None:
     history(table)
     broken, faults = faulty(table)

@@ -63,6 +63,36 @@ def test_an_expiry_answers_for_the_files_of_its_own_snapshots(monkeypatch: pytes
         machine.step(step=Step(writer=1, operation=("expire", 1), faults=(), meanwhile=(), before="refresh"))
 
 
+def of_writer(writer: int, *operation: Any) -> Step:
+    return Step(writer=writer, operation=operation, faults=(), meanwhile=(), before="refresh")
+
+
+@pytest.mark.parametrize(("retain_last", "expired"), [(3, 2), (1, 3)], ids=["nothing more", "one more"])
+def test_an_expiry_answers_for_no_file_that_another_one_is_about_to_delete(retain_last: int, expired: int) -> None:
+    """The first one's commit stands, and it looks at the table once more before it deletes; meanwhile a second one comes and goes."""
+    machine = ManyWriters()
+    machine.create(version=2, mode="copy-on-write", spec=())
+    for _ in range(4):
+        machine.step(step=of_writer(0, *ROWS))
+    between = ("load", 0, of_writer(1, "expire", retain_last))
+    machine.step(step=Step(writer=0, operation=("expire", 2), faults=(), meanwhile=[between], before="stay"))
+    machine.teardown()
+    assert machine.model.steps == {"acknowledged": 6}
+    assert len(machine.model.state.expired) == expired
+
+
+@pytest.mark.parametrize("between", [IDLE, ROWS, ("expire", 3)], ids=lambda operation: operation[0])
+def test_an_expiry_answers_for_its_files_whatever_others_do_meanwhile(between: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = ManyWriters()
+    machine.create(version=2, mode="copy-on-write", spec=())
+    for _ in range(3):
+        machine.step(step=of_writer(0, *ROWS))
+    monkeypatch.setattr(FaultyFileIO, "delete", lambda self, location: None)
+    step = Step(writer=0, operation=("expire", 1), faults=(), meanwhile=[("load", 0, of_writer(1, *between))], before="stay")
+    with pytest.raises(BrokenInvariantError, match="files of expired snapshots are left"):
+        machine.step(step=step)
+
+
 KEPT = Counter({("a",): 1})
 START = State(snapshots={1: ModelSnapshot(parent_id=None, rows=KEPT)}, refs={"main": ("branch", 1)})
 

@@ -41,6 +41,13 @@ class CleaningPlan:
     kept_ids: frozenset[int]
     kept_manifests: Any  # their keys
 
+    def holds_on(self, base: TableMetadata, expired_ids: Iterable[int]) -> bool:
+        """Whether it is the plan of a commit that takes these snapshots out of `base`.
+
+        It is not where another expiry has taken out a kept one since: that one left the files which both had to the snapshots that go now.
+        """
+        return self.expired_ids == frozenset(expired_ids) and self.kept_ids <= frozenset(base.snapshots.ids())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaner:

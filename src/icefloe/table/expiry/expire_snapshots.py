@@ -55,7 +55,7 @@ class Expiry:
             return self._report(ExpireState.DONE, base)
         current = reload_metadata(self.handle, base).metadata
         cleaner = self._cleaner(self.handle.io.read, stands=True)
-        if self.plan is None or self.plan.expired_ids != frozenset(expired.snapshot_ids):
+        if self.plan is None or not self.plan.holds_on(base, expired.snapshot_ids):
             self.plan = cleaner.plan(base, expired.snapshot_ids, current)
         else:
             self.plan = cleaner.kept_from(self.plan, current)
