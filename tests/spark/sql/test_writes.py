@@ -308,3 +308,15 @@ def test_an_advised_size_cuts_a_partition_into_more_files(spark: SparkSession, t
     rows.selectExpr("id", "concat('q', kind) AS kind", "v").writeTo(TABLE).option("advisory-partition-size", "30000").append()
     assert len(list(table.refresh().scan("kind like 'q%'").plan_files())) > few
     assert "30000" not in str(spark.conf.get("spark.sql.adaptive.advisoryPartitionSizeInBytes"))
+
+
+def test_a_dynamic_overwrite_without_rows_leaves_every_table_as_it_is(spark: SparkSession, sql: Run) -> None:
+    sql("CREATE TABLE lake.db.whole (id BIGINT) USING iceberg")
+    sql("CREATE TABLE lake.db.parts (id BIGINT) USING iceberg PARTITIONED BY (id)")
+    for name in ("whole", "parts"):
+        sql(f"INSERT INTO lake.db.{name} VALUES (1), (2)")
+        spark.table(f"lake.db.{name}").where("id > 5").writeTo(f"lake.db.{name}").overwritePartitions()
+        assert sql(f"SELECT id FROM lake.db.{name} ORDER BY id") == [(1,), (2,)]
+        spark.table(f"lake.db.{name}").where("id = 2").writeTo(f"lake.db.{name}").overwritePartitions()
+    assert sql("SELECT id FROM lake.db.whole") == [(2,)]
+    assert sql("SELECT id FROM lake.db.parts ORDER BY id") == [(1,), (2,)]

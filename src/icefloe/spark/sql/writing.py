@@ -90,8 +90,9 @@ def _put(changes: ChangesRows, metadata: TableMetadata, write: Write) -> None:
     replaces_partitions = write.whole_partitions or (options.overwrites_partitions and isinstance(write.overwrite_filter, AlwaysTrue))
     if replaces_partitions and not (options.form.spec or metadata.spec()).is_unpartitioned:
         changes.dynamic_partition_overwrite(given, properties, branch, **isolation)
-    elif replaces_partitions:  # the one partition of a table that is not partitioned
-        changes.overwrite(given, AlwaysTrue(), properties, branch=branch, **isolation)
+    elif replaces_partitions:  # the one partition of a table that is not partitioned; without rows it is not named, and stays
+        if not rows.isEmpty():
+            changes.overwrite(given, AlwaysTrue(), properties, branch=branch, **isolation)
     elif write.overwrite_filter is not None:
         changes.overwrite(given, write.overwrite_filter, properties, branch=branch, **isolation)
     else:
