@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.errors import CommitInvalidatedError, UnsupportedFeatureError
+from icefloe.errors import CommitInvalidatedError, Problem, UnsupportedFeatureError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
@@ -62,6 +62,8 @@ class Command(Enum):
         return _MODES[self].name
 
 
+# Files that an error names.
+SHOWN_FILES = 5
 _MODES = {Command.DELETE: DELETE_MODE, Command.UPDATE: UPDATE_MODE, Command.MERGE: MERGE_MODE}
 _LEVELS = {Command.DELETE: DELETE_ISOLATION_LEVEL, Command.UPDATE: UPDATE_ISOLATION_LEVEL, Command.MERGE: MERGE_ISOLATION_LEVEL}
 
@@ -133,10 +135,16 @@ class RowLevel:
         wanted = self._rows.positions
         found = [(task, wanted[task.file.file_path]) for task in plan.tasks() if task.file.file_path in wanted] if wanted else []
         if len(found) != len(wanted):
+            known = {task.file.file_path for task, _ in found}
             raise CommitInvalidatedError(
                 f"rows of {len(wanted) - len(found)} files are to go that {self._handle.table_name} did not have when it was read",
                 table=self._handle.table_name,
-                next_step="run the statement again",
+                problems=tuple(
+                    Problem(where=path, what=f"expected in snapshot {plan.snapshot_id}, not found there")
+                    for path in wanted
+                    if path not in known
+                )[:SHOWN_FILES],
+                next_step="a retry makes sense: run the statement again, which reads the table anew",
             )
         if self._command.is_merge_on_read(base):
             self.change = self._marks.change(found, base)
