@@ -131,8 +131,11 @@ def _compile(spark: SparkSession, sources: dict[str, str], folder: Path) -> None
         source.write_text(text, "utf-8")
         java_files[place] = jvm.java.io.File(str(source))
     compiler = jvm.org.codehaus.janino.Compiler()
-    # Classes are looked up in the running JVM: no list of jars is needed, wherever this Spark keeps its own.
-    compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(_context_loader(jvm)))
+    # Classes are looked up in the running JVM: no list of jars is needed, wherever this Spark keeps its own. But not where the same classes were put before.
+    loader = _context_loader(jvm)
+    if _takes_folders(jvm, loader):
+        loader = loader.getParent()
+    compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))
     compiler.setSourceVersion(BYTECODE_VERSION)
     compiler.setTargetVersion(BYTECODE_VERSION)
     compiler.setDestinationDirectory(jvm.java.io.File(str(folder)), False)
@@ -149,7 +152,7 @@ def _load_from(spark: SparkSession, folder: Path) -> Any:
     jvm = jvm_of(spark)
     url = jvm.java.io.File(f"{folder}/").toURI().toURL()
     loader = _context_loader(jvm)
-    if jvm.java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader").isInstance(loader):
+    if _takes_folders(jvm, loader):
         # The driver's own loader takes more folders, and Spark can then find the classes by name too.
         loader.addURL(url)
         return loader
@@ -160,3 +163,7 @@ def _load_from(spark: SparkSession, folder: Path) -> Any:
 
 def _context_loader(jvm: Any) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+
+def _takes_folders(jvm: Any, loader: Any) -> bool:
+    return bool(jvm.java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader").isInstance(loader))
