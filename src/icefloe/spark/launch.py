@@ -101,6 +101,10 @@ def _connection(process: "subprocess.Popen[bytes]", file: Path) -> tuple[int, st
 
 
 def _end(process: Any) -> None:
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        # Objects that are let go of from now on are not told to a JVM that is ending, which Py4J would log as errors.
+        gateway.gateway_client.is_connected = False
     process.stdin.close()
     try:
         process.wait(END_SECONDS)
