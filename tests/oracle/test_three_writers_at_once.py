@@ -83,7 +83,7 @@ write("ours", catalog.load_table("db.t"), lambda error: False)
 """
 )
 
-# Iceberg 1.10's catalog leaves a result open when it has looked at its tables (closed from 1.11 on, https://github.com/apache/iceberg/pull/15463), and with it
+# Iceberg 1.10's catalog leaves a result open when it has looked at its tables (closed since by https://github.com/apache/iceberg/pull/15463), and with it
 # a read lock on the file for as long as its process lives, in which nobody else can commit. Whoever shares a SQLite file with it has to close that result.
 CLOSED_RESULTS = """
 def private(kind, name, of):
