@@ -1,28 +1,95 @@
-"""A table whose snapshot needs a key is refused before anything of it is read."""
+"""Encrypted tables are refused before anything of them is read, and before anything is written beside their files for all to read."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from icefloe import SqlCatalog, StaticTable
+import icefloe.inspect
+from icefloe import IntegerType, SqlCatalog, StaticTable, Table
 from icefloe.errors import UnsupportedFeatureError
 
+ROWS = pa.table({"id": [1, 2]})
 
-def test_an_encrypted_table_is_refused_by_name(tmp_path: Path) -> None:
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    catalog.create_namespace("db")
-    table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
-    table.append(pa.table({"id": [1]}))
-    metadata = Path(table.metadata_location)
-    told = json.loads(metadata.read_text())
-    told |= {"format-version": 3, "next-row-id": 1}
-    told["snapshots"][-1] |= {"first-row-id": 0, "added-rows": 1}
-    told["snapshots"][-1]["key-id"] = "k1"
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    made.create_namespace("db")
+    return made
+
+
+@pytest.fixture
+def encrypted(catalog: SqlCatalog, tmp_path: Path) -> Table:
+    """A table whose second snapshot has a key. Its manifest list is an encrypted stream's first bytes, as no reader has the rest."""
+    table = catalog.create_table("db.plain", ROWS.schema, properties={"format-version": "3"})
+    table.append(ROWS)
+    table.append(ROWS)
+    told = json.loads(Path(table.metadata_location).read_text())
     told["encryption-keys"] = [{"key-id": "k1", "encrypted-key-metadata": "AAAA"}]
-    encrypted = metadata.with_name("99999-encrypted.metadata.json")
-    encrypted.write_text(json.dumps(told))
-    with pytest.raises(UnsupportedFeatureError, match=r"is encrypted: .*k1"):
-        StaticTable.from_metadata(str(encrypted)).scan().to_arrow()
-    assert StaticTable.from_metadata(str(metadata)).scan().to_arrow().to_pylist() == [{"id": 1}]
+    told["snapshots"][-1] |= {"key-id": "k1", "manifest-list": f"{tmp_path}/list.avro"}
+    (tmp_path / "list.avro").write_bytes(b"AGS1" + bytes(60))
+    (tmp_path / "encrypted.metadata.json").write_text(json.dumps(told))
+    return catalog.register_table("db.encrypted", str(tmp_path / "encrypted.metadata.json"))
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path) for path in folder.rglob("*") if path.is_file() and not path.name.startswith("catalog.db")}
+
+
+NEEDS_THE_KEY: dict[str, Callable[[Table], object]] = {
+    "scan": lambda table: table.scan().to_arrow(),
+    "count": lambda table: table.scan().count(),
+    "files of the snapshot": lambda table: icefloe.inspect.metadata_table(table, "files").arrow(),
+    "append": lambda table: table.append(ROWS),
+    "delete": lambda table: table.delete("id = 1"),
+    "overwrite": lambda table: table.overwrite(ROWS, "id = 1"),
+    "upsert": lambda table: table.upsert(ROWS, ["id"]),
+    "delete by key": lambda table: table.delete_keys(ROWS, key_columns=["id"]),
+    "rewrite of manifests": lambda table: table.rewrite_manifests(),
+    "statistics": lambda table: table.compute_statistics(),
+}
+
+
+@pytest.mark.parametrize("what", NEEDS_THE_KEY)
+def test_what_needs_an_encrypted_snapshot_is_refused_by_name(encrypted: Table, tmp_path: Path, what: str) -> None:
+    before = files(tmp_path)
+    with pytest.raises(UnsupportedFeatureError, match=r"is encrypted: its snapshot \d+ can only be read with the key 'k1'"):
+        NEEDS_THE_KEY[what](encrypted)
+    assert files(tmp_path) == before
+
+
+def test_what_needs_no_key_goes_on(encrypted: Table) -> None:
+    first, second = encrypted.snapshots()
+    encrypted.set_properties({"owner": "me"})
+    with encrypted.update_schema() as update:
+        update.add_column("more", IntegerType())
+    encrypted.manage_snapshots().create_tag(tag_name="before", snapshot_id=first.snapshot_id).commit()
+    assert encrypted.scan(snapshot_id=first.snapshot_id).to_arrow().to_pylist() == ROWS.to_pylist()
+    assert encrypted.metadata.snapshot_by_id(second.snapshot_id).key_id == "k1"
+    assert [key.key_id for key in encrypted.metadata.encryption_keys] == ["k1"]
+    assert StaticTable.from_metadata(encrypted.metadata_location).scan(snapshot_id=first.snapshot_id).count() == 2
+
+
+def test_nothing_is_written_in_plain_where_the_table_asks_for_encryption(catalog: SqlCatalog, tmp_path: Path) -> None:
+    # Java's table property; its writers encrypt all that follows.
+    table = catalog.create_table("db.t", ROWS.schema, properties={"format-version": "3"})
+    table.append(ROWS)
+    table.set_properties({"encryption.key-id": "k1"})
+    before = files(tmp_path)
+    for write in (
+        lambda: table.append(ROWS),
+        lambda: table.delete("id = 1"),
+        lambda: table.delete("true"),
+        lambda: table.upsert(ROWS, ["id"]),
+        lambda: table.delete_keys(ROWS, key_columns=["id"]),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="to be encrypted with the key 'k1', as encryption.key-id says"):
+            write()
+    assert files(tmp_path) == before
+    assert table.scan().count() == 2
+    table.remove_properties("encryption.key-id")
+    table.append(ROWS)
+    assert table.scan().count() == 4

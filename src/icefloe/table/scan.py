@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from icefloe.errors import InvalidInputError, NoSuchSnapshotError, UnsupportedFeatureError
+from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
+from icefloe.kernel.metadata.encryption import refuse_encrypted
 from icefloe.kernel.metadata.history import ancestors, snapshot_as_of
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import NAME_MAPPING
@@ -149,12 +150,7 @@ class DataScan:
         `find_covered` tells the files that match whole. `parallel` reads manifests side by side, and with `prune_in_parallel` tests their files there too.
         """
         snapshot = self.snapshot()
-        if snapshot is not None and snapshot.key_id is not None:
-            raise UnsupportedFeatureError(
-                f"{self.table_name} is encrypted: its snapshot {snapshot.snapshot_id} can only be read with the key {snapshot.key_id!r}",
-                table=self.table_name,
-                next_step="read the table with an engine that has its keys, or copy it to a table without encryption",
-            )
+        refuse_encrypted(snapshot, self.table_name)
         return plan_scan(
             self.metadata,
             snapshot,

@@ -19,6 +19,7 @@ from icefloe.kernel.manifest_list.read import line_has_row_ids, read_manifest_li
 from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
 from icefloe.kernel.manifest_list.write import append_to_manifest_list, write_manifest_list
 from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata.encryption import refuse_encrypted, refuse_plain_files
 from icefloe.kernel.metadata.manifests import read_manifests, spec_schema
 from icefloe.kernel.metadata.naming import manifest_list_name
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID, Requirement
@@ -31,9 +32,16 @@ from icefloe.kernel.partitioning.partition_spec import partition_path
 
 
 def parent_snapshot(base: TableMetadata, branch: str) -> Snapshot | None:
-    """The snapshot a commit to `branch` builds on: its head, or main's for a branch that is to be made; None for the first one."""
+    """The snapshot a commit to `branch` builds on: its head, or main's for a branch that is to be made; None for the first one.
+
+    Raises:
+        UnsupportedFeatureError: that snapshot is encrypted, or the table's new files are to be.
+    """
     ref = base.refs.get(branch) or base.refs.get(MAIN)
-    return base.snapshot_by_id(ref.snapshot_id) if ref else None
+    found = base.snapshot_by_id(ref.snapshot_id) if ref else None
+    refuse_encrypted(found)
+    refuse_plain_files(base)
+    return found
 
 
 def path_of_partition(base: TableMetadata) -> Callable[[int, tuple[Any, ...]], str]:

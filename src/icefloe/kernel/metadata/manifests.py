@@ -11,6 +11,7 @@ from icefloe.errors import ManifestFormatError
 from icefloe.kernel.avro.container import open_container
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.manifest_list.read import read_manifest_list
+from icefloe.kernel.metadata.encryption import refuse_encrypted
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import partition_type
@@ -20,7 +21,8 @@ from icefloe.kernel.types import NestedField, StructType
 
 
 def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes]) -> list[ManifestFile]:
-    """The snapshot's manifests in the order of its list. Raises `AvroFormatError`, `ManifestFormatError`."""
+    """The snapshot's manifests in the order of its list. Raises `AvroFormatError`, `ManifestFormatError`; `UnsupportedFeatureError` where it is encrypted."""
+    refuse_encrypted(snapshot)
     if snapshot.manifest_list is not None:
         return read_manifest_list(read(snapshot.manifest_list), snapshot.manifest_list)
     if snapshot.manifest_paths is None:

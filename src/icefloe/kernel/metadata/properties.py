@@ -161,6 +161,9 @@ METADATA_DELETE_AFTER_COMMIT = _flag("write.metadata.delete-after-commit.enabled
 AVRO_CODEC = _choice("write.avro.compression-codec", "gzip", "gzip", "zstd", "snappy", "uncompressed")
 NAME_MAPPING: Property[NameMapping | None] = Property("schema.name-mapping.default", None, mapping_from_json, "a name mapping in JSON")
 
+# The table's key at a key service. Tables that have one are not written: see `encryption.py`.
+ENCRYPTION_KEY: Property[str | None] = Property("encryption.key-id", None, str, "the name of a key")
+
 # Row-level operations.
 DELETE_MODE = _choice("write.delete.mode", "copy-on-write", "copy-on-write", "merge-on-read")
 UPDATE_MODE = _choice("write.update.mode", "copy-on-write", "copy-on-write", "merge-on-read")

@@ -10,6 +10,7 @@ from icefloe.datafile.target import WriteTarget
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.kernel.commit.attempt import CommitContext
 from icefloe.kernel.commit.wap import WAP_ID, check_wap_id_is_new
+from icefloe.kernel.metadata.encryption import refuse_encrypted, refuse_plain_files
 from icefloe.kernel.metadata.manifests import spec_schema
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -23,7 +24,9 @@ from icefloe.table.threads import in_threads
 
 
 def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
-    """Where and in what form an engine writes the table's rows now."""
+    """Where and in what form an engine writes the table's rows now. Raises `UnsupportedFeatureError` where the table is encrypted."""
+    refuse_encrypted(metadata.current_snapshot(), handle.table_name)
+    refuse_plain_files(metadata, handle.table_name)
     order = metadata.sort_order() if metadata.sort_order().is_known else UNSORTED_SORT_ORDER
     return WriteTarget(
         table_name=handle.table_name,
