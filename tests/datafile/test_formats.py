@@ -188,6 +188,20 @@ def test_an_avro_decimal_of_digits_without_number_is_refused(tmp_path) -> None:
         read([file], schema)
 
 
+@pytest.mark.parametrize("wrong", ["true", "null", "1.5", '"1"', "[1]"])
+def test_an_avro_field_whose_id_is_no_number_has_none(tmp_path, wrong: str) -> None:
+    schema = Schema(NestedField(1, "d", LongType()))
+    file = _write(tmp_path, schema, [{"d": 7}], "avro")
+    container = open_container(Path(file.file_path).read_bytes(), "f")
+    declared = container.schema_text.decode()
+    for spaced in ('"field-id": 1', '"field-id":1'):
+        declared = declared.replace(spaced, f'"field-id": {wrong}')
+    assert f'"field-id": {wrong}' in declared
+    Path(file.file_path).write_bytes(write_container(declared, {}, "null", []))
+    with pytest.raises(DataFileFormatError, match="field ids"):
+        read([file], schema)
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_date_may_have_become_a_timestamp(tmp_path, form: str) -> None:
     was = Schema(NestedField(1, "at", DateType()))

@@ -190,6 +190,51 @@ def test_the_same_changes_give_the_metadata_that_pyiceberg_makes(pyiceberg: Call
     assert ours(room["table"]) == ours(catalog.load_table("db.theirs"))
 
 
+# Fields that version 1 removed stay as void, so that a column may have several; version 2 keeps them, each with its id.
+_VOIDS = """
+import json, glob
+spark.sql("CREATE TABLE j.db.t (id bigint, kind string, at timestamp_ntz) USING iceberg PARTITIONED BY (months(at), kind) TBLPROPERTIES ('format-version'='1')")
+for change in (
+    "DROP PARTITION FIELD months(at)", "ADD PARTITION FIELD bucket(4, id)", "ADD PARTITION FIELD months(at)", "DROP PARTITION FIELD months(at)",
+    "SET TBLPROPERTIES ('format-version'='2')", "DROP PARTITION FIELD kind", "ADD PARTITION FIELD truncate(1, kind)",
+    "DROP PARTITION FIELD bucket(4, id)", "ADD PARTITION FIELD kind",
+):
+    spark.sql("ALTER TABLE j.db.t " + change)
+newest = max(glob.glob(sys.argv[1] + "/db/t/metadata/v*.metadata.json"), key=lambda name: int(name.rsplit("/v", 1)[1].split(".")[0]))
+print("SPECS " + json.dumps(json.load(open(newest))["partition-specs"]))
+"""
+
+
+def test_void_fields_of_version_1_keep_the_ids_that_java_leaves_them(java_script: Callable[..., str], tmp_path: Path) -> None:
+    printed = java_script(_VOIDS, str(tmp_path / "theirs"))
+    theirs = json.loads(next(line for line in printed.splitlines() if line.startswith("SPECS ")).removeprefix("SPECS "))
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    columns = pa.schema([("id", pa.int64()), ("kind", pa.string()), ("at", pa.timestamp("us"))])
+    table = catalog.create_table("db.t", columns, partition_spec=["month(at)", "kind"], properties={"format-version": "1"})
+    for change in (
+        lambda update: update.remove_field("at_month"),
+        lambda update: update.add_field("id", "bucket[4]"),
+        lambda update: update.add_field("at", "month"),
+        lambda update: update.remove_field("at_month"),
+        None,
+        lambda update: update.remove_field("kind"),
+        lambda update: update.add_field("kind", "truncate[1]"),
+        lambda update: update.remove_field("id_bucket_4"),
+        lambda update: update.add_field("kind", "identity"),
+    ):
+        if change is None:
+            table.upgrade_table_version(format_version=2)
+            continue
+        with table.update_spec() as update:
+            change(update)
+    ours = json.loads(Path(table.metadata_location).read_text())["partition-specs"]
+    assert ours == theirs
+    assert [field["field-id"] for field in theirs[-1]["fields"] if field["transform"] == "void"] == [1000, 1003]
+    table.append(pa.table({"id": [1, 2], "kind": ["a", "b"], "at": pa.array([0, 10**15], pa.timestamp("us"))}, schema=columns))
+    assert table.scan("at > '1990-01-01'", selected_fields=("id", "_partition")).to_arrow()["id"].to_pylist() == [2]
+
+
 @VERSIONS
 def test_java_and_pyiceberg_read_a_table_whose_partition_column_was_dropped(
     java_rows: Reader, pyiceberg: Callable[..., str], tmp_path: Path, version: str

@@ -103,6 +103,8 @@ def test_text_becomes_a_filter(text, expected):
         ("a = ?", "not a literal"),
         ("1 = 'a'", "different types"),
         ("42", "'42'"),
+        ("a = 1.5E", "'1.5E' cannot be read"),
+        ("a BETWEEN 1 AND -2e", "'2e' cannot be read"),
         ("(" * 5000 + "a = 1" + ")" * 5000, "nested too deeply"),
     ],
 )

@@ -128,7 +128,8 @@ def _column(name: str, kind: AvroType, field_id: Any, original: str | None = Non
             raise ValueError(f"the field {name!r} is a union of more than null and one type")
         kind = others[0] if others else "null"
     arrow, build = _form(kind)
-    metadata = None if not isinstance(field_id, int) else {FIELD_ID_KEY: str(field_id).encode()}
+    is_id = isinstance(field_id, int) and not isinstance(field_id, bool)  # Python takes JSON's true for a number
+    metadata = {FIELD_ID_KEY: str(field_id).encode()} if is_id else None
     return AvroColumn(pa.field(original or name, arrow, nullable=optional or arrow == pa.null(), metadata=metadata), build)
 
 

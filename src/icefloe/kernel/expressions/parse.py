@@ -241,7 +241,7 @@ def _literal(tree: Any) -> Any:
             raise _RefusedError(f"{_sql(tree)!r} is not a number")
         return value.copy_negate() if isinstance(value, Decimal) else -value  # the minus of a Decimal rounds it to 28 digits
     if isinstance(tree, exp.Literal):
-        return str(tree.this) if tree.is_string else _number(str(tree.this))
+        return str(tree.this) if tree.is_string else _converted(tree, _number, str(tree.this))
     if isinstance(tree, exp.Boolean):
         return bool(tree.this)
     if isinstance(tree, exp.HexString):

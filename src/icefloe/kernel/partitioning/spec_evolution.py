@@ -171,19 +171,21 @@ def _default_name(change: AddPartitionField, schema: Schema) -> str:
 def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int) -> PartitionSpec:
     """The spec with the ids that a table gives it: that of the same source and transform in a known spec, else counted up from `last_partition_id`.
 
-    Where several known fields have the same source and transform, one of the same name comes first. Spec: Partition Evolution.
+    Where several known fields have the same source and transform, the one that has the field's own id comes first, then one of its name: a table of
+    version 1 keeps each field that it removed as void, so that one column may have several. Spec: Partition Evolution.
     """
-    known: dict[tuple[tuple[int, ...], Transform, str | None], int] = {}
+    known: dict[tuple[tuple[int, ...], Transform, int | str | None], int] = {}
     for older in known_specs:
         for field in older.fields:
-            known.setdefault((field.source_ids, field.transform, field.name), field.field_id)
-            known.setdefault((field.source_ids, field.transform, None), field.field_id)
+            for sign in (field.field_id, field.name, None):
+                known.setdefault((field.source_ids, field.transform, sign), field.field_id)
+    kept = {field.field_id for field in spec.fields if (field.source_ids, field.transform, field.field_id) in known}
     taken: set[int] = set()
     fields: list[PartitionField] = []
     for field in spec.fields:
-        same_name = known.get((field.source_ids, field.transform, field.name))
-        found = same_name if same_name is not None else known.get((field.source_ids, field.transform, None))
-        if found is None or found in taken:
+        signs = (field.field_id, field.name, None)
+        found = next((known[sign] for sign in ((field.source_ids, field.transform, one) for one in signs) if sign in known), None)
+        if found is None or found in taken or (found in kept and found != field.field_id):
             last_partition_id += 1
             found = last_partition_id
         taken.add(found)
