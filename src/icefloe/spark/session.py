@@ -17,6 +17,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError
+from icefloe.spark.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.java import JavaRuntime, find_java
 from icefloe.spark.launch import environment_of, start_without_vector_module
 
@@ -86,6 +87,7 @@ def _start(conf: dict[str, str]) -> SparkSession:
         raise EngineError(
             "Spark Connect is set in the environment; tables are read and written in a classic session", next_step="unset SPARK_REMOTE"
         )
+    cancel_jobs_on_interrupt(started)
     return started
 
 

@@ -25,6 +25,7 @@ from icefloe.errors import (
     UnsupportedError,
     ViewAlreadyExistsError,
 )
+from icefloe.spark.interrupts import interrupt_after_answer
 from icefloe.spark.sql.tokens import StatementSyntaxError
 
 LOG = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ class Answers:
             self.failed = error
             LOG.debug("%s failed", question, exc_info=True)
             thrown = _thrown_by_spark(error)
+            if isinstance(error, KeyboardInterrupt):
+                interrupt_after_answer()
             if thrown is not None:
                 return thrown
             return "!" + json.dumps(_as_values(error, given))

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.load import load_catalog
 from icefloe.errors import EngineError, InvalidInputError
+from icefloe.spark.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.jvm.compile import class_loader, new_object, static_method
 from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
 from icefloe.spark.session import NEEDED_CONF
@@ -89,6 +90,7 @@ def register(spark: SparkSession, name: str, answers: CatalogAnswers) -> None:
         static_method(spark, "SparkParser", "install", spark._jsparkSession.sessionState(), ParserAnswers(spark))
     except Py4JError as error:
         raise EngineError(f"Spark {spark.version} did not take the catalog {name!r}: {java_words(error)}") from error
+    cancel_jobs_on_interrupt(spark)
     for setting, value in NEEDED_CONF.items():
         spark.conf.set(setting, value)
     spark.conf.set(f"{PREFIX}{name}.icefloe", key)

@@ -1,0 +1,60 @@
+"""Ctrl-C in the middle of a statement: `KeyboardInterrupt`, no job that runs on, no file left behind, and the session answers the next statement."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+INTERRUPTED = """
+import glob, json, os, signal, sys, threading, time
+from icefloe.catalog.load import load_catalog
+from icefloe.spark import session
+lake = load_catalog("lake", type="sql", uri=f"sqlite:///{sys.argv[1]}/c.db", warehouse=sys.argv[1])
+spark = session(catalogs={"lake": lake}, master="local[2]", **{"spark.driver.memory": "700m"})
+spark.sql("CREATE NAMESPACE lake.a")
+spark.sql("CREATE TABLE lake.a.t (id bigint) TBLPROPERTIES ('write.update.mode' = 'merge-on-read')")
+spark.sql("INSERT INTO lake.a.t VALUES (1), (2)")
+endless = "SELECT id FROM range(0, 2000000000000, 1, 2)"
+files = lambda: sorted(glob.glob(sys.argv[1] + "/a/t/data/*"))
+before = files()
+
+def press_soon():
+    status = spark.sparkContext.statusTracker()
+    while not status.getActiveJobsIds():
+        time.sleep(0.1)
+    time.sleep(1.5)
+    os.kill(os.getpid(), signal.SIGINT)
+
+for statement in (
+    f"INSERT INTO lake.a.t {endless}",
+    f"UPDATE lake.a.t SET id = 3 WHERE id IN (SELECT id + rand() FROM ({endless}))",
+    f"SELECT count(*) FROM ({endless}) WHERE hash(id) = 7",
+):
+    presser = threading.Thread(target=press_soon, daemon=True)
+    presser.start()
+    came = None
+    try:
+        spark.sql(statement).collect()
+    except BaseException as error:
+        came = type(error).__name__
+    presser.join()
+    for _ in range(100):
+        if not spark.sparkContext.statusTracker().getActiveJobsIds():
+            break
+        time.sleep(0.1)
+    rows = sorted(row.id for row in spark.table("lake.a.t").collect())
+    print(json.dumps([came, rows, list(spark.sparkContext.statusTracker().getActiveJobsIds()), files() == before]))
+"""
+
+
+def test_ctrl_c_ends_a_statement_and_leaves_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path)], env={**os.environ}, capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [["KeyboardInterrupt", [1, 2], [], True]] * 3
