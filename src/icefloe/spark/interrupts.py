@@ -7,6 +7,7 @@ Floor: spark.
 
 import signal
 import threading
+import time
 from contextlib import suppress
 from functools import wraps
 from types import FrameType
@@ -21,6 +22,7 @@ from icefloe.spark.jvm.gateway import gateway_of
 # Modules whose code runs between a call of Java's and its answer.
 _ON_THE_WAY = ("py4j.", "socket")
 _MARK = "raises_interrupts_after_answers"
+_AGAIN_SECONDS = 0.5
 _late = threading.Event()  # an interrupt is raised as soon as Java has answered the main thread
 
 
@@ -39,11 +41,14 @@ def interrupt_after_answer() -> None:
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 the signature is Python's
-    if _late.is_set() or not _waits_for_java(frame):
+    now = _late.is_set() or not _waits_for_java(frame)
+    if now:
         _late.clear()
-        raise KeyboardInterrupt
-    _late.set()
+    else:
+        _late.set()
     threading.Thread(target=_cancel_jobs, name="icefloe-cancel", daemon=True).start()
+    if now:
+        raise KeyboardInterrupt
 
 
 def _waits_for_java(frame: FrameType | None) -> bool:
@@ -55,10 +60,14 @@ def _waits_for_java(frame: FrameType | None) -> bool:
 
 
 def _cancel_jobs() -> None:
+    """Cancels what runs, and what the interrupted call still starts."""
     context = SparkContext._active_spark_context
-    if context is not None:
-        with suppress(Py4JError):
+    with suppress(Py4JError):
+        while context is not None and context._jsc is not None:
             context.cancelAllJobs()
+            if not _late.is_set():
+                return
+            time.sleep(_AGAIN_SECONDS)
 
 
 def _raise_late_interrupts(client: Any) -> None:

@@ -8,7 +8,7 @@ import pickle
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from typing import TypeVar, cast
 
@@ -25,6 +25,7 @@ from icefloe.spark.jvm.gateway import java_words
 T = TypeVar("T")
 
 _CARRIED = re.compile(r"icefloe-error\[([A-Za-z0-9+/=]+)\]")
+_AGAIN_SECONDS = 0.5
 # Lines of a foreign failure that are shown; the whole is the exception's cause.
 _SHOWN_LINES = 8
 
@@ -64,7 +65,10 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
         try:
             return cast(T, running.result())
         except KeyboardInterrupt:
-            context.cancelJobGroup(group)
+            # A job that has not begun yet cannot be cancelled: again, until there is none.
+            while not running.done():
+                context.cancelJobGroup(group)
+                wait([running], _AGAIN_SECONDS)
             raise
         except (PySparkException, Py4JError) as error:
             raise as_icefloe_error(error) from error

@@ -25,23 +25,25 @@ before = files()
 
 def press_soon():
     status = spark.sparkContext.statusTracker()
-    while not status.getActiveJobsIds():
+    while not ended.is_set() and not status.getActiveJobsIds():
         time.sleep(0.1)
-    time.sleep(1.5)
-    os.kill(os.getpid(), signal.SIGINT)
+    if not ended.wait(1.5):
+        os.kill(os.getpid(), signal.SIGINT)
 
 for statement in (
     f"INSERT INTO lake.a.t {endless}",
-    f"UPDATE lake.a.t SET id = 3 WHERE id IN (SELECT id + rand() FROM ({endless}))",
+    f"UPDATE lake.a.t SET id = 3 WHERE id IN (SELECT hash(id) FROM ({endless}))",
     f"SELECT count(*) FROM ({endless}) WHERE hash(id) = 7",
 ):
+    ended = threading.Event()
     presser = threading.Thread(target=press_soon, daemon=True)
     presser.start()
     came = None
     try:
         spark.sql(statement).collect()
     except BaseException as error:
-        came = type(error).__name__
+        came = "KeyboardInterrupt" if isinstance(error, KeyboardInterrupt) else repr(error)
+    ended.set()
     presser.join()
     for _ in range(100):
         if not spark.sparkContext.statusTracker().getActiveJobsIds():
