@@ -25,7 +25,7 @@ from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.geo_bounds import corner_from_bytes
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.read import fill_counts, read_columns, read_entries, read_manifest_header, read_records
+from icefloe.kernel.manifest.read import fill_counts, open_manifest, read_columns, read_entries, read_manifest_header, read_records
 from icefloe.kernel.manifest_list.read import has_row_ids, read_manifest_list
 from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
 from icefloe.kernel.metadata.requirement_json import requirement_from_json, requirement_to_json
@@ -144,7 +144,7 @@ def _manifest(content: bytes) -> None:
                 manifest = replace(listed, manifest_path=PATH, manifest_length=0, added_files_count=None, deleted_files_count=None)
                 read_columns(content, manifest, EVERY_PARTITION, statistics=_STATISTICS)
                 read_columns(content, manifest, EVERY_PARTITION, whole=True)
-                read_records(content, manifest, EVERY_PARTITION, by_compiled=by_compiled)
+                read_records([manifest], [open_manifest(content, manifest)], EVERY_PARTITION, by_compiled=by_compiled)
                 read_entries(content, manifest, EVERY_PARTITION)
                 fill_counts(content, manifest)
         finally:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from itertools import pairwise
 from typing import Any
 
 import fastavro
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from tests.kernel.avro.both_readers import READERS
 
 from icefloe.kernel.avro.container import write_records_container
+from icefloe.kernel.avro.encode import encoder
 from icefloe.kernel.avro.schema import array, field, id_map, record
 from icefloe.kernel.avro.write_columns import Cut, Records, splice_records, write_records
 
@@ -89,20 +91,23 @@ def test_fewer_rows_than_promised_are_refused(by_compiled: bool, kind: Any) -> N
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(*[st.binary(max_size=9)] * 7), max_size=6))
-def test_splicing_replaces_the_spans_and_nothing_else(rows: list[tuple[bytes, ...]]) -> None:
-    data, expected, positions = b"", [], []
-    for before, first, middle, second, after, one, two in rows:
+@given(st.lists(st.tuples(*[st.binary(max_size=9)] * 7), max_size=6), st.sets(st.integers(0, 5)))
+def test_splicing_replaces_the_spans_and_nothing_else(rows: list[tuple[bytes, ...]], block_ends: set[int]) -> None:
+    data, expected, positions, edges_of_blocks = b"", [], [], [0]
+    for number, (before, first, middle, second, after, one, two) in enumerate(rows):
         start = len(data) + 1
         edges = np.cumsum([start, len(before), len(first), len(middle), len(second), len(after)])
         data += b"-" + before + first + middle + second + after
         expected.append(before + one + middle + two + after)
         positions.append(edges)
+        if number in block_ends:
+            edges_of_blocks.append(len(data))
     table = np.array(positions, np.int64).reshape(len(rows), 6)
     pieces = [Records(b"".join(row[i] for row in rows), np.cumsum([len(row[i]) for row in rows], dtype=np.int64)) for i in (5, 6)]
     cuts = [Cut(table[:, 1], table[:, 2], pieces[0]), Cut(table[:, 3], table[:, 4], pieces[1])]
+    blocks = [data[start:end] for start, end in pairwise([*edges_of_blocks, len(data)])]
     for by_compiled in READERS:
-        found = splice_records(data, table[:, 0], table[:, 5], cuts, by_compiled=by_compiled)
+        found = splice_records(blocks, table[:, 0], table[:, 5], cuts, by_compiled=by_compiled)
         assert plain(found) == (b"".join(expected), np.cumsum([len(one) for one in expected]).tolist())
 
 
@@ -117,4 +122,23 @@ def test_positions_that_contradict_each_other_are_refused(by_compiled: bool, sta
 
     piece = Records(b"x", one(1))
     with pytest.raises(ValueError, match="contradicts itself"):
-        splice_records(b"abcd", one(start), one(stop), [Cut(one(begin), one(end), piece)], by_compiled=by_compiled)
+        splice_records([b"abcd"], one(start), one(stop), [Cut(one(begin), one(end), piece)], by_compiled=by_compiled)
+
+
+@pytest.mark.parametrize("by_compiled", READERS)
+@pytest.mark.parametrize("rows", [[(1, 3)], [(2, 3), (0, 1)], [(3, 5)]])
+def test_records_across_blocks_or_out_of_order_are_refused(by_compiled: bool, rows: list[tuple[int, int]]) -> None:
+    starts, stops = (np.array(edges, np.int64) for edges in zip(*rows, strict=True))
+    nothing = Cut(starts, starts, Records(b"", np.zeros(len(rows), np.int64)))
+    with pytest.raises(ValueError, match="contradicts itself"):
+        splice_records([b"ab", b"cd"], starts, stops, [nothing], by_compiled=by_compiled)
+
+
+@pytest.mark.parametrize("by_compiled", READERS)
+@pytest.mark.parametrize("longest", [0, 1, 60, 70, 9000])
+def test_a_map_tells_its_size_whatever_the_one_before_it_took(by_compiled: bool, longest: int) -> None:
+    kind = id_map(2, 3, "bytes")
+    maps = [{1: bytes(size), 2: b""} for size in (0, longest, 0, 3 * longest, 1, longest)]
+    column = pa.array([list(pairs.items()) for pairs in maps], pa.map_(pa.int64(), pa.binary()))
+    found = write_records(record("r", [field(1, "x", kind)]), {1: column}, len(maps), by_compiled=by_compiled)
+    assert plain(found)[0] == b"".join(encoder(kind)(pairs) for pairs in maps)

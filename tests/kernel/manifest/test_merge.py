@@ -179,3 +179,26 @@ def test_manifests_of_another_writer_keep_its_schema(by_compiled: bool, monkeypa
     found = read_entries(mixed, committed(told, 9), NO_PARTITION)
     assert [(e.sequence_number, e.data_file.file_path) for e in found] == [(4, "a"), (4, "b"), (5, "a"), (5, "b")]
     assert found[0].data_file.lower_bounds == {1: b"x"}
+
+
+@pytest.mark.parametrize("by_compiled", BOTH)
+@pytest.mark.parametrize("at_once", [1, 2**20])
+def test_manifests_read_together_are_as_each_alone(by_compiled: bool, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes its own sequence number and first row id, and one that is damaged is named."""
+    monkeypatch.setattr(merge, "_BYTES_AT_ONCE", at_once)
+    manifests: Given = []
+    for number in range(6):
+        rows = [added(data_file(f"{number}-{n}", lower_bounds={1: b"x" * number}, record_count=n + 1)) for n in range(number)]
+        made, line = written(rows, NO_PARTITION, format_version=3)
+        manifests.append((committed(line, 10 + number, first_row_id=1000 * number), made))
+    chosen = target(NO_PARTITION, 3, snapshot_id=NEW_SNAPSHOT)
+    assert merge_manifests(manifests, chosen, by_compiled=by_compiled) == decoded_and_encoded(
+        manifests, NO_PARTITION, 3, DATA, NEW_SNAPSHOT
+    )
+    line, made = manifests[4]
+    for wrong in (
+        (replace(line, manifest_path="the-wrong-one", added_files_count=9), made),
+        (replace(line, manifest_path="the-wrong-one"), made[:-9]),
+    ):
+        with pytest.raises((AvroFormatError, ManifestFormatError), match="the-wrong-one"):
+            merge_manifests([*manifests[:4], wrong, manifests[5]], chosen, by_compiled=by_compiled)

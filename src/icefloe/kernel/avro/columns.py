@@ -5,8 +5,8 @@ the other does; in both cases it is the generated program that tells what is wro
 Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro import compiled, generated
@@ -60,8 +60,6 @@ def read_arrays(containers: Iterable[Container], wanted: Struct, *, by_compiled:
         for steps, batch in run_steps(_with_steps(containers, wanted), None):
             yield arrow_columns(steps, batch)
     except RefusedError as error:
-        if error.container is None:
-            raise
         raise _refusal(error.container, wanted, error) from error
 
 
@@ -74,21 +72,30 @@ def _with_steps(containers: Iterable[Container], wanted: Struct) -> Iterator[tup
         yield container, steps
 
 
-def read_spans(container: Container, wanted: Struct, *, by_compiled: bool = compiled.AVAILABLE) -> tuple[bytes, dict[str, Any]]:
-    """All blocks uncompressed, one after another, and the wanted columns as `read_arrays` gives them: what is needed to copy records without decoding them.
+class Spans(NamedTuple):
+    """The records of files as they are encoded, one after another in `blocks`, how many each file has, and columns of them, as `read_arrays` gives them."""
+
+    blocks: list[bytes]
+    counts: list[int]
+    columns: dict[str, Any]
+
+
+def read_spans(containers: Sequence[Container], wanted: Struct, *, by_compiled: bool = compiled.AVAILABLE) -> Spans:
+    """What is needed to copy the records of files of one schema, at least one file, without decoding them.
 
     Raises:
         As `read_batches`.
     """
-    steps = _compiled(container, wanted)
-    blocks = [(block, read_block(container, block)) for block in raw_blocks(container)]
-    data = b"".join(part for _, part in blocks)
-    if not by_compiled:
-        return data, generated.arrow_columns(steps, generated.run_blocks(container, blocks, wanted))
+    steps = _compiled(containers[0], wanted)
+    opened = [(container, [(block, read_block(container, block)) for block in raw_blocks(container)]) for container in containers]
     try:
-        return data, arrow_columns(steps, run_blocks(blocks, steps))
+        columns = arrow_columns(steps, run_blocks(opened, steps)) if by_compiled else None
     except RefusedError as error:
-        raise _refusal(container, wanted, error) from error
+        raise _refusal(error.container, wanted, error) from error
+    if columns is None:
+        columns = generated.arrow_columns(steps, generated.run_blocks(opened, wanted))
+    counts = [sum(block.count for block, _ in blocks) for _, blocks in opened]
+    return Spans([data for _, blocks in opened for _, data in blocks], counts, columns)
 
 
 def _compiled(container: Container, wanted: Struct) -> Steps:

@@ -22,7 +22,7 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module of another number takes other arguments.
-_INTERFACE = 3
+_INTERFACE = 4
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 # A module may be older than this one function, and do all else.
 ENCODES_OBJECTS = AVAILABLE and hasattr(_native, "encode_objects")
@@ -40,9 +40,9 @@ def native() -> Any:
 
 
 class RefusedError(ValueError):
-    """The compiled reader refuses a block. What is wrong is told by the generated program, which reads the file (None where it is not at hand) again."""
+    """The compiled reader refuses a block. What is wrong is told by the generated program, which reads the file again."""
 
-    def __init__(self, message: str, container: Container | None = None) -> None:
+    def __init__(self, message: str, container: Container) -> None:
         super().__init__(message)
         self.container = container
 
@@ -75,15 +75,18 @@ def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | No
         yield running, (records, reader.take())
 
 
-def run_blocks(blocks: Sequence[tuple[RawBlock, bytes]], steps: Steps) -> Batch:
-    """The columns of these blocks, uncompressed already. Raises as `run_steps` does."""
+def run_blocks(opened: Sequence[tuple[Container, list[tuple[RawBlock, bytes]]]], steps: Steps) -> Batch:
+    """The columns of files of one schema, given with their blocks, uncompressed already. Raises as `run_steps` does."""
     reader = _native.Reader(steps.code, steps.columns, steps.most_slots)
-    for block, data in blocks:
-        _run(reader, data, block.count)
-    return sum(block.count for block, _ in blocks), reader.take()
+    records = 0
+    for container, blocks in opened:
+        for block, data in blocks:
+            _run(reader, data, block.count, container)
+            records += block.count
+    return records, reader.take()
 
 
-def _run(reader: Any, data: bytes, count: int, container: Container | None = None) -> None:
+def _run(reader: Any, data: bytes, count: int, container: Container) -> None:
     try:
         reader.run(data, count)
     except ValueError as error:

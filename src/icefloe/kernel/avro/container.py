@@ -6,6 +6,7 @@ What is inside a block is `program.py` and `encode.py`. Floor: kernel.avro. Spec
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import mmh3
@@ -188,10 +189,13 @@ def write_records_container(
 def blocks_container(schema_text: str, metadata: Mapping[str, str], codec: str, blocks: Iterable[tuple[int, Bytes]]) -> bytes:
     """The same of blocks that are compressed already, each with how many records it has."""
     sync = sync_marker(schema_text, metadata, codec)
-    written: list[Bytes] = [header_bytes(schema_text, metadata, codec, sync)]
+    # Grows in place and is given away as it is: blocks need not stay in memory until the last one is there.
+    written = BytesIO()
+    written.write(header_bytes(schema_text, metadata, codec, sync))
     for count, packed in blocks:
-        written += (encode_long(count), encode_long(len(packed)), packed, sync)
-    return b"".join(written)
+        for part in (encode_long(count), encode_long(len(packed)), packed, sync):
+            written.write(part)
+    return written.getvalue()
 
 
 def divided(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterator[tuple[int, Bytes]]:

@@ -4,7 +4,7 @@ The same by compiled code is `compiled.py`. Floor: kernel.avro. Spec: Apache Avr
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
@@ -39,12 +39,15 @@ def read_lists(container: Container, wanted: Struct, batch_records: int) -> Iter
         yield columns
 
 
-def run_blocks(container: Container, blocks: list[tuple[RawBlock, bytes]], wanted: Struct) -> dict[str, list[Any]]:
-    """The columns of these blocks of the container, uncompressed already. Raises as `columns.read_batches` does."""
-    program = _compiled(container, wanted)
+def run_blocks(opened: Sequence[tuple[Container, list[tuple[RawBlock, bytes]]]], wanted: Struct) -> dict[str, list[Any]]:
+    """The columns of files of one schema, given with their blocks, uncompressed already. Raises as `columns.read_batches` does."""
+    program = _compiled(opened[0][0], wanted)
     columns: dict[str, list[Any]] = {column: [] for column in program.columns}
-    if blocks:
-        _run(program, container, blocks, columns, 0)
+    size = 0
+    for container, blocks in opened:
+        if blocks:
+            _run(program, container, blocks, columns, size)
+        size += sum(len(data) for _, data in blocks)
     return columns
 
 

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,30 +71,42 @@ def write_records(schema: AvroType, columns: Mapping[int, Any], count: int, *, b
 
 
 def splice_records(
-    data: bytes, starts: NDArray[np.int64], stops: NDArray[np.int64], cuts: Sequence[Cut], *, by_compiled: bool = compiled.AVAILABLE
+    blocks: Sequence[bytes],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    cuts: Sequence[Cut],
+    *,
+    by_compiled: bool = compiled.AVAILABLE,
 ) -> Records:
-    """The records that lie between `starts` and `stops` of `data`, each with its cuts replaced; cuts are given in the order in which they lie in a record.
+    """The records that lie between `starts` and `stops`, each with its cuts replaced; cuts are given in the order in which they lie in a record.
+
+    Positions count over all blocks; a record lies in one of them, and records are given in their order.
 
     Raises:
         ValueError: positions contradict each other.
     """
     if by_compiled:
         given = tuple((np.ascontiguousarray(cut.starts), np.ascontiguousarray(cut.stops), cut.pieces.ends, cut.pieces.data) for cut in cuts)
-        copied, ends = compiled.native().splice_records(data, np.ascontiguousarray(starts), np.ascontiguousarray(stops), given)
+        copied, ends = compiled.native().splice_records(tuple(blocks), np.ascontiguousarray(starts), np.ascontiguousarray(stops), given)
         return Records(copied, np.frombuffer(ends, np.int64))
     pieces = [list(_each(cut.pieces)) for cut in cuts]
     spans = [list(zip(cut.starts.tolist(), cut.stops.tolist(), strict=True)) for cut in cuts]
+    edges = list(accumulate(map(len, blocks), initial=0))
     records = []
+    index = 0
     for row, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        while index + 1 < len(blocks) and start >= edges[index + 1]:
+            index += 1
+        first, last = (edges[index], edges[index + 1]) if blocks else (0, 0)
         parts: list[bytes] = []
         at = start
         for piece, span in zip(pieces, spans, strict=True):
             begin, end = span[row]
-            if not 0 <= at <= begin <= end <= stop <= len(data):
+            if not first <= at <= begin <= end <= stop <= last:
                 raise ValueError(f"a column contradicts itself (at byte or row {row})")
-            parts += (data[at:begin], piece[row])
+            parts += (blocks[index][at - first : begin - first], piece[row])
             at = end
-        records.append(b"".join((*parts, data[at:stop])))
+        records.append(b"".join((*parts, blocks[index][at - first : stop - first])))
     return Records(b"".join(records), np.cumsum([len(one) for one in records], dtype=np.int64))
 
 

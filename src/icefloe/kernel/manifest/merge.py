@@ -4,24 +4,25 @@ One manifest with files removed is made the same way. Which manifests are worth 
 Floor: kernel.manifest. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.errors import InvalidInputError
+from icefloe.errors import AvroFormatError, InvalidInputError, ManifestFormatError
 from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy_of, scalar_of
 from icefloe.kernel.avro.codec import codec_name
 from icefloe.kernel.avro.compiled import AVAILABLE
-from icefloe.kernel.avro.container import open_container, write_records_container
+from icefloe.kernel.avro.container import Container, write_records_container
 from icefloe.kernel.avro.schema import AvroType, parse_schema, wire_form
 from icefloe.kernel.avro.write_columns import Cut, Records, splice_records, write_records
 from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_columns, read_records
+from icefloe.kernel.manifest.read import open_manifest, read_columns, read_records
 from icefloe.kernel.manifest.schema import SPANS
 from icefloe.kernel.manifest.write_columns import ManifestTarget, encode_columns, header_of, manifest_line
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
@@ -31,6 +32,8 @@ Parallel = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 # A manifest, its bytes, and which of its entries the commit removes.
 _Mask = NDArray[np.bool_] | None
 _Given = tuple[ManifestFile, bytes, _Mask]
+# Bytes of manifests that are read at a time: what is done to columns costs two milliseconds, however few entries they have.
+_BYTES_AT_ONCE = 2 * 1024 * 1024
 _NUMBERS = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
 
 
@@ -61,52 +64,81 @@ def restate_manifest(
     return _joined([(manifest, content, removed)], target, map, by_compiled)
 
 
-def _joined(manifests: list[_Given], target: ManifestTarget, parallel: Parallel, by_compiled: bool) -> tuple[bytes, ManifestFile]:
-    schema_text, metadata = header_of(target)
-    schema_text = _common_schema(manifests, schema_text, target) or schema_text
-    schema = parse_schema(schema_text.encode())
+class _Part(NamedTuple):
+    manifest: ManifestFile
+    container: Container
+    removed: _Mask
 
-    def entries_of(given: _Given) -> tuple[Records, Any]:
-        return _entries(*given, target, schema, by_compiled)
+
+def _joined(manifests: list[_Given], target: ManifestTarget, parallel: Parallel, by_compiled: bool) -> tuple[bytes, ManifestFile]:
+    if not manifests:
+        raise InvalidInputError(f"{target.path} cannot be written: there is no manifest to merge", path=target.path)
+    schema_text, metadata = header_of(target)
+    parts = [_Part(manifest, open_manifest(content, manifest), removed) for manifest, content, removed in manifests]
+    _check_kind(parts, target)
+    texts = {part.container.schema_text for part in parts}
+    schema_text = _common_schema(texts, schema_text, target) or schema_text
+    schema = parse_schema(schema_text.encode())
+    fitting = {text for text in texts if _has_form(text, schema)}
+
+    def entries_of(group: list[_Part]) -> list[tuple[Records, Any]]:
+        if group[0].container.schema_text not in fitting:
+            return [_decoded(part, target, by_compiled) for part in group]
+        try:
+            return [_copied(group, target, schema, by_compiled)]
+        except (AvroFormatError, ManifestFormatError):
+            # Which of them is to blame, and whether one is where only all together are too many.
+            return [_copied([part], target, schema, by_compiled) for part in group]
 
     told: list[Any] = []
 
     def records() -> Iterator[Records]:
-        for encoded, entries in parallel(entries_of, manifests):
+        for encoded, entries in chain.from_iterable(parallel(entries_of, _groups(parts))):
             told.append(entries)
             yield encoded
 
-    if not manifests:
-        raise InvalidInputError(f"{target.path} cannot be written: there is no manifest to merge", path=target.path)
     data = write_records_container(schema_text, metadata, codec_name(target.codec), records())
     return data, manifest_line(pa.concat_tables(told), target, len(data))
 
 
-def _entries(
-    manifest: ManifestFile, content: bytes, removed: _Mask, target: ManifestTarget, schema: AvroType, by_compiled: bool
-) -> tuple[Records, Any]:
-    """The entries that stay, encoded, and what the manifest list is told about."""
-    if (manifest.partition_spec_id, manifest.content) != (target.spec_id, target.content):
-        raise InvalidInputError(
-            f"{manifest.manifest_path} holds {manifest.content.name} of partition spec {manifest.partition_spec_id}, {target.path} is to hold "
-            f"{target.content.name} of partition spec {target.spec_id}",
-            path=manifest.manifest_path,
-        )
-    if _has_form(content, manifest, schema):
-        return _copied(manifest, content, removed, target, schema, by_compiled)
-    found = read_columns(content, manifest, target.partition_type, whole=True).entries
-    entries = _merged(found, removed, manifest, target)
+def _check_kind(parts: Iterable[_Part], target: ManifestTarget) -> None:
+    for manifest, _, _ in parts:
+        if (manifest.partition_spec_id, manifest.content) != (target.spec_id, target.content):
+            raise InvalidInputError(
+                f"{manifest.manifest_path} holds {manifest.content.name} of partition spec {manifest.partition_spec_id}, {target.path} is to "
+                f"hold {target.content.name} of partition spec {target.spec_id}",
+                path=manifest.manifest_path,
+            )
+
+
+def _groups(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """Manifests one after another that have one Avro schema, as many as are read at a time."""
+    for _, same in groupby(parts, key=lambda part: part.container.schema_text):
+        group: list[_Part] = []
+        size = 0
+        for part in same:
+            size += len(part.container.content)
+            if group and size > _BYTES_AT_ONCE:
+                yield group
+                group, size = [], len(part.container.content)
+            group.append(part)
+        yield group
+
+
+def _decoded(part: _Part, target: ManifestTarget, by_compiled: bool) -> tuple[Records, Any]:
+    """The entries that stay, encoded anew, and what the manifest list is told about."""
+    found = read_columns(part.container.content, part.manifest, target.partition_type, whole=True).entries
+    entries = _merged(found, _stays(found, target), [part], [found.num_rows], target)
     return encode_columns(entries, target, by_compiled=by_compiled), _told(entries, target)
 
 
-def _common_schema(manifests: Iterable[_Given], ours: str, target: ManifestTarget) -> str | None:
+def _common_schema(texts: Collection[bytes], ours: str, target: ManifestTarget) -> str | None:
     """The Avro schema of all the manifests, where they have one and it can hold what has to be written: other writers leave out fields that ours has.
 
     Readers find fields by id, so that a manifest may keep its writer's schema.
     """
-    texts = {open_container(content, manifest.manifest_path).schema_text for manifest, content, _ in manifests}
     try:
-        text = texts.pop().decode() if len(texts) == 1 else ours
+        text = next(iter(texts)).decode() if len(texts) == 1 else ours
         heads = [
             wire_form({**schema, "fields": schema["fields"][:-1]}) for schema in (parse_schema(text.encode()), parse_schema(ours.encode()))
         ]
@@ -118,22 +150,21 @@ def _common_schema(manifests: Iterable[_Given], ours: str, target: ManifestTarge
     return text if heads[0] == heads[1] and last.get("field-id") == 2 and (has_row_ids or not needs_row_ids) else None
 
 
-def _has_form(content: bytes, manifest: ManifestFile, schema: AvroType) -> bool:
-    """Whether the writer's entries have the bytes that ours would have."""
-    written = open_container(content, manifest.manifest_path).schema_text
+def _has_form(written: bytes, schema: AvroType) -> bool:
+    """Whether entries of the writer's schema have the bytes that ours would have."""
     try:
         return bool(wire_form(parse_schema(written)) == wire_form(schema))
     except (ValueError, TypeError, KeyError, RecursionError):
         return False  # reading it says what is wrong
 
 
-def _copied(
-    manifest: ManifestFile, content: bytes, removed: _Mask, target: ManifestTarget, schema: AvroType, by_compiled: bool
-) -> tuple[Records, Any]:
-    read = read_records(content, manifest, target.partition_type, by_compiled=by_compiled)
+def _copied(group: Sequence[_Part], target: ManifestTarget, schema: AvroType, by_compiled: bool) -> tuple[Records, Any]:
+    """The same of manifests whose entries have the bytes that they are to have."""
+    manifests, containers = [part.manifest for part in group], [part.container for part in group]
+    read = read_records(manifests, containers, target.partition_type, by_compiled=by_compiled)
     found = read.columns.entries
     stays = _stays(found, target)
-    entries = _merged(found, removed, manifest, target)
+    entries = _merged(found, stays, group, read.counts, target)
 
     def positions(field_id: int, edge: str) -> Any:
         return numpy_of(filled(read.spans[f"{SPANS[field_id]}.{edge}"], 0))[stays]
@@ -148,7 +179,7 @@ def _copied(
     if target.format_version > 2 and target.content == ManifestContent.DATA:
         data_file = schema["fields"][-1]["type"]
         cuts.append(Cut(positions(142, "start"), positions(142, "stop"), pieces((142,), ("first_row_id",), data_file)))
-    return splice_records(read.data, starts, ends, cuts, by_compiled=by_compiled), _told(entries, target)
+    return splice_records(read.blocks, starts, ends, cuts, by_compiled=by_compiled), _told(entries, target)
 
 
 def _stays(entries: Any, target: ManifestTarget) -> Any:
@@ -156,18 +187,19 @@ def _stays(entries: Any, target: ManifestTarget) -> Any:
     return own | (numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED))
 
 
-def _merged(entries: Any, removed: _Mask, manifest: ManifestFile, target: ManifestTarget) -> Any:
-    """The entries that stay, with the status and numbers that they are written with."""
-    stays = _stays(entries, target)
+def _merged(entries: Any, stays: NDArray[np.bool_], group: Sequence[_Part], counts: Sequence[int], target: ManifestTarget) -> Any:
+    """The entries that stay, with the status and numbers that they are written with; `counts` has how many of all are of each manifest."""
     kept = entries.filter(mask_array(stays))
-    gone = np.zeros(kept.num_rows, dtype=bool) if removed is None else removed[stays]
+    masks = [np.zeros(count, dtype=bool) if part.removed is None else part.removed for part, count in zip(group, counts, strict=True)]
+    gone = np.concatenate(masks)[stays]
     statuses = numpy_of(kept["status"])
     added = (statuses == int(ManifestEntryStatus.ADDED)) & (numpy_of(filled(kept["snapshot_id"], 0)) == target.snapshot_id) & ~gone
     deleted = (statuses == int(ManifestEntryStatus.DELETED)) | gone
     written = np.where(added, int(ManifestEntryStatus.ADDED), np.where(deleted, int(ManifestEntryStatus.DELETED), 0)).astype(np.int32)
     no_number = pa.nulls(kept.num_rows, pa.int64())
     # What the commit itself adds inherits its numbers once more; a number of its own that is older than the commit stays.
-    inherited = pc.and_(mask_array(added), pc.equal(kept["sequence_number"], scalar_of(manifest.sequence_number, pa.int64())))
+    of_manifest = np.repeat(np.array([part.manifest.sequence_number for part in group], np.int64), counts)[stays]
+    inherited = pc.and_(mask_array(added), pc.equal(kept["sequence_number"], numbers_array(of_manifest, pa.int64())))
     columns = {
         "status": numbers_array(written, pa.int32()),
         "snapshot_id": pc.if_else(mask_array(gone), scalar_of(target.snapshot_id, pa.int64()), kept["snapshot_id"]),

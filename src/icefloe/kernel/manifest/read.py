@@ -105,7 +105,7 @@ def _read(
 
     def opened() -> Iterator[Container]:
         for manifest in manifests:
-            container = _open(read(manifest.manifest_path), manifest)
+            container = open_manifest(read(manifest.manifest_path), manifest)
             counts.append(count_records(container))
             yield container
 
@@ -118,26 +118,34 @@ def _read(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRecords:
-    """A manifest's entries as they are encoded, one after another in `data`, and as columns.
+    """The entries of manifests as they are encoded, one after another in `blocks`, how many each manifest has, and all of them as columns.
 
-    `spans` has where in `data` each entry's status begins, and where its data file and the first row id in it begin and end (int64, by the names of
-    `schema.wanted_spans`); null for a first row id that the writer does not have.
+    `spans` has where each entry's status begins, and where its data file and the first row id in it begin and end (int64, counted over all blocks, by the
+    names of `schema.wanted_spans`); null for a first row id that the writer does not have.
     """
 
-    data: bytes
+    blocks: Sequence[bytes]
+    counts: Sequence[int]
     columns: ManifestColumns
     spans: Mapping[str, Any]
 
 
-def read_records(content: bytes, manifest: ManifestFile, partition_type: StructType, *, by_compiled: bool = AVAILABLE) -> ManifestRecords:
-    """What is needed to copy a manifest's entries without decoding them whole. Raises as `read_columns` does."""
-    schema = _arrow_schema(partition_type, manifest.content, (), None)
-    wanted = wanted_spans(partition_type, manifest.content)
-    data, columns = read_spans(_open(content, manifest), wanted, by_compiled=by_compiled)
-    entries = _table(columns, schema, partition_type, manifest)
-    origin = Origin([manifest], [entries.num_rows])
+def read_records(
+    manifests: Sequence[ManifestFile], containers: Sequence[Container], partition_type: StructType, *, by_compiled: bool = AVAILABLE
+) -> ManifestRecords:
+    """What is needed to copy the entries of manifests (each with what `open_manifest` gave) without decoding them whole.
+
+    The manifests, at least one, are of one partition spec, content and Avro schema. Raises as `read_many_columns` does for all of them together.
+    """
+    first = manifests[0]
+    schema = _arrow_schema(partition_type, first.content, (), None)
+    found = read_spans(containers, wanted_spans(partition_type, first.content), by_compiled=by_compiled)
+    entries = _table(found.columns, schema, partition_type, first)
+    origin = Origin(manifests, found.counts)
     _check_entries(entries, origin)
-    return ManifestRecords(data=data, columns=ManifestColumns(_inherited(entries, origin)), spans=columns)
+    return ManifestRecords(
+        blocks=found.blocks, counts=found.counts, columns=ManifestColumns(_inherited(entries, origin)), spans=found.columns
+    )
 
 
 def _table(columns: dict[str, Any], schema: Any, partition_type: StructType, manifest: ManifestFile) -> Any:
@@ -147,7 +155,8 @@ def _table(columns: dict[str, Any], schema: Any, partition_type: StructType, man
     return pa.Table.from_arrays([_typed(columns[field.name], field, manifest) for field in schema], schema=schema)
 
 
-def _open(content: bytes, manifest: ManifestFile) -> Container:
+def open_manifest(content: bytes, manifest: ManifestFile) -> Container:
+    """A manifest's header. Raises `AvroFormatError` for one that is damaged, or shorter than its manifest list says."""
     # A file cut at the end of a block is sound Avro; only the length or the counts can tell.
     if len(content) < manifest.manifest_length:
         what = f"the file is cut short: it has {len(content)} bytes, its manifest list says {manifest.manifest_length}"
@@ -237,7 +246,7 @@ def read_entries(content: bytes, manifest: ManifestFile, partition_type: StructT
     found: list[ManifestEntry] = []
     readers = [(partition_column(part.field_id), reader(part)) for part in partition_type.fields]
     first_row_id = first_row_id_reader(manifest)
-    for batch in read_batches(_open(content, manifest), wanted_entries(partition_type)):
+    for batch in read_batches(open_manifest(content, manifest), wanted_entries(partition_type)):
         for name in _REQUIRED:
             if None in batch[name]:
                 raise _refuse(manifest, name, f"is null in entry {len(found) + batch[name].index(None)}")
@@ -297,7 +306,7 @@ def fill_counts(content: bytes, manifest: ManifestFile) -> ManifestFile:
         return manifest
     files = dict.fromkeys(_STATUSES, 0)
     rows = dict.fromkeys(_STATUSES, 0)
-    for batch in read_batches(_open(content, manifest), WANTED_COUNTS):
+    for batch in read_batches(open_manifest(content, manifest), WANTED_COUNTS):
         for status, records in zip(batch["status"], batch["record_count"], strict=True):
             if status not in files or records is None:
                 raise _refuse(manifest, "status" if records is not None else "record_count", "is not a value that the format knows")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.arrow_values import filled, mask_array, numpy_of, scalar_of
+from icefloe.kernel.arrow_values import array_of_chunks, filled, mask_array, numpy_of, scalar_of
 from icefloe.kernel.avro.codec import codec_name
 from icefloe.kernel.avro.compiled import AVAILABLE
 from icefloe.kernel.avro.container import write_records_container
@@ -96,7 +96,7 @@ def _completed(entries: Any, target: ManifestTarget, wanted: tuple[Any, ...] = (
     arrays = []
     for field in fields:
         known = field.name in entries.column_names
-        array = entries.column(field.name).combine_chunks() if known else pa.nulls(entries.num_rows, field.type)
+        array = array_of_chunks(entries.column(field.name)) if known else pa.nulls(entries.num_rows, field.type)
         arrays.append(filled(array, target.snapshot_id) if field.name == "snapshot_id" else array)
     return pa.Table.from_arrays(arrays, names=[field.name for field in fields])
 
@@ -116,13 +116,13 @@ def _by_field_id(whole: Any, target: ManifestTarget) -> dict[int, Any]:
     }
     columns = {105: filled(pa.nulls(whole.num_rows, pa.int64()), V1_BLOCK_SIZE)}
     for field_id, name in ENTRY_FIELD_IDS.items():
-        values = whole[name].combine_chunks()
+        values = array_of_chunks(whole[name])
         if name in kept and values.null_count < len(values):
-            keep = kept[name].combine_chunks()
+            keep = array_of_chunks(kept[name])
             values = values if pc.all(keep).as_py() else _where(keep, values)
         columns[field_id] = values
     for part in target.partition_type.fields:
-        columns[part.field_id] = written_array(part, whole[partition_column(part.field_id)].combine_chunks())
+        columns[part.field_id] = written_array(part, array_of_chunks(whole[partition_column(part.field_id)]))
     return columns
 
 

@@ -20,11 +20,6 @@ static int failed(Outcome outcome)
     return outcome ? (raise_outcome(outcome, 0), -1) : 0;
 }
 
-static int put_sized(Memory *out, const char *bytes, Py_ssize_t size)
-{
-    return failed(append_long(out, size)) || failed(memory_append(out, bytes, (size_t)size)) ? -1 : 0;
-}
-
 static int put_long(Memory *out, PyObject *value)
 {
     int64_t number = PyLong_AsLongLong(value);
@@ -101,9 +96,9 @@ static int put_value(Memory *out, const int32_t *step, PyObject *value)
         return put_long(out, value);
     case ENCODE_TEXT:
         text = PyUnicode_AsUTF8AndSize(value, &size);
-        return text == NULL ? -1 : put_sized(out, text, size);
+        return text == NULL ? -1 : failed(append_sized(out, text, (size_t)size));
     case ENCODE_BYTES:
-        return PyBytes_AsStringAndSize(value, &bytes, &size) ? -1 : put_sized(out, bytes, size);
+        return PyBytes_AsStringAndSize(value, &bytes, &size) ? -1 : failed(append_sized(out, bytes, (size_t)size));
     case ENCODE_OPTIONAL:
         if (value == Py_None)
             return failed(memory_append(out, &null_branch, 1));
@@ -170,7 +165,7 @@ static int fill_field(Field *field, PyObject *given, Py_ssize_t count)
 
 static PyObject *encoded(const Field *fields, Py_ssize_t width, PyObject *objects)
 {
-    Memory out = {NULL, 0, 0}, ends = {NULL, 0, 0};
+    Memory out = memory_again(), ends = {NULL, 0, 0};
     PyObject *result = NULL;
     int broken = 0;
     for (Py_ssize_t row = 0; row < PyList_Size(objects) && !broken; row++) {
@@ -179,7 +174,7 @@ static PyObject *encoded(const Field *fields, Py_ssize_t width, PyObject *object
         broken = broken || failed(memory_append(&ends, &end, sizeof end));
     }
     if (!broken) {
-        PyObject *first = memory_handed_over(&out), *second = memory_handed_over(&ends);
+        PyObject *first = memory_lent(&out), *second = memory_handed_over(&ends);
         result = first && second ? Py_BuildValue("(OO)", first, second) : NULL;
         Py_XDECREF(first);
         Py_XDECREF(second);

@@ -62,6 +62,12 @@ static inline void memory_free(Memory *memory)
 /* A bytes-like object that owns what `memory` held, and empties `memory`. NULL with a Python error where there is no room for the object. */
 PyObject *memory_handed_over(Memory *memory);
 
+/* The same for bytes that are soon let go: these have more room than they take, and when they are let go it is kept for the next `memory_again`. */
+PyObject *memory_lent(Memory *memory);
+
+/* Empty, with the room of what was lent and let go, if there is one. Fresh memory costs a writer as much as what it writes there. */
+Memory memory_again(void);
+
 /* The Python error of an outcome that is not OK; always NULL. */
 PyObject *raise_outcome(Outcome outcome, size_t position);
 

@@ -4,16 +4,21 @@
 #include "memory.h"
 
 /* Raised whenever steps or arguments change their meaning, so that a module built from older sources is left aside; `compiled.py` has the same number. */
-enum { INTERFACE = 3 };
+enum { INTERFACE = 4 };
 
 /* ---- memory that has been handed over ---- */
 
 typedef struct {
     PyObject_HEAD
     Memory memory;
+    int lent;
 } Handed;
 
 static PyTypeObject *handed_type;
+
+/* Room that was lent and is free again: one piece, of at most so many bytes. Whoever looks at it has the interpreter's lock. */
+enum { MOST_KEPT = 8 * 1024 * 1024 };
+static Memory kept;
 
 static int handed_buffer(PyObject *self, Py_buffer *view, int flags)
 {
@@ -26,25 +31,50 @@ static int handed_buffer(PyObject *self, Py_buffer *view, int flags)
 static void handed_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    memory_free(&((Handed *)self)->memory);
+    Handed *handed = (Handed *)self;
+    if (handed->lent && handed->memory.room > kept.room && handed->memory.room <= MOST_KEPT) {
+        memory_free(&kept);
+        kept = handed->memory;
+    } else {
+        memory_free(&handed->memory);
+    }
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
 }
 
-PyObject *memory_handed_over(Memory *memory)
+static PyObject *handed_over(Memory *memory, int lent)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(handed_type, Py_tp_alloc);
     Handed *handed = (Handed *)allocate(handed_type, 0);
     if (handed == NULL)
         return NULL;
+    handed->memory = *memory;
+    handed->lent = lent;
+    *memory = (Memory){NULL, 0, 0};
+    return (PyObject *)handed;
+}
+
+PyObject *memory_handed_over(Memory *memory)
+{
     if (memory->size && memory->size < memory->room) { /* what was kept for growth is given back */
         uint8_t *bytes = realloc(memory->bytes, memory->size);
         memory->bytes = bytes ? bytes : memory->bytes;
+        memory->room = bytes ? memory->size : memory->room;
     }
-    handed->memory = *memory;
-    *memory = (Memory){NULL, 0, 0};
-    return (PyObject *)handed;
+    return handed_over(memory, 0);
+}
+
+PyObject *memory_lent(Memory *memory)
+{
+    return handed_over(memory, 1);
+}
+
+Memory memory_again(void)
+{
+    Memory memory = {kept.bytes, 0, kept.room};
+    kept = (Memory){NULL, 0, 0};
+    return memory;
 }
 
 static PyType_Slot handed_slots[] = {
@@ -83,8 +113,9 @@ PyObject *raise_outcome(Outcome outcome, size_t position)
 
 PyDoc_STRVAR(write_doc, "write_records(steps, columns, count)\n\nThe first `count` rows of columns as records: their bytes, and where each ends (int64). A column "
                         "is a tuple (length, offset, width, validity, offsets, values) of an Arrow array. Raises ValueError where columns contradict themselves.");
-PyDoc_STRVAR(splice_doc, "splice_records(data, starts, stops, cuts)\n\nCopies the records that lie between `starts` and `stops` (int64). A cut, the tuple (starts, "
-                         "stops, ends, pieces), replaces a span of each record by the bytes of `pieces` up to the record's end. As `write_records` otherwise.");
+PyDoc_STRVAR(splice_doc, "splice_records(blocks, starts, stops, cuts)\n\nCopies the records that lie between `starts` and `stops` (int64), in order, each in one of the blocks; positions "
+                         "count over all of these. A cut, the tuple (starts, stops, ends, pieces), replaces a span of each record by the bytes of `pieces` up to the "
+                         "record's end. As `write_records` otherwise.");
 
 PyDoc_STRVAR(objects_doc, "make_objects(kind, fields, count)\n\n`count` new objects of a slotted class, whose `__init__` does not run. A field is a tuple of its slot's "
                           "descriptor and its values: a list of one for each object, a column of text or of numbers as `write_records` takes it, or one object "

@@ -101,4 +101,34 @@ static inline Outcome append_long(Memory *memory, int64_t number)
     return OK;
 }
 
+/* Bytes with their size before them. */
+static inline Outcome append_sized(Memory *memory, const void *bytes, size_t size)
+{
+    if (size > SIZE_MAX / 2 || memory_reserve(memory, size + LONGEST_VARINT))
+        return NO_MEMORY;
+    uint8_t *at = memory->bytes + memory->size;
+    at += put_raw(at, zigzag((int64_t)size));
+    if (size)
+        memcpy(at, bytes, size);
+    memory->size = (size_t)(at - memory->bytes) + size;
+    return OK;
+}
+
+/* Writes how many bytes there are behind `body` before them, where `*kept` bytes are kept free for that. Where that takes more or fewer bytes these are moved, and
+ * `*kept` is how many it took: the next size mostly takes as many. */
+static inline Outcome put_size_before(Memory *memory, size_t body, size_t *kept)
+{
+    uint8_t encoded[LONGEST_VARINT];
+    size_t size = memory->size - body, head = put_raw(encoded, zigzag((int64_t)size)), start = body - *kept;
+    if (head != *kept) {
+        if (memory_reserve(memory, LONGEST_VARINT))
+            return NO_MEMORY;
+        memmove(memory->bytes + start + head, memory->bytes + body, size);
+        memory->size = start + head + size;
+        *kept = head;
+    }
+    memcpy(memory->bytes + start, encoded, head);
+    return OK;
+}
+
 #endif

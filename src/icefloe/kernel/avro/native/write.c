@@ -19,6 +19,7 @@ enum Put {
 typedef struct {
     const Source *sources;
     Memory out;
+    size_t kept; /* see `put_size_before` */
 } Writer;
 
 static Outcome put_number(Writer *writer, const Source *source, int64_t row)
@@ -36,9 +37,7 @@ static Outcome put_bytes(Writer *writer, const Source *source, int64_t row)
     size_t start, size, most = source->values.obj == NULL ? 0 : (size_t)source->values.len;
     if (span_of(source, row, most, &start, &size))
         return UNFIT;
-    if (append_long(&writer->out, (int64_t)size))
-        return NO_MEMORY;
-    return size ? memory_append(&writer->out, (const uint8_t *)source->values.buf + start, size) : OK;
+    return append_sized(&writer->out, size ? (const uint8_t *)source->values.buf + start : NULL, size);
 }
 
 static Outcome put_width(Writer *writer, const Source *source, int64_t row)
@@ -51,6 +50,55 @@ static Outcome put_width(Writer *writer, const Source *source, int64_t row)
 
 static Outcome put_row(Writer *writer, const int32_t *step, const int32_t *last, int64_t row);
 
+/* Whether a source has 8-byte numbers for all these rows. */
+static int has_numbers(const Source *source, size_t start, size_t count)
+{
+    size_t end = start + count;
+    return end <= (size_t)source->length && source->values.obj != NULL
+        && end + (size_t)source->offset <= (size_t)source->values.len / sizeof(int64_t);
+}
+
+/* Items that are numbers alone, as maps of counts have them: what `put_row` does, with the columns looked at once for all items. */
+static Outcome put_numbers(Writer *writer, const int32_t *step, const int32_t *last, size_t start, size_t count)
+{
+    const Source *sources = writer->sources;
+    size_t width = (size_t)(last - step) / 2;
+    for (size_t i = 0; i < width; i++)
+        if (!has_numbers(&sources[step[2 * i + 1]], start, count))
+            return UNFIT;
+    if (count > SIZE_MAX / (width * LONGEST_VARINT) || memory_reserve(&writer->out, count * width * LONGEST_VARINT))
+        return NO_MEMORY;
+    uint8_t *at = writer->out.bytes + writer->out.size;
+    for (size_t row = start; row < start + count; row++) {
+        for (size_t i = 0; i < width; i++) {
+            const Source *source = &sources[step[2 * i + 1]];
+            int64_t number;
+            memcpy(&number, (const uint8_t *)source->values.buf + (row + (size_t)source->offset) * sizeof number, sizeof number);
+            at += put_raw(at, zigzag(number));
+        }
+    }
+    writer->out.size = (size_t)(at - writer->out.bytes);
+    return OK;
+}
+
+static int are_numbers(const int32_t *step, const int32_t *last)
+{
+    int32_t other = step == last;
+    for (; step < last; step += 2)
+        other |= *step != PUT_NUMBER;
+    return !other;
+}
+
+static Outcome put_items(Writer *writer, const int32_t *step, const int32_t *last, size_t start, size_t count)
+{
+    Outcome outcome = OK;
+    if (are_numbers(step, last))
+        return put_numbers(writer, step, last, start, count);
+    for (size_t i = 0; i < count && !outcome; i++)
+        outcome = put_row(writer, step, last, (int64_t)(start + i));
+    return outcome;
+}
+
 static Outcome put_list(Writer *writer, const Source *source, int64_t row, int sized, const int32_t *step, const int32_t *last)
 {
     size_t start, count;
@@ -60,21 +108,14 @@ static Outcome put_list(Writer *writer, const Source *source, int64_t row, int s
         return append_long(&writer->out, 0);
     if (append_long(&writer->out, sized ? -(int64_t)count : (int64_t)count))
         return NO_MEMORY;
-    size_t body = writer->out.size;
-    for (size_t i = 0; i < count; i++) {
-        Outcome outcome = put_row(writer, step, last, (int64_t)(start + i));
-        if (outcome)
-            return outcome;
-    }
-    if (sized) { /* the size stands before the body, and is known behind it */
-        uint8_t encoded[LONGEST_VARINT];
-        size_t size = writer->out.size - body, head = put_raw(encoded, zigzag((int64_t)size));
-        if (memory_reserve(&writer->out, head))
-            return NO_MEMORY;
-        memmove(writer->out.bytes + body + head, writer->out.bytes + body, size);
-        memcpy(writer->out.bytes + body, encoded, head);
-        writer->out.size += head;
-    }
+    if (memory_reserve(&writer->out, LONGEST_VARINT))
+        return NO_MEMORY;
+    size_t body = writer->out.size += sized ? writer->kept : 0;
+    Outcome outcome = put_items(writer, step, last, start, count);
+    if (!outcome && sized)
+        outcome = put_size_before(&writer->out, body, &writer->kept);
+    if (outcome)
+        return outcome;
     return append_long(&writer->out, 0);
 }
 
@@ -147,7 +188,7 @@ static Source *sources_of(PyObject *columns)
 /* Two buffers: the records, and where each ends (int64). Empties both. */
 static PyObject *records_and_ends(Memory *records, Memory *ends)
 {
-    PyObject *first = memory_handed_over(records), *second = memory_handed_over(ends);
+    PyObject *first = memory_lent(records), *second = memory_handed_over(ends);
     PyObject *both = first && second ? Py_BuildValue("(OO)", first, second) : NULL;
     Py_XDECREF(first);
     Py_XDECREF(second);
@@ -168,7 +209,7 @@ PyObject *write_records(PyObject *Py_UNUSED(module), PyObject *arguments)
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     }
     memcpy(steps, given, (size_t)size);
-    Writer writer = {.sources = sources};
+    Writer writer = {.sources = sources, .out = memory_again()};
     Memory ends = {NULL, 0, 0};
     Outcome outcome = OK;
     int64_t row = 0;
@@ -202,37 +243,79 @@ static int64_t number_at(const Py_buffer *buffer, Py_ssize_t index)
     return number;
 }
 
-/* A record's cuts lie in it, one behind the other; so do the pieces in their bytes. */
-static Outcome splice_one(Memory *out, const Py_buffer *data, int64_t start, int64_t end, const Cut *cuts, Py_ssize_t cut_count, Py_ssize_t row)
+/* The blocks that records lie in, and the one at hand, whose bytes are from `first` to `last` of all. */
+typedef struct {
+    Py_buffer *buffers;
+    Py_ssize_t count, at;
+    int64_t first, last;
+} Blocks;
+
+/* Goes on to the block that a record beginning there lies in: the records come in order. */
+static void find_block(Blocks *blocks, int64_t start)
 {
-    const uint8_t *bytes = data->buf;
-    if (start < 0 || end < start || end > data->len)
+    while (blocks->at + 1 < blocks->count && (blocks->at < 0 || start >= blocks->last)) {
+        blocks->first = blocks->last;
+        blocks->last += blocks->buffers[++blocks->at].len;
+    }
+}
+
+/* A record lies in one block, and its cuts in it, one behind the other; so do the pieces in their bytes. */
+static Outcome splice_one(Memory *out, Blocks *blocks, int64_t start, int64_t end, const Cut *cuts, Py_ssize_t cut_count, Py_ssize_t row)
+{
+    find_block(blocks, start);
+    if (start < blocks->first || end < start || end > blocks->last || blocks->at < 0)
         return UNFIT;
+    const uint8_t *block = blocks->buffers[blocks->at].buf;
     for (Py_ssize_t i = 0; i < cut_count; i++) {
         const Cut *cut = &cuts[i];
         int64_t from = number_at(&cut->starts, row), to = number_at(&cut->stops, row);
         int64_t first = row ? number_at(&cut->ends, row - 1) : 0, last = number_at(&cut->ends, row);
         if (from < start || to < from || to > end || first < 0 || last < first || last > cut->pieces.len)
             return UNFIT;
-        if (memory_append(out, bytes + start, (size_t)(from - start))
+        if (memory_append(out, block + (start - blocks->first), (size_t)(from - start))
             || memory_append(out, (const uint8_t *)cut->pieces.buf + first, (size_t)(last - first)))
             return NO_MEMORY;
         start = to;
     }
-    return memory_append(out, bytes + start, (size_t)(end - start));
+    return memory_append(out, block + (start - blocks->first), (size_t)(end - start));
+}
+
+/* -1 with a Python error. Whatever it returns, the blocks are to be released. */
+static int fill_blocks(Blocks *blocks, PyObject *given)
+{
+    Py_ssize_t count = PyTuple_Size(given);
+    *blocks = (Blocks){.buffers = calloc((size_t)count + 1, sizeof(Py_buffer)), .at = -1};
+    if (blocks->buffers == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (; blocks->count < count; blocks->count++)
+        if (PyObject_GetBuffer(PyTuple_GetItem(given, blocks->count), &blocks->buffers[blocks->count], PyBUF_SIMPLE))
+            return -1;
+    return 0;
+}
+
+static void release_blocks(Blocks *blocks)
+{
+    for (Py_ssize_t i = 0; i < blocks->count; i++)
+        PyBuffer_Release(&blocks->buffers[i]);
+    free(blocks->buffers);
 }
 
 PyObject *splice_records(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
-    Py_buffer data = {0}, starts = {0}, stops = {0};
-    PyObject *given, *result = NULL;
-    Memory out = {NULL, 0, 0}, ends = {NULL, 0, 0};
-    if (!PyArg_ParseTuple(arguments, "y*y*y*O!", &data, &starts, &stops, &PyTuple_Type, &given))
+    Py_buffer starts = {0}, stops = {0};
+    PyObject *parts, *given, *result = NULL;
+    Memory out, ends = {NULL, 0, 0};
+    if (!PyArg_ParseTuple(arguments, "O!y*y*O!", &PyTuple_Type, &parts, &starts, &stops, &PyTuple_Type, &given))
         return NULL;
+    out = memory_again();
+    Blocks blocks;
+    int filled = !fill_blocks(&blocks, parts);
     Py_ssize_t cut_count = PyTuple_Size(given), count = starts.len / (Py_ssize_t)sizeof(int64_t), parsed = 0;
     Cut *cuts = calloc((size_t)cut_count + 1, sizeof(Cut));
     int sound = cuts != NULL && stops.len == starts.len;
-    for (; sound && parsed < cut_count; parsed++) {
+    for (; filled && sound && parsed < cut_count; parsed++) {
         Cut *cut = &cuts[parsed];
         if (!PyArg_ParseTuple(PyTuple_GetItem(given, parsed), "y*y*y*y*", &cut->starts, &cut->stops, &cut->ends, &cut->pieces))
             break;
@@ -243,7 +326,7 @@ PyObject *splice_records(PyObject *Py_UNUSED(module), PyObject *arguments)
         Py_ssize_t row = 0;
         Py_BEGIN_ALLOW_THREADS
         for (; row < count && !outcome; row++) {
-            outcome = splice_one(&out, &data, number_at(&starts, row), number_at(&stops, row), cuts, cut_count, row);
+            outcome = splice_one(&out, &blocks, number_at(&starts, row), number_at(&stops, row), cuts, cut_count, row);
             int64_t end = (int64_t)out.size;
             if (!outcome)
                 outcome = memory_append(&ends, &end, sizeof end);
@@ -259,7 +342,7 @@ PyObject *splice_records(PyObject *Py_UNUSED(module), PyObject *arguments)
     free(cuts);
     memory_free(&out);
     memory_free(&ends);
-    PyBuffer_Release(&data);
+    release_blocks(&blocks);
     PyBuffer_Release(&starts);
     PyBuffer_Release(&stops);
     return result;
