@@ -21,6 +21,7 @@ from icefloe.spark.footers import field_ids
 from icefloe.spark.native import schemes_without_file_system
 from icefloe.spark.native_scan import native_scan
 from icefloe.spark.portable import TaskReader, portable_rows
+from icefloe.spark.trial import try_scan
 from icefloe.spark.types import NOT_NATIVE
 from icefloe.table.engine import ScanRequest
 
@@ -33,8 +34,9 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: a delete file is gone, or not sound.
         UnsupportedTypeError: a column's type is not one this Spark has.
-        EngineError: the session is not a classic one.
+        EngineError: the session is not a classic one, or its Spark is too old, or newer than those that are proven and reads wrong.
     """
+    try_scan(spark)
     own = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
     needed = Schema(*fields_to_read(request.schema, own, request.row_filter))
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)

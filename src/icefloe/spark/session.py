@@ -20,6 +20,7 @@ from icefloe.errors import EngineError
 from icefloe.spark.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.java import JavaRuntime, find_java
 from icefloe.spark.launch import environment_of, start_without_vector_module
+from icefloe.spark.versions import check_version
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def session(
     UI) and computes in UTC, each unless a setting says otherwise. Settings that Spark fixes at its start are only warned about where a session runs already.
 
     Raises:
-        EngineError: no Java is found, the JVM does not start, or what runs is Spark Connect.
+        EngineError: no Java is found, the JVM does not start, Spark is older than 4.0, or what runs is Spark Connect.
     """
     wanted = {name: _text(value) for name, value in {**(conf or {}), **settings}.items()}
     if master is not None:
@@ -87,6 +88,7 @@ def _start(conf: dict[str, str]) -> SparkSession:
         raise EngineError(
             "Spark Connect is set in the environment; tables are read and written in a classic session", next_step="unset SPARK_REMOTE"
         )
+    check_version(started.version)
     cancel_jobs_on_interrupt(started)
     return started
 

@@ -3,6 +3,7 @@
 Floor: table.
 """
 
+import logging
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -12,6 +13,8 @@ from icefloe.errors import EngineError, InvalidInputError
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.table.engine import Engine
 from icefloe.table.in_process import InProcessEngine
+
+LOG = logging.getLogger(__name__)
 
 # Any package may add an engine by naming a class under this entry-point group.
 ENGINE_GROUP = "icefloe.engines"
@@ -55,17 +58,24 @@ def engine_for_rows(rows: object) -> Engine:
 
 
 def running_engine() -> Engine:
-    """Spark where it runs in this process, this process otherwise. Nothing is loaded or started for the answer."""
-    if "pyspark" not in sys.modules:
-        return IN_PROCESS
-    spark = engine_named("spark")
-    return spark if spark.is_active() else IN_PROCESS
+    """Spark where it runs in this process, this process otherwise, also where a Spark runs that Icefloe cannot use. Nothing is started for the answer."""
+    spark = _spark() if "pyspark" in sys.modules else None
+    return spark if spark is not None and spark.is_active() else IN_PROCESS
 
 
 def engine_for_files(tasks: Sequence[FileScanTask]) -> Engine:
     """Who looks through files or copies them: Spark where it runs already or they are large; this process otherwise."""
     size = sum(task.file.file_size_in_bytes for task in tasks)
-    return engine_named("spark") if size >= WORK_ON_SPARK_BYTES else running_engine()
+    return (_spark() or IN_PROCESS) if size >= WORK_ON_SPARK_BYTES else running_engine()
+
+
+def _spark() -> Engine | None:
+    """Spark, unless there is none that Icefloe can use."""
+    try:
+        return engine_named("spark")
+    except EngineError as error:
+        LOG.info("this process does the work: %s", error)
+        return None
 
 
 def _names() -> list[str]:

@@ -16,8 +16,9 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from icefloe.errors import EngineError
+from icefloe.errors import EngineError, Problem
 from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
+from icefloe.spark.versions import WITHOUT_GLUE, check_version, is_proven, proven_text
 
 # The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe`.
 SOURCES = (
@@ -47,7 +48,7 @@ def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
     """A new object of one of the classes in `SOURCES`, made with its only constructor.
 
     Raises:
-        EngineError: the sources do not compile on this Spark.
+        EngineError: the sources do not compile on this Spark, or it is too old.
     """
     gateway = gateway_of(spark)
     packed = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
@@ -76,6 +77,7 @@ def class_loader(spark: SparkSession) -> Any:
     # A gateway answers any attribute with a package of Java, so only its own dictionary tells.
     loader = gateway.__dict__.get(_LOADER_ATTRIBUTE)
     if loader is None:
+        check_version(spark.version)  # PySpark may be newer than the Spark that it starts
         loader = _load_from(spark, compiled_folder(spark))
         gateway.__dict__[_LOADER_ATTRIBUTE] = loader
     return loader
@@ -142,9 +144,12 @@ def _compile(spark: SparkSession, sources: dict[str, str], folder: Path) -> None
     try:
         compiler.compile(java_files)
     except Py4JError as error:
+        proven = is_proven(spark.version)
+        said = "" if proven else f", which is not a version that Icefloe is proven on; those are {proven_text()}"
         raise EngineError(
-            f"the Java glue does not compile on Spark {spark.version}: {java_words(error)}",
-            next_step="use a Spark version that this release of Icefloe names as tested, or report this",
+            f"the Java glue does not compile on Spark {spark.version}{said}",
+            problems=[Problem(where="", what=java_words(error))],
+            next_step=f"{'report this' if proven else 'use a proven version'}; {WITHOUT_GLUE}",
         ) from error
 
 

@@ -18,6 +18,8 @@ from icefloe.spark.session import NEEDED_CONF
 from icefloe.spark.sql.attached import ATTACHED, PREFIX
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.parser_answers import ParserAnswers
+from icefloe.spark.sql.trial import try_statements
+from icefloe.spark.trial import try_scan
 
 CATALOG_CLASS = "icefloe.SparkCatalog"
 CATALOG_NAMES = ("icefloe", CATALOG_CLASS)  # what a setting may say
@@ -39,7 +41,8 @@ def attach(
     `spark.sql.catalog.lake.uri` and so on. Those are the answer, by name.
 
     Raises:
-        EngineError: the session is not a classic one, or the Java glue does not compile on this version of Spark.
+        EngineError: the session is not a classic one, Spark is too old, or a newer one than Icefloe is proven on went wrong where it was tried: the glue did
+            not compile, or statements on a small table had other rows than are right.
         InvalidInputError: the name is not one that SQL can say, or Spark has a catalog of its own under it.
         NoSuchCatalogError: there is no catalog of that name.
     """
@@ -82,6 +85,8 @@ def register(spark: SparkSession, name: str, answers: CatalogAnswers) -> None:
     gateway = gateway_of(spark)
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     class_loader(spark)
+    try_scan(spark)
+    try_statements(spark, _attach)
     key = spark.conf.get(f"{PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
     try:
         ATTACHED[key] = answers

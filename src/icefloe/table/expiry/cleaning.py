@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.errors import EngineError, FormatError, IcefloeError, NotFoundError, Problem, StorageError, UnsupportedError
+from icefloe.errors import FormatError, IcefloeError, NotFoundError, Problem, StorageError, UnsupportedError
 from icefloe.io.bulk_delete import delete_files
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
@@ -103,10 +103,7 @@ class Cleaner:
     def _engine(self, manifests: int) -> Engine:
         if self.engine is not None:
             return engine_named(self.engine)
-        try:
-            return running_engine() if manifests >= MANIFESTS_FOR_SPARK else IN_PROCESS
-        except EngineError:
-            return IN_PROCESS
+        return running_engine() if manifests >= MANIFESTS_FOR_SPARK else IN_PROCESS
 
     def _refusal(self, error: IcefloeError) -> IcefloeError:
         done = "the snapshots are expired, but " if self.stands else ""
