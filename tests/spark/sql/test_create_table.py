@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import InsertOfSome, Run
 
 from icefloe import SqlCatalog
 
@@ -14,7 +14,7 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_table_has_what_the_statement_says(sql: Run, lake: SqlCatalog, tmp_path: Path) -> None:
+def test_a_table_has_what_the_statement_says(sql: Run, insert_of_some: InsertOfSome, lake: SqlCatalog, tmp_path: Path) -> None:
     sql(f"""CREATE TABLE lake.db.t (id BIGINT NOT NULL COMMENT 'key', n INT DEFAULT 7, b BOOLEAN DEFAULT true, x DOUBLE DEFAULT 1.5D,
              s STRING DEFAULT 'it''s',
              d DATE DEFAULT DATE'2024-02-03', ts TIMESTAMP DEFAULT TIMESTAMP'2024-02-03 01:02:03.4',
@@ -31,7 +31,7 @@ def test_a_table_has_what_the_statement_says(sql: Run, lake: SqlCatalog, tmp_pat
     )
     assert [str(field.transform) for field in table.spec().fields] == ["day", "bucket[4]"]
     assert (table.schema().find_field("id").required, table.schema().find_field("id").doc) == (True, "key")
-    sql("INSERT INTO lake.db.t (id) VALUES (1)")
+    insert_of_some("INSERT INTO lake.db.t (id) VALUES (1)", f"INSERT INTO lake.db.t VALUES (1{', DEFAULT' * 9})")
     rows = sql("SELECT n, b, x, s, CAST(d AS STRING), CAST(ts AS STRING), CAST(nt AS STRING), CAST(m AS STRING), hex(y) FROM lake.db.t")
     assert rows == [(7, True, 1.5, "it's", "2024-02-03", "2024-02-03 01:02:03.4", "2024-02-03 01:02:03", "2.25", "0AFF")]
 
@@ -100,7 +100,7 @@ def test_a_query_that_fails_leaves_nothing(sql: Run, lake: SqlCatalog, tmp_path:
 
 @pytest.mark.parametrize("what", ["rows", "none"])
 def test_what_show_create_table_says_makes_the_same_table_again(sql: Run, lake: SqlCatalog, what: str) -> None:
-    sql("""CREATE TABLE lake.db.t (id BIGINT NOT NULL COMMENT 'it''s', k STRING, n INT DEFAULT 7, s STRUCT<a: INT COMMENT 'aa', m: MAP<STRING, ARRAY<DATE>>>)
+    sql("""CREATE TABLE lake.db.t (id BIGINT NOT NULL COMMENT 'it\\'s', k STRING, n INT DEFAULT 7, s STRUCT<a: INT COMMENT 'aa', m: MAP<STRING, ARRAY<DATE>>>)
            USING iceberg PARTITIONED BY (k, truncate(3, k), bucket(4, id)) COMMENT 'c' TBLPROPERTIES ('format-version' = '3', 'x' = 'y')""")
     if what == "rows":
         sql("INSERT INTO lake.db.t VALUES (1, 'a', 1, NULL)")

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import InsertOfSome, Run
 
 from icefloe import SqlCatalog
 from icefloe.errors import CommitInvalidatedError
@@ -36,9 +36,10 @@ def content(sql: Run) -> list[tuple[Any, ...]]:
     return sql("SELECT id, kind FROM lake.db.t ORDER BY id")
 
 
-def test_rows_are_inserted_by_place_and_by_name(sql: Run, table: Table) -> None:
-    sql("INSERT INTO lake.db.t BY NAME SELECT 'd' AS kind, 4L AS id")
-    sql("INSERT INTO lake.db.t (kind, id) VALUES ('e', 5)")
+def test_rows_are_inserted_by_place_and_by_name(sql: Run, insert_of_some: InsertOfSome, table: Table) -> None:
+    by_name = "INSERT INTO lake.db.t BY NAME SELECT 'd' AS kind, 4L AS id"
+    insert_of_some(by_name, f"{by_name}, NULL AS v")
+    insert_of_some("INSERT INTO lake.db.t (kind, id) VALUES ('e', 5)", "INSERT INTO lake.db.t (kind, v, id) VALUES ('e', NULL, 5)")
     sql("INSERT INTO lake.db.t PARTITION (kind = 'f') VALUES (6, 6)")
     assert content(sql)[3:] == [(4, "d"), (5, "e"), (6, "f")]
     assert sql("SELECT v FROM lake.db.t WHERE id > 3 ORDER BY id") == [(None,), (None,), (6.0,)]
