@@ -21,7 +21,7 @@ test-all: setup ## every test
 
 test-spark: ## the Spark tests on another PySpark: make test-spark VERSION=4.1 (4.0, 4.1, 4.2)
 	@python3 scripts/setup spark $(VERSION)
-	.venvs/spark-$(VERSION)/bin/python -m pytest -m "spark and not oracle and not slow" $(ARGS)
+	.venvs/spark-$(VERSION)/bin/python -m pytest $(SIDE_BY_SIDE) -m "spark and not oracle and not slow" $(ARGS)
 
 fuzz: setup ## damaged inputs for every reader, 120,000 of them; ARGS="--seed 7 --target manifest" for others
 	$(PYTHON) -m tests.fuzz --cases 120000 $(ARGS)

@@ -139,7 +139,8 @@ def test_a_newer_spark_whose_own_scan_reads_wrong_is_not_read_with(
         for _ in range(2):
             with pytest.raises(EngineError, match="scans were tried on a small table, and went wrong") as caught:
                 table.scan().to_spark()
-            assert "rows where true: gave [(0, 'k0', 0.0)]" in str(caught.value)
+            assert "rows where true" in [problem.where for problem in caught.value.problems]
+            assert "is right" in str(caught.value)
     assert sorted(row.id for row in table.scan().to_spark().collect()) == [0, 1, 2, 3, 4]
 
 

@@ -1,9 +1,11 @@
 """Files of SQL statements with the rows that Java answers, run on anything that takes a statement and returns rows.
 
-A file is plain SQL: blocks with an empty line between them. Lines before a statement are remarks, of which two mean something:
+A file is plain SQL: blocks with an empty line between them. Lines before a statement are remarks, of which some mean something:
 
     -- only java: REASON        the other engine leaves the statement out; `only icefloe` the other way round
     -- differs: REASON          Icefloe answers otherwise, and must: the mark goes when it no longer does
+    -- since 4.1: REASON        before that Spark Icefloe answers otherwise, and must
+    -- until 4.1: REASON        run on Icefloe alone, and on an older Spark than that: what stands there for a statement that such a one does not know
 
 Lines after it say what is expected: `-- rows: N` and each row as JSON, or `-- error: CLASS` (one of several: `A | B`; `any` where Spark has no class for it).
 `-- snapshot NAME: TABLE` gives the newest snapshot a name, `-- metadata NAME: TABLE` the newest metadata file: `${NAME}` in later statements and in rows,
@@ -65,6 +67,16 @@ class Statement:
         return None if found is None else found.removeprefix("-- differs: ")
 
     @property
+    def since(self) -> tuple[int, ...]:
+        """The Spark from which on Icefloe answers as expected."""
+        return _version_after("-- since ", self.before)
+
+    @property
+    def until(self) -> tuple[int, ...]:
+        """The Spark from which on the statement is left out; empty where no version leaves it out."""
+        return _version_after("-- until ", self.before)
+
+    @property
     def ordered(self) -> bool:
         return "ORDER BY" in self.text or self.text.startswith("DESCRIBE")
 
@@ -108,6 +120,16 @@ class Names:
         columns = "snapshot_id, CAST(committed_at AS STRING), unix_millis(committed_at)"
         row = run(f"SELECT {columns} FROM {table}.snapshots ORDER BY committed_at DESC LIMIT 1")[0]
         self.known[name], self.known[f"{name}.time"], self.known[f"{name}.ms"] = str(row[0]), row[1], str(row[2])
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Major and minor version: `4.1` and `4.1.4` are (4, 1)."""
+    return tuple(int(part) for part in text.split(".")[:2])
+
+
+def _version_after(mark: str, lines: tuple[str, ...]) -> tuple[int, ...]:
+    found = next((line for line in lines if line.startswith(mark)), None)
+    return () if found is None else version_of(found.removeprefix(mark).split(":")[0])
 
 
 def files() -> list[Path]:
@@ -170,11 +192,11 @@ def written(head: str, blocks: list[Statement]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def outcomes(run: Run, path: Path, engine: str, folder: str) -> Iterator[tuple[Statement, Outcome]]:
-    """Runs a file's statements in order, without those that are another engine's."""
+def outcomes(run: Run, path: Path, engine: str, folder: str, spark: str = "") -> Iterator[tuple[Statement, Outcome]]:
+    """Runs a file's statements in order, without those that are another engine's or, on Icefloe, of an older version than this `spark`."""
     names = Names({"folder": folder})
     for one in statements(path):
-        if one.only not in (None, engine):
+        if one.only not in (None, engine) or (one.until and (engine != "icefloe" or version_of(spark) >= one.until)):
             continue
         found = _outcome(run, names, one)
         if found.error is None:
@@ -226,11 +248,11 @@ def agrees(expected: Outcome | None, found: Outcome, engine: str) -> bool:
     return "any" in wanted or found.error in wanted or (engine == "java" and found.error == "any")
 
 
-def mismatches(run: Run, path: Path, engine: str, folder: str) -> list[Mismatch]:
-    """Statements that gave something else than the file says, and those of Icefloe that are said to differ and do not."""
+def mismatches(run: Run, path: Path, engine: str, folder: str, spark: str) -> list[Mismatch]:
+    """Statements that gave something else than the file says, and those of Icefloe on this version of Spark that are said to differ and do not."""
     found = []
-    for one, outcome in outcomes(run, path, engine, folder):
-        differs = engine == "icefloe" and one.differs is not None
+    for one, outcome in outcomes(run, path, engine, folder, spark):
+        differs = engine == "icefloe" and (one.differs is not None or version_of(spark) < one.since)
         if agrees(one.expected, outcome, engine) == differs:
             found.append(Mismatch(statement=one, found=outcome))
     return found

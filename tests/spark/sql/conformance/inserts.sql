@@ -210,15 +210,30 @@ CREATE TABLE lake.inserted.fewer (id INT NOT NULL, a STRING, b INT) USING iceber
 -- rows: 0
 
 -- only icefloe: Spark 3.5 asks for every column
+-- since 4.1: Spark 4.0 fills nothing in
 INSERT INTO lake.inserted.fewer (id, a) VALUES (1, 'x');
 -- rows: 0
 
--- only icefloe: Spark 3.5 asks for every column
-INSERT INTO lake.inserted.fewer (b, id) VALUES (5, 2);
+-- until 4.1: the same, with every column
+INSERT INTO lake.inserted.fewer (id, a, b) VALUES (1, 'x', NULL);
 -- rows: 0
 
 -- only icefloe: Spark 3.5 asks for every column
+-- since 4.1: Spark 4.0 fills nothing in
+INSERT INTO lake.inserted.fewer (b, id) VALUES (5, 2);
+-- rows: 0
+
+-- until 4.1: the same, with every column
+INSERT INTO lake.inserted.fewer (b, id, a) VALUES (5, 2, NULL);
+-- rows: 0
+
+-- only icefloe: Spark 3.5 asks for every column
+-- since 4.1: Spark 4.0 fills nothing in
 INSERT INTO lake.inserted.fewer BY NAME SELECT 3 AS id;
+-- rows: 0
+
+-- until 4.1: the same, with every column
+INSERT INTO lake.inserted.fewer BY NAME SELECT 3 AS id, NULL AS b, NULL AS a;
 -- rows: 0
 
 -- only icefloe: Spark 3.5 asks for every column
