@@ -46,7 +46,7 @@ def try_once(spark: SparkSession, what: str, trial: Trial) -> None:
     check_version(spark.version)
     tried.add(what)  # before it has passed, as the trial comes here itself
     said = f"Spark {spark.version} is not a version that Icefloe is proven on, which are {proven_text()}"
-    if not spark.sparkContext.master.startswith("local"):
+    if not str(spark.sparkContext.master).startswith("local"):
         LOG.warning("%s; %s were not tried, as executors on other machines do not see this one's files", said, what)
         return
     passed = compiled_folder(spark) / f"{what}-passed-{VERSION}"
