@@ -17,6 +17,7 @@ from icefloe import (
 )
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.table import Table
+from icefloe.testing.walk import Walk
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 VERSIONS = (1, 2, 3)
@@ -267,6 +268,30 @@ def test_refs_are_changed_in_a_transaction_beside_writes(tmp_path: Path) -> None
     # The branches were made again on the newer table, where main had moved: the audit branch is where it was made.
     assert ids(table, "audit") == [0, 1, 2, 10]
     assert (ids(table, "audited"), ids(table)) == ([0, 1, 2, 10], [0, 1, 2, 20, 30])
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_what_a_transaction_staged_or_wrote_to_a_branch_is_picked_in_it(tmp_path: Path, version: int) -> None:
+    table = make(tmp_path, version, **{"write.wap.enabled": "true"})
+    table.append(rows(0))
+    table.manage_snapshots().create_branch(branch_name="side").commit()
+    versions = len(table.metadata.metadata_log)
+    with table.transaction() as tx:
+        tx.append(rows(1), {"wap.id": "w1"})
+        side = tx.append(rows(2), branch="side").snapshot_id
+        tx.append(rows(3))
+        tx.manage_snapshots().publish_changes("w1").cherry_pick(side).commit()
+        tx.delete("id = 1")
+        with pytest.raises(InvalidInputError, match="published it"):
+            tx.manage_snapshots().publish_changes("w1")
+        again(tmp_path).append(rows(4))
+    assert len(table.metadata.metadata_log) == versions + 2
+    assert (ids(table), ids(table, "side")) == ([0, 2, 3, 4], [0, 2])
+    # As fastavro and pyarrow find it.
+    walk = Walk(table.io)
+    document = walk.document(table.metadata_location)
+    found = [row.values[1] for row in walk.rows(document, walk.snapshot(document, head(table)))]
+    assert sorted(found) == [0, 2, 3, 4]
 
 
 def test_a_static_table_changes_no_ref(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ class ManageSnapshots(PendingChange):
     def __init__(self, start: Start, commit: Commit) -> None:
         self._handle = start.handle
         self._working = start.metadata
+        self._read = start.read
         self._commit = commit
         self._actions: list[Action] = []
         self._staged = StagedFiles()
@@ -166,7 +167,7 @@ class ManageSnapshots(PendingChange):
     def _add(self, action: Action) -> Self:
         """Makes the change on the working metadata, so that a wrong one is refused here, and keeps it for the commit."""
         now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
-        made = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._handle.io.read))
+        made = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._read))
         if made is not None:
             self._working = apply_updates(self._working, made.updates, now_ms)
             self._staged.add(made)
