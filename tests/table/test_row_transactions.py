@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import CommitConflictError, InvalidFilterError
 from icefloe.table import Table
+from icefloe.testing.walk import Walk
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 
@@ -77,6 +78,31 @@ def test_later_writes_see_earlier_ones_and_all_are_one_version(tmp_path: Path, v
     if version == 3:
         found = table.scan().select("_row_id").to_arrow()["_row_id"].to_pylist()
         assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(("first", "then"), [(1, 2), (1, 3), (2, 3)])
+def test_rows_are_written_before_and_after_an_upgrade_in_one_version(tmp_path: Path, first: int, then: int) -> None:
+    table = make(tmp_path, first, **{"write.delete.mode": "copy-on-write"})
+    table.append(rows(0, 4))
+    versions = len(table.metadata.metadata_log)
+    with table.transaction() as tx:
+        tx.append(rows(4, 6))
+        tx.overwrite(rows(6, 7), "id = 1")
+        tx.upgrade_table_version(then)
+        tx.delete("id = 2")
+        tx.append(rows(7, 9))
+        lake(tmp_path).load_table("db.t").append(rows(9, 10))
+    assert len(table.metadata.metadata_log) == versions + 2
+    assert ids(table) == [0, 3, 4, 5, 6, 7, 8, 9]
+    # As fastavro and pyarrow find it, with the sequence numbers and row ids that readers make of what is written.
+    walk = Walk(table.io)
+    document = walk.document(table.metadata_location)
+    found = list(walk.rows(document, walk.snapshot(document, document["current-snapshot-id"])))
+    assert sorted(row.values[1] for row in found) == ids(table)
+    assert len({row.row_id for row in found}) == (len(found) if then == 3 else 1)
+    numbers = [one.get("sequence-number", 0) for one in document["snapshots"]]
+    assert numbers == ([0, 0, 0, 0, 1, 2] if first == 1 else [1, 2, 3, 4, 5, 6])
+    assert [("first-row-id" in one) for one in document["snapshots"]] == [False] * 4 + [then == 3] * 2
 
 
 def test_an_error_in_the_block_leaves_no_file(tmp_path: Path) -> None:

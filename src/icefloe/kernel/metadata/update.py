@@ -72,13 +72,17 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
     """Every update of one commit in order, with the rules that join them, and the invariants of the result.
 
     An id of -1 is the schema, spec or order that the same commit added last; a snapshot that was current only within the commit is not in the snapshot log.
+    Snapshots before an upgrade of the format version are held to the rules of the version that they were made in.
 
     Raises:
         InvalidInputError: an update cannot be applied, or the result would break a rule of the format.
     """
-    changed = metadata
+    checked = changed = metadata
     added_ids: dict[type, int | None] = {}
     for update in updates:
+        if isinstance(update, UpgradeFormatVersion) and changed.snapshots is not checked.snapshots:
+            check_change(checked, changed)
+            checked = changed
         changed = _last_added(update, added_ids).apply(changed, now_ms)
         match update:
             case AddSchema():
@@ -90,7 +94,7 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
     passing = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshot)} - {changed.current_snapshot_id}
     if passing:
         changed = replace(changed, snapshot_log=changed.snapshot_log.where(lambda entry: entry.snapshot_id not in passing))
-    check_change(metadata, changed)
+    check_change(checked, changed)
     return changed
 
 
