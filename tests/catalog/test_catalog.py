@@ -163,6 +163,29 @@ class TestLoadCatalog:
         monkeypatch.setenv("PYICEBERG_CATALOG__PROD__WAREHOUSE", "/theirs")
         assert load_catalog("prod").properties == {"uri": f"sqlite:///{tmp_path}/c.db", "s3.access-key-id": "k", "warehouse": "/ours"}
 
+    @pytest.mark.parametrize("prefix", ["ICEFLOE", "PYICEBERG"])
+    def test_a_hyphen_in_a_name_is_an_underscore_in_a_variable(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+        monkeypatch.setenv(f"{prefix}_CATALOG__MY_LAKE__URI", f"sqlite:///{tmp_path}/c.db")
+        for name in ("my-lake", "my_lake", "My-Lake"):
+            assert load_catalog(name).properties == {"uri": f"sqlite:///{tmp_path}/c.db"}
+        with pytest.raises(NoSuchCatalogError, match="configured: my_lake") as missing:
+            load_catalog("my-sea")
+        assert "ICEFLOE_CATALOG__MY_SEA__URI" in str(missing.value)
+
+    @pytest.mark.parametrize("name", ["icefloe.yaml", ".pyiceberg.yaml"])
+    def test_values_of_a_file_are_the_text_that_was_written(self, tmp_path: Path, name: str) -> None:
+        written = {
+            "uri": f"sqlite:///{tmp_path}/c.db",
+            "s3.secret-access-key": "0123456",
+            "a": "yes",
+            "b": "1e3",
+            "c": "2024-01-01",
+            "d": "~",
+        }
+        lines = "".join(f"    {key}: {value}\n" for key, value in written.items())
+        (tmp_path / name).write_text(f"catalog:\n  Prod:\n{lines}    warehouse:\n")
+        assert load_catalog("prod").properties == load_catalog("Prod").properties == {**written, "warehouse": ""}
+
     @pytest.mark.parametrize("name", ["icefloe.yaml", ".pyiceberg.yaml"])
     def test_a_file_is_understood_and_may_name_the_default(self, tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_text(f"default-catalog: prod\ncatalog:\n  prod:\n    type: sql\n    uri: sqlite:///{tmp_path}/c.db\n")

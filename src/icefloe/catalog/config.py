@@ -3,9 +3,10 @@
     icefloe.yaml              in $ICEFLOE_HOME, the working directory, ~ (there also as .icefloe.yaml)
     .pyiceberg.yaml           in $PYICEBERG_HOME, ~, the working directory
     both hold                 catalog: {NAME: {uri: ..., warehouse: ...}}, and optionally default-catalog: NAME
-    ICEFLOE_CATALOG__NAME__KEY and PYICEBERG_CATALOG__NAME__KEY; in KEY, `__` stands for a dot and `_` for a hyphen
+    ICEFLOE_CATALOG__NAME__KEY and PYICEBERG_CATALOG__NAME__KEY; in KEY, `__` stands for a dot and `_` for a hyphen, in NAME `_` for itself or a hyphen
     ICEFLOE_CATALOG, PYICEBERG_DEFAULT_CATALOG name the catalog meant when none is named
 
+Every value is text as it is written, `0123` and `yes` too; capitals in a catalog's name make no difference: both as in PyIceberg.
 Floor: catalog.
 """
 
@@ -47,16 +48,19 @@ def catalog_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
 def known_catalogs() -> list[str]:
     """The names that the environment and the files configure."""
     names = {name for _, content in _files() for name in _catalogs(content)}
+    written = {name.lower().replace("-", "_") for name in names}
     for prefix in ENVIRONMENT_PREFIXES:
-        names |= {variable[len(prefix) :].split("__")[0].lower() for variable in os.environ if variable.startswith(prefix)}
+        found = {variable[len(prefix) :].split("__")[0].lower() for variable in os.environ if variable.upper().startswith(prefix)}
+        names |= found - written
     return sorted(names)
 
 
 def _environment(name: str) -> Iterator[dict[str, str]]:
+    as_variable = name.upper().replace("-", "_")  # no shell sets a variable with a hyphen
     for prefix in ENVIRONMENT_PREFIXES:
         found = {}
         for variable, value in os.environ.items():
-            if variable.upper().startswith(f"{prefix}{name.upper()}__"):
+            if variable.upper().replace("-", "_").startswith(f"{prefix}{as_variable}__"):
                 key = variable[len(prefix) + len(name) + 2 :]
                 found[key.lower().replace("__", ".").replace("_", "-")] = value
         yield found
@@ -75,7 +79,8 @@ def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # Scalars stay text: YAML's own types would make 42798 of the password 0123456, and True of yes.
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506  it makes text, lists and mappings only
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidPropertyError(
             f"the configuration file cannot be read: {error}", path=str(path), next_step="mend or remove it"
@@ -93,7 +98,8 @@ def _catalogs(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, str]:
-    section = _catalogs(content).get(name) or {}
+    catalogs = _catalogs(content)
+    section = catalogs.get(name) or next((found for known, found in catalogs.items() if known.lower() == name.lower()), None) or {}
     if not isinstance(section, dict):
         raise InvalidPropertyError(f"catalog.{name} is not a mapping", path=str(path), next_step="write `uri:` and `warehouse:` under it")
     return {str(key): str(value) for key, value in section.items()}

@@ -32,9 +32,10 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         return FileSystemCatalog(chosen, **known)
     if not known.get("uri"):
         others = ", ".join(known_catalogs()) or "none"
+        variable = f"ICEFLOE_CATALOG__{chosen.upper().replace('-', '_')}__URI"
         raise NoSuchCatalogError(
             f"nothing says where catalog {chosen!r} is",
-            next_step=f"pass uri= and warehouse=, write it in icefloe.yaml, or set ICEFLOE_CATALOG__{chosen.upper()}__URI; configured: {others}",
+            next_step=f"pass uri= and warehouse=, write it in icefloe.yaml, or set {variable}; configured: {others}",
         )
     if kind not in ("", "sql") or known["uri"].startswith(("http://", "https://", "thrift://")):
         raise UnsupportedFeatureError(
