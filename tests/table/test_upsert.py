@@ -9,6 +9,7 @@ import pytest
 
 from icefloe import SqlCatalog, StringType
 from icefloe.errors import (
+    CommitInvalidatedError,
     InvalidInputError,
     InvalidSchemaError,
     NoSuchSnapshotError,
@@ -232,8 +233,10 @@ def test_a_column_added_meanwhile_is_one_that_the_rows_lack(tmp_path: Path, monk
             update.add_column("later", StringType())
 
     race(table, monkeypatch, winner)
-    with pytest.raises(SchemaMismatchError, match="later"):
+    with pytest.raises(CommitInvalidatedError, match=r"another writer changed the columns of lake\.db\.t") as refused:
         table.upsert(rows((1, "n", 1.0)), ["id"])
+    assert [problem.where for problem in refused.value.problems] == ["expected", "found", "later"]
+    assert "a retry will fail again" in (refused.value.next_step or "")
     assert contents(table.refresh()) == [(1, "o", 0.0, None)]
     assert not orphans(table, tmp_path)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.errors import CommitInvalidatedError, InvalidInputError, InvalidSchemaError, Problem
+from icefloe.errors import CommitInvalidatedError, InvalidInputError, InvalidSchemaError, Problem, SchemaMismatchError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import planned_on
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
@@ -104,8 +104,7 @@ class Upsert:
 
         Raises:
             InvalidInputError: a key matches several rows of the table, and updates are asked for.
-            SchemaMismatchError: the table has another schema by now, which the rows do not fit.
-            CommitInvalidatedError: it has lost a key column by now.
+            CommitInvalidatedError: another writer gave the table a schema that the rows do not fit, or that lacks a key column.
             UnsupportedFeatureError: as `Marks.change`; or the partition spec has a transform that is not known here.
         """
         check_known_transforms(base.spec())
@@ -133,7 +132,10 @@ class Upsert:
         schema = base.schema()
         if schema != self._source_schema:
             _check_keys_are_there(self._handle, schema, self._rules.key_ids)
-            self._source = self._engine.upsert_source(self._rows, schema, self._rules.key_ids, updates=self._rules.updates)
+            try:
+                self._source = self._engine.upsert_source(self._rows, schema, self._rules.key_ids, updates=self._rules.updates)
+            except SchemaMismatchError as error:
+                raise _no_longer_fits(self._handle, error, self._source_schema, schema) from error
             self._source_schema = schema
         return self._source
 
@@ -233,6 +235,19 @@ def _check_keys_are_there(handle: TableHandle, schema: Schema, key_ids: Sequence
             ),
             next_step="a retry will fail again: refresh the table and choose other key columns",
         )
+
+
+def _no_longer_fits(handle: TableHandle, error: SchemaMismatchError, was: Schema, now: Schema) -> CommitInvalidatedError:
+    return CommitInvalidatedError(
+        f"another writer changed the columns of {handle.table_name} while this upsert was prepared: {error.message}",
+        table=handle.table_name,
+        problems=(
+            Problem(where="expected", what=f"the columns of schema {was.schema_id}, which the rows fit"),
+            Problem(where="found", what=f"schema {now.schema_id}, which they do not"),
+            *error.problems,
+        ),
+        next_step=f"a retry will fail again: refresh the table, and then {error.next_step}",
+    )
 
 
 def key_filter(source: UpsertSource, schema: Schema) -> BooleanExpression:
