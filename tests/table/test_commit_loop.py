@@ -1,6 +1,8 @@
 """The commit loop under scheduled faults: lost races, lost replies, unknown outcomes, and writers that build on a commit thought lost."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +14,7 @@ from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
 from icefloe.table.handle import TableHandle, load_metadata
 from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore
+from icefloe.testing.walk import Walk
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -226,9 +229,14 @@ def test_an_interrupt_during_the_swap_deletes_nothing(catalog: SqlCatalog) -> No
 
 def test_a_table_dropped_meanwhile_is_named(catalog: SqlCatalog) -> None:
     table = catalog.load_table("db.t")
-    catalog.drop_table("db.t")
-    with pytest.raises(NoSuchTableError, match=r"db\.t"):
+    catalog.rename_table("db.t", "db.u")
+    with pytest.raises(NoSuchTableError, match=r"'db\.t' does not exist .* any longer: it was dropped or renamed since") as refused:
         table.append(one(1))
+    assert refused.value.next_step == "a retry makes no sense: load it by the name that it has now; the namespace holds db.u"
+    assert numbers(catalog.load_table("db.u")) == []
+    catalog.drop_table("db.u")
+    with pytest.raises(NoSuchTableError, match="any longer"):
+        table.refresh()
 
 
 def test_a_table_made_anew_under_the_name_is_another_table(catalog: SqlCatalog) -> None:
@@ -273,3 +281,57 @@ def test_deletes_that_find_no_row_any_more_after_a_lost_race_leave_no_file(catal
     table.delete_keys(one(1), ["n"])
     assert files(tmp_path, "*.parquet") == {path.name for path in tmp_path.rglob("*.parquet") if "deletes" not in path.name}
     assert len(table.refresh().snapshots()) == 2
+
+
+def together(table: Table) -> None:
+    with table.refresh().transaction() as tx:
+        tx.append(one(5))
+        expire_behind(table)
+    assert 5 in numbers(table)
+
+
+def expire_behind(table: Table) -> None:
+    """Another writer commits, and leaves nothing of what the table at hand was loaded as."""
+    other = Table(table.handle, load_metadata(table.handle))
+    other.append(one(4))
+    other.expire_snapshots(older_than=4_102_444_800_000, retain_last=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda table: table.append(one(5)), [1, 2, 4, 5]),
+        (lambda table: table.delete("n = 1"), [2, 4]),
+        (lambda table: table.overwrite(one(5), "n = 2"), [1, 4, 5]),
+        (lambda table: table.upsert(one(5), ["n"]), [1, 2, 4, 5]),
+        (lambda table: table.delete_keys(one(2), ["n"]), [1, 4]),
+        (lambda table: table.rewrite_manifests(), [1, 2, 4]),
+        (lambda table: table.update_snapshot().delete_files().delete_from_row_filter("true").commit(), []),
+        (together, [1, 2, 4, 4, 5]),
+    ],
+)
+def test_a_writer_commits_on_the_table_there_is_where_its_own_was_expired(
+    catalog: SqlCatalog, change: Callable[[Table], Any], left: list[int]
+) -> None:
+    table = catalog.load_table("db.t")
+    table.append(one(1))
+    table.append(one(2))
+    expire_behind(table)
+    change(table)
+    assert numbers(catalog.load_table("db.t")) == left
+    # As fastavro and pyarrow find it.
+    walk = Walk(table.io)
+    document = walk.document(table.metadata_location)
+    assert sorted(row.values[1] for row in walk.rows(document, walk.snapshot(document, document["current-snapshot-id"]))) == left
+
+
+def test_ctrl_c_before_the_first_swap_leaves_no_file_though_the_catalog_cannot_be_asked(catalog: SqlCatalog, tmp_path: Path) -> None:
+    table = catalog.load_table("db.t")
+    before = files(tmp_path, "*.*")
+    faults = Faults()
+    writer = faulty(table, faults)
+    faults.order("write", Fault.INTERRUPT_AFTER, matching=".metadata.json")
+    faults.order("load", Fault.DENIED, times=None)
+    with pytest.raises(KeyboardInterrupt):
+        writer.append(one(1))
+    assert files(tmp_path, "*.*") == before

@@ -174,7 +174,7 @@ def test_a_tag_takes_no_writes_and_a_missing_branch_neither(tmp_path: Path) -> N
 
 def test_a_branch_of_an_empty_table_gets_an_empty_snapshot(tmp_path: Path) -> None:
     table = make(tmp_path)
-    with pytest.raises(NoSuchSnapshotError, match="there is no branch or tag 'main'"):
+    with pytest.raises(NoSuchSnapshotError, match="there is no branch or tag 'main': nothing was written to it yet"):
         table.manage_snapshots().create_tag(tag_name="v0")
     table.manage_snapshots().create_branch(branch_name="audit", max_ref_age_ms=5).commit()
     assert (list(table.refs()), table.refs()["audit"].max_ref_age_ms, ids(table, "audit")) == (["audit"], 5, [])

@@ -56,7 +56,14 @@ def reload_metadata(handle: TableHandle, known: TableMetadata) -> LoadedMetadata
         NoSuchTableError: the table was dropped, or another has its name now.
         NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: as `read_metadata_at`.
     """
-    loaded = load_metadata(handle)
+    try:
+        loaded = load_metadata(handle)
+    except NoSuchTableError as error:
+        raise NoSuchTableError(
+            f"{error.message} any longer: it was dropped or renamed since it was loaded",
+            table=handle.table_name,
+            next_step=f"a retry makes no sense: load it by the name that it has now; {error.next_step}",
+        ) from error
     found = loaded.metadata.table_uuid
     if known.table_uuid is not None and found != known.table_uuid:
         raise NoSuchTableError(

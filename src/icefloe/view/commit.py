@@ -69,6 +69,7 @@ class _ViewCommit:
         self.change = change
         self.base = base  # what the attempt at hand builds on; after success what it made
         self.number = 0
+        self.swaps = 0  # begun so far
         self.swap_begun = False
         self.tried: list[_Tried] = []
 
@@ -91,7 +92,7 @@ class _ViewCommit:
         location = new_view_location(handle.ids, made, previous_location=base.location)
         self.tried.append(_Tried(base=base, location=location, made=made))
         write_view_file(handle, location, made)
-        self.swap_begun = True
+        self.swap_begun, self.swaps = True, self.swaps + 1
         outcome = self._swap(PointerChange(identifier=handle.identifier, expected=base.location, new=location))
         if isinstance(outcome, Committed):
             self.base = LoadedView(location=location, metadata=made, previous_location=base.location)
@@ -128,7 +129,7 @@ class _ViewCommit:
     def abandon(self) -> None:
         if self.swap_begun:
             return
-        if self.tried:
+        if self.swaps:
             # An earlier swap was answered with a conflict, which a lost reply can hide: only the view itself can tell.
             try:
                 self.base = load_view_metadata(self.handle)

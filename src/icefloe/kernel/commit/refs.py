@@ -236,7 +236,8 @@ def ref_named(base: TableMetadata, name: str, kind: str | None = None) -> Snapsh
     ref = base.refs.get(name)
     if ref is None:
         known = ", ".join(sorted(other for other, found in base.refs.items() if kind in (None, found.type))) or "none"
-        raise NoSuchSnapshotError(f"there is no {kind or 'branch or tag'} {name!r}", next_step=f"there are: {known}")
+        empty = ": nothing was written to it yet" if name == MAIN else ""
+        raise NoSuchSnapshotError(f"there is no {kind or 'branch or tag'} {name!r}{empty}", next_step=f"there are: {known}")
     if kind is not None and ref.type != kind:
         raise InvalidInputError(f"{name!r} was to be a {kind}, and is a {ref.type}", next_step=f"use the operation for a {ref.type}")
     return ref

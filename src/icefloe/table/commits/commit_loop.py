@@ -15,6 +15,7 @@ from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
     IcefloeError,
+    NoSuchFileError,
     NoSuchTableError,
     NotFoundError,
     Problem,
@@ -50,6 +51,7 @@ class _Commit:
         self.store = changes[0].handle.store
         self.settings = changes[0].base.metadata.properties
         self.number = 0
+        self.swaps = 0  # begun so far
         self.swap_begun = False
 
     @property
@@ -68,7 +70,7 @@ class _Commit:
         changes = [change for change in [self._prepare(part, number) for part in self.parts] if change is not None]
         if not changes:
             return Committed()
-        self.swap_begun = True
+        self.swap_begun, self.swaps = True, self.swaps + 1
         outcome = answer_of(lambda: self._swap(changes))
         if isinstance(outcome, Unknown):
             outcome = look_until_settled(lambda: self.store.settle(changes), outcome, self.settings)
@@ -83,11 +85,22 @@ class _Commit:
 
     def _prepare(self, part: CommitPart, number: int) -> PointerChange | None:
         """The part's change on what it was given. What changes nothing there is made on the table there is: one loaded long ago may be as asked for once."""
-        change = part.prepare(number)
+        change = self._prepared(part, number)
         if change is None and number == 0:
             part.reload()
-            change = part.prepare(number)
+            change = self._prepared(part, number)
         return change
+
+    def _prepared(self, part: CommitPart, number: int) -> PointerChange | None:
+        """The part's change. Where files of what it was given are gone because others have expired them since, on the table there is."""
+        while True:
+            given = part.base.location
+            try:
+                return part.prepare(number)
+            except NoSuchFileError:
+                part.reload()
+                if part.base.location == given:
+                    raise
 
     def _swap(self, changes: Sequence[PointerChange]) -> Outcome:
         first = changes[0]
@@ -124,7 +137,7 @@ class _Commit:
         """See `Attempts`."""
         if self.swap_begun:
             return
-        if any(part.has_tried() and not part.is_new for part in self.parts):
+        if self.swaps and not all(part.is_new for part in self.parts):
             # An earlier swap was answered with a conflict, which a lost reply can hide: only the table itself can tell.
             try:
                 for part in self.parts:

@@ -116,10 +116,6 @@ class CommitPart:
             return None
         return False if self.base.location == self._before.location or self._before.location in logged else None
 
-    def has_tried(self) -> bool:
-        """Whether an attempt got as far as its metadata file."""
-        return bool(self._metadata_locations)
-
     def written(self) -> list[str]:
         """Every file of every attempt, but for data files."""
         return [*self._metadata_locations, *self._written]

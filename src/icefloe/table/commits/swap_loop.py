@@ -146,7 +146,9 @@ def _raise_conflict(work: Attempts, outcome: Conflicted) -> None:
     if outcome.found is None:
         which = f"{work.noun} {outcome.table}" if outcome.table and "," in work.name else f"{work.noun} {work.name}"
         raise work.gone(
-            f"{which} was dropped while this commit was under way", table=work.name, next_step="a retry makes no sense: nothing was written"
+            f"{which} was dropped or renamed while this commit was under way",
+            table=work.name,
+            next_step=f"a retry makes no sense: load the {work.noun} by the name that it has now; it was not changed",
         )
     message = f"other writers won all {work.number} attempts to commit to {work.name}"
     if outcome.reason is not None:
