@@ -1,6 +1,7 @@
 """Tasks that fail, are killed or lose a race, and a driver that is killed before its commit: the table is as it was, or whole, and no file is left over."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from icefloe.datafile.write import write_batches
 from icefloe.io.local import LocalFileIO
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import LongType, NestedField
-from icefloe.spark.leftovers import delete_files_of_operation, delete_lost_attempts
+from icefloe.spark.leftovers import Attempt, delete_files_of_operation, delete_lost_attempts
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
+SCHEMA_OF_CHANGES = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", LongType()), identifier_field_ids=(1,))
 ROWS = 200_000
 
 
@@ -48,6 +50,28 @@ def test_lost_tasks_and_a_lost_driver(lake: SqlCatalog, tmp_path: Path) -> None:
     assert table.scan().count() == 4 + 2 * ROWS
 
 
+JOBS = ("append", "append by the data source", "upsert", "update", "merge", "delete")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_no_job_that_writes_leaves_files_of_lost_tasks(lake: SqlCatalog, tmp_path: Path) -> None:
+    form = {"format-version": "3", "write.merge.mode": "merge-on-read", "write.target-file-size-bytes": "20000"}
+    lake.create_table("db.t", SCHEMA_OF_CHANGES, properties=form)
+    child = Path(__file__).parent / "lost_changes_child.py"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *(path for path in sys.path if path)])}
+    ended = subprocess.run(
+        [sys.executable, str(child), str(tmp_path)], capture_output=True, text=True, timeout=1800, check=False, env=environment
+    )
+    found = [json.loads(line.removeprefix("OUTCOME")) for line in ended.stdout.splitlines() if line.startswith("OUTCOME")]
+    wanted = [
+        {"job": job, "lost": how, "was_lost": True, "ended": how != "always failing", "left": [], "missing": []}
+        for job in JOBS
+        for how in ("failing once", "killed once", "always failing")
+    ]
+    assert found == wanted, ended.stderr[-3000:]
+
+
 def two_attempts(folder: Path) -> tuple[WriteTarget, list[str], list[str]]:
     """One task that ran twice, as where Spark speculates, and the files of either."""
     target = WriteTarget(table_name="db.t", schema=SCHEMA, data_location=str(folder / "data"), io=LocalFileIO(), operation_uuid="0f0f")
@@ -68,8 +92,8 @@ def test_files_of_the_attempt_that_lost_are_deleted_and_no_others(tmp_path: Path
 @pytest.mark.spark
 def test_where_each_task_had_one_attempt_nothing_is_looked_for(spark: SparkSession, tmp_path: Path) -> None:
     target, first, second = two_attempts(tmp_path)
-    delete_lost_attempts(spark, target, set(second), retried=False)
+    delete_lost_attempts(spark, target, set(second), [Attempt()])
     assert Path(first[0]).exists()
-    delete_lost_attempts(spark, target, set(second), retried=True)
+    delete_lost_attempts(spark, target, set(second), [Attempt(), Attempt(number=1)])
     assert not Path(first[0]).exists()
     assert Path(second[0]).exists()

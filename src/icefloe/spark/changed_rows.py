@@ -21,7 +21,8 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.schema.metadata_columns import with_lineage
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.distribution import distributed
-from icefloe.spark.jobs import deleted_on_failure, errors_carried, run_job
+from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.task_rows import GonePositions, joined_positions, rows_in_form, with_row_ids
 from icefloe.spark.write import small_batches
 from icefloe.table.rows.row_level import ChangedRows
@@ -45,8 +46,9 @@ class RowPlaces:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What one Spark task did."""
+    """What one Spark task did, in which attempt."""
 
+    attempt: Attempt
     files: list[DataFile] = field(default_factory=list)
     positions: dict[str, bytes] = field(default_factory=dict)
     counts: np.ndarray[tuple[int], np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(REINSERT + 1, np.int64))
@@ -63,7 +65,7 @@ class TaskChanger:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        outcome, gone = _Outcome(), GonePositions()
+        outcome, gone = _Outcome(this_attempt()), GonePositions()
         with errors_carried():
             outcome.files = write_batches(
                 self.target,
@@ -96,7 +98,7 @@ class TaskChanger:
 
 
 def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget) -> ChangedRows:
-    """Runs the job. What its tasks wrote is deleted where it fails.
+    """Runs the job. What its tasks wrote is deleted where it fails; what lost attempts at them wrote, in any case.
 
     Raises:
         SchemaMismatchError: a value does not fit the table.
@@ -110,15 +112,17 @@ def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget) 
     ready = _spread(rows, places, target)
     if places.row_id is not None:
         target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
-    with small_batches(spark, schema), deleted_on_failure(spark, target.io) as finished:
+    with small_batches(spark, schema), writing_job(spark, target) as finished:
         # mapInArrow looks each column up by its name as if it were a path through structs.
         plain = ready.toDF(*(f"column_{place}" for place in range(len(ready.columns))))
         work = TaskChanger(target, schema, places, finished)
         found = run_job(spark, f"change rows of {target.table_name}", plain.mapInArrow(work, _RESULT).collect)
         outcomes: list[_Outcome] = [pickle.loads(packed) for (packed,) in found]  # noqa: S301 packed by TaskChanger in this job
+        files = tuple(file for outcome in outcomes for file in outcome.files)
+        delete_lost_attempts(spark, target, {file.file_path for file in files}, (outcome.attempt for outcome in outcomes))
     counts = sum((outcome.counts for outcome in outcomes), np.zeros(REINSERT + 1, np.int64)).tolist()
     return ChangedRows(
-        files=tuple(file for outcome in outcomes for file in outcome.files),
+        files=files,
         positions=joined_positions(outcome.positions for outcome in outcomes),
         deleted=counts[DELETE],
         updated=counts[UPDATE],

@@ -1,4 +1,4 @@
-"""Running a Spark job of Icefloe: its name in Spark's UI, its end on Ctrl-C, errors of tasks as the errors they were, no files left behind.
+"""Running a Spark job of Icefloe: its name in Spark's UI, its end on Ctrl-C, errors of tasks as the errors they were.
 
 An `IcefloeError` raised inside a Python task crosses Spark as text inside a traceback; here it is put in and taken out again. Floor: spark.
 """
@@ -9,17 +9,15 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from py4j.protocol import Py4JError
-from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
-from icefloe.errors import EngineError, IcefloeError, StorageError
-from icefloe.kernel.ports import FileIO
+from icefloe.errors import EngineError, IcefloeError
 from icefloe.spark.jvm.gateway import java_words
 
 T = TypeVar("T")
@@ -72,33 +70,6 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
             raise
         except (PySparkException, Py4JError) as error:
             raise as_icefloe_error(error) from error
-
-
-class _Locations(AccumulatorParam[list[str]]):
-    """Locations of files, gathered from tasks."""
-
-    def zero(self, value: list[str]) -> list[str]:  # noqa: ARG002 Spark's signature
-        return []
-
-    def addInPlace(self, value1: list[str], value2: list[str]) -> list[str]:  # noqa: N802 Spark's name
-        value1.extend(value2)
-        return value1
-
-
-@contextmanager
-def deleted_on_failure(spark: SparkSession, io: FileIO) -> Iterator[Accumulator[list[str]]]:
-    """An accumulator for the locations of files that tasks finished. Where the block fails, they are deleted: no metadata names them yet.
-
-    A task deletes what it made when it fails itself; this is for the tasks that had succeeded by then.
-    """
-    finished = spark.sparkContext.accumulator([], _Locations())
-    try:
-        yield finished
-    except BaseException:
-        for location in finished.value:
-            with suppress(StorageError):
-                io.delete(location)
-        raise
 
 
 def as_icefloe_error(error: Exception) -> IcefloeError:

@@ -1,40 +1,98 @@
 """Files of a write that no commit will name: of attempts of tasks that failed, were killed or lost a race, looked for by the operation's id and deleted.
 
-A task that fails deletes what it made itself; this is for those that could not. Floor: spark. Spec: Writing Data Files.
+Every job that writes data files runs in `writing_job`. A task that fails deletes what it made itself; this is for those that could not. Floor: spark.
+Spec: Writing Data Files.
 """
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
+from pyspark import TaskContext
+from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.target import WriteTarget
 from icefloe.errors import IcefloeError
 from icefloe.io.listing import files_of
+from icefloe.spark.native import gateway_is_at_hand
 
 # Seconds before each look for the files: the Python of a task that failed or lost writes on until it sees that nobody listens, or Spark ends it after two.
 LOOK_AGAIN_S = (0.0, 1.0, 3.0)
-_SPECULATION = "spark.speculation"
+MOST_LOOKS_MORE = 20
+SPECULATION = "spark.speculation"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The attempt at a task whose result was taken: its stage, how many attempts at the task began before it, and whether Spark may run two at once."""
+
+    stage_id: int = 0
+    number: int = 0
+    speculates: bool = False
+
+
+def this_attempt() -> Attempt:
+    """The one that calls, in a task of Spark."""
+    context = TaskContext.get()
+    if context is None:
+        return Attempt()
+    # Settings reach tasks as properties of their job.
+    speculates = str(context.getLocalProperty(SPECULATION)).lower() == "true"
+    return Attempt(stage_id=context.stageId(), number=context.attemptNumber(), speculates=speculates)
 
 
 def delete_files_of_operation(target: WriteTarget, kept: Collection[str] = (), waits_s: Sequence[float] = LOOK_AGAIN_S) -> None:
     """Deletes the files with the operation's id in their name, save those `kept`; no metadata names them. The data folder is listed.
 
-    An attempt that was cut short may still finish its file, so this looks again, and again.
+    An attempt that was cut short may still write on, so this looks again, and again, and then for as long as there was something to find.
     """
+    found = 0
     for wait_s in waits_s:
         time.sleep(wait_s)
-        with suppress(IcefloeError):
-            for location in files_of(target.io, target.data_location):
-                if target.operation_uuid in location.rpartition("/")[2] and location not in kept:
-                    target.io.delete(location)
+        found = _delete_those_there(target, kept)
+    for _ in range(MOST_LOOKS_MORE):
+        if not found:
+            break
+        time.sleep(waits_s[-1])
+        found = _delete_those_there(target, kept)
 
 
-def delete_lost_attempts(spark: SparkSession, target: WriteTarget, kept: Collection[str], *, retried: bool) -> None:
-    """After a job that ended well: the files of attempts whose results were not taken. Nothing is listed where there was one attempt of each task."""
-    if retried or str(spark.conf.get(_SPECULATION, "false")).lower() == "true":
+def _delete_those_there(target: WriteTarget, kept: Collection[str]) -> int:
+    found = 0
+    # A storage may list a file under another form of its location; a name is never given twice in an operation.
+    kept_names = {_name(location) for location in kept}
+    with suppress(IcefloeError):
+        for location in files_of(target.io, target.data_location):
+            if target.operation_uuid in _name(location) and _name(location) not in kept_names:
+                found += 1
+                target.io.delete(location)
+    return found
+
+
+def _name(location: str) -> str:
+    return location.rpartition("/")[2]
+
+
+def delete_lost_attempts(spark: SparkSession | None, target: WriteTarget, kept: Collection[str], attempts: Iterable[Attempt]) -> None:
+    """After a job that ended well: the files of attempts whose results were not taken. Nothing is listed where there was one attempt of each task.
+
+    `spark` is None where no session is at hand. Where a lost executor makes Spark run a stage again, attempts count from 0 anew; a classic session knows.
+    """
+    taken = set(attempts)
+    others = any(attempt.number > 0 or attempt.speculates for attempt in taken)
+    if not others and spark is not None:
+        others = str(spark.conf.get(SPECULATION, "false")).lower() == "true" or _ran_again(spark, {attempt.stage_id for attempt in taken})
+    if others:
         delete_files_of_operation(target, kept)
+
+
+def _ran_again(spark: SparkSession, stage_ids: Iterable[int]) -> bool:
+    if not gateway_is_at_hand(spark):
+        return False
+    tracker = spark.sparkContext.statusTracker()
+    return any(found is not None and found.currentAttemptId > 0 for found in map(tracker.getStageInfo, stage_ids))
 
 
 @contextmanager
@@ -45,3 +103,31 @@ def none_left(target: WriteTarget) -> Iterator[None]:
     except BaseException:
         delete_files_of_operation(target)
         raise
+
+
+@contextmanager
+def writing_job(spark: SparkSession, target: WriteTarget) -> Iterator[Accumulator[list[str]]]:
+    """An accumulator for the locations of files that tasks finished. Where the block fails, those are deleted at once, and any other file of the operation.
+
+    A block whose job ends well calls `delete_lost_attempts`.
+    """
+    finished = spark.sparkContext.accumulator([], _Locations())
+    with none_left(target):
+        try:
+            yield finished
+        except BaseException:
+            for location in finished.value:
+                with suppress(IcefloeError):
+                    target.io.delete(location)
+            raise
+
+
+class _Locations(AccumulatorParam[list[str]]):
+    """Locations of files, gathered from tasks."""
+
+    def zero(self, value: list[str]) -> list[str]:  # noqa: ARG002 Spark's signature
+        return []
+
+    def addInPlace(self, value1: list[str], value2: list[str]) -> list[str]:  # noqa: N802 Spark's name
+        value1.extend(value2)
+        return value1

@@ -17,7 +17,8 @@ from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.jobs import deleted_on_failure, errors_carried, run_job
+from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.table.engine import RewriteRequest
 
 # Above this many files a Spark task takes several, so that the driver need not keep track of more.
@@ -26,7 +27,7 @@ MOST_SPARK_TASKS = 10_000
 
 @dataclass(frozen=True)
 class TaskRewriter:
-    """Runs in Spark's tasks: the number of a file, and its pickled scan task with what tells the rows to leave out, in; the pickled outcome out."""
+    """Runs in Spark's tasks: a file's number and its pickled scan task with what tells the rows to leave out, in; the pickled outcome and its attempt out."""
 
     target: WriteTarget
     schema: Schema
@@ -50,7 +51,7 @@ class TaskRewriter:
                 deletes=self.deletes,
             )
         self.finished.add([file.file_path for file in outcome.added])
-        return pickle.dumps(outcome)
+        return pickle.dumps((outcome, this_attempt()))
 
 
 def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[RewrittenFile]:
@@ -63,7 +64,7 @@ def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[Rewritte
     if not request.tasks:
         return []
     numbered = [(number, pickle.dumps((task, request.rows_to_leave(number)))) for number, task in enumerate(request.tasks)]
-    with deleted_on_failure(spark, request.target.io) as finished:
+    with writing_job(spark, request.target) as finished:
         deletes = DeleteLoader(
             request.target.io,
             schemas=request.schemas or (request.schema, *request.target.older_schemas),
@@ -72,4 +73,7 @@ def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[Rewritte
         rewriter = TaskRewriter(request.target, request.schema, dict(request.specs), finished, deletes)
         outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
         packed = run_job(spark, f"rewrite files of {request.target.table_name}", outcomes.collect)
-    return [pickle.loads(outcome) for outcome in packed]  # noqa: S301 packed by TaskRewriter in this job
+        found: list[tuple[RewrittenFile, Attempt]] = [pickle.loads(one) for one in packed]  # noqa: S301 packed by TaskRewriter in this job
+        added = {file.file_path for outcome, _ in found for file in outcome.added}
+        delete_lost_attempts(spark, request.target, added, (attempt for _, attempt in found))
+    return [outcome for outcome, _ in found]

@@ -28,7 +28,8 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 from icefloe.spark.distribution import distributed
 from icefloe.spark.filters import column_named
-from icefloe.spark.jobs import deleted_on_failure, errors_carried, run_job
+from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.scan import read
 from icefloe.spark.task_rows import GonePositions, joined_positions, rows_in_form, with_row_ids
 from icefloe.spark.upsert_source import SparkRows, key_column, source_column
@@ -46,6 +47,7 @@ _RESULT = StructType([StructField("outcome", BinaryType(), False)])
 class TaskOutcome:
     """What one Spark task did. `positions` are those of replaced rows, by the path of their file, as pickled deletion vectors."""
 
+    attempt: Attempt
     files: list[DataFile] = field(default_factory=list)
     positions: dict[str, bytes] = field(default_factory=dict)
     matched: int = 0
@@ -70,7 +72,7 @@ class TaskUpserter:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        outcome = TaskOutcome()
+        outcome = TaskOutcome(this_attempt())
         replaced = GonePositions()
         with errors_carried():
             outcome.files = write_batches(
@@ -128,7 +130,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
     keeps = compares and request.keeps_row_ids
     if keeps:
         target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
-    with small_batches(spark, target.schema), deleted_on_failure(spark, target.io) as finished:
+    with small_batches(spark, target.schema), writing_job(spark, target) as finished:
         work = TaskUpserter(target, schema, names, compares, request.inserts, keeps, finished)
         # mapInArrow looks each column up by its name as if it were a path through structs.
         plain = joined.toDF(*(f"column_{place}" for place in range(len(joined.columns))))
@@ -137,10 +139,12 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
         unmatched = sum(outcome.unmatched for outcome in outcomes)
         if compares and sum(outcome.matched for outcome in outcomes) > source.total - unmatched:
             raise _ambiguous(request)
+        added = tuple(file for outcome in outcomes for file in outcome.files)
+        delete_lost_attempts(spark, target, {file.file_path for file in added}, (outcome.attempt for outcome in outcomes))
     updated = sum(outcome.updated for outcome in outcomes)
     return UpsertedRows(
         positions=_positions(request, outcomes),
-        added=tuple(file for outcome in outcomes for file in outcome.files),
+        added=added,
         updated=updated,
         inserted=unmatched if request.inserts else 0,
         unchanged=source.total - unmatched - updated,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
@@ -25,8 +25,8 @@ from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, Varia
 from icefloe.spark.arrow_forms import differs, from_spark_form
 from icefloe.spark.distribution import distributed
 from icefloe.spark.fit import check_fits, widened_decimals
-from icefloe.spark.jobs import deleted_on_failure, errors_carried, run_job
-from icefloe.spark.leftovers import delete_lost_attempts, none_left
+from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 
 # Rows that cross from Spark to Python at a time; larger batches were no faster, and take more memory where rows are wide.
 ROWS_PER_BATCH = 8192
@@ -36,14 +36,21 @@ ROWS_PER_BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BYTES_PER_BATCH_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_BYTES_LIMIT = 2**31 - 1
 _ADVISORY_CONF = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
-FILES_COLUMN = "data_files"
-RETRIED_COLUMN = "retried"
-RESULT = StructType([StructField(FILES_COLUMN, BinaryType(), False), StructField(RETRIED_COLUMN, BooleanType(), False)])
+_OUTCOME_COLUMN = "outcome"
+RESULT = StructType([StructField(_OUTCOME_COLUMN, BinaryType(), False)])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFiles:
+    """The data files that one task wrote, and which attempt at it did."""
+
+    files: tuple[DataFile, ...]
+    attempt: Attempt
 
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """Runs in Spark's tasks: rows in, one row with the pickled data files out."""
+    """Runs in Spark's tasks: rows in, one row with the pickled `TaskFiles` out."""
 
     target: WriteTarget
     finished: Accumulator[list[str]]  # where the locations of finished files go
@@ -57,10 +64,8 @@ class TaskWriter:
             files = write_batches(self.target, self._fitted(batches), partition_id=partition_id, task_id=task_id)
         if files:
             self.finished.add([file.file_path for file in files])
-            retried = context is not None and context.attemptNumber() > 0
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([pickle.dumps(list(files))], pa.binary()), pa.array([retried])], names=[FILES_COLUMN, RETRIED_COLUMN]
-            )
+            outcome = pickle.dumps(TaskFiles(tuple(files), this_attempt()))
+            yield pa.RecordBatch.from_arrays([pa.array([outcome], pa.binary())], names=[_OUTCOME_COLUMN])
 
     def _fitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches with what Spark has no type for in the table's form; the rest is cast when rows are gathered, many batches at once."""
@@ -90,7 +95,7 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
     # A wrong property of the files is refused before a job runs, and what they cannot have is said here, where it is seen.
     file_form(target.schema, target.properties, target.sort_order)
     ready, target, names = ready_to_write(rows, target)
-    with advised(spark, target), small_batches(spark, target.schema), none_left(target), deleted_on_failure(spark, target.io) as finished:
+    with advised(spark, target), small_batches(spark, target.schema), writing_job(spark, target) as finished:
         written = ready.mapInArrow(TaskWriter(target, finished, names), RESULT)
         results = run_job(spark, f"write {target.table_name}", written.collect)
         return files_of_results(spark, target, results)
@@ -98,9 +103,9 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
 
 def files_of_results(spark: SparkSession, target: WriteTarget, results: Iterable[Row]) -> list[DataFile]:
     """The data files that a job of `TaskWriter` wrote; those of attempts that lost are deleted."""
-    found = [(pickle.loads(packed), retried) for packed, retried in results]  # noqa: S301 packed by TaskWriter in this job
-    files = [file for some, _ in found for file in some]
-    delete_lost_attempts(spark, target, {file.file_path for file in files}, retried=any(retried for _, retried in found))
+    found: list[TaskFiles] = [pickle.loads(packed) for (packed,) in results]  # noqa: S301 packed by TaskWriter in this job
+    files = [file for one in found for file in one.files]
+    delete_lost_attempts(spark, target, {file.file_path for file in files}, (one.attempt for one in found))
     return files
 
 

@@ -22,8 +22,8 @@ from icefloe.spark.connect.options import AS_OF, SNAPSHOT_ID, TAG, Asked, Known,
 from icefloe.spark.connect.write import Nowhere
 from icefloe.spark.fit import check_fits
 from icefloe.spark.jobs import errors_carried
-from icefloe.spark.leftovers import delete_files_of_operation
-from icefloe.spark.write import TaskWriter
+from icefloe.spark.leftovers import delete_files_of_operation, delete_lost_attempts
+from icefloe.spark.write import TaskFiles, TaskWriter
 from icefloe.spark.written import WrittenFiles
 from icefloe.table.rows.write_target import check_branch, write_target
 from icefloe.table.table import Table
@@ -31,9 +31,9 @@ from icefloe.table.table import Table
 
 @dataclass
 class FilesMessage(WriterCommitMessage):
-    """The data files that one task wrote."""
+    """What one task wrote; nothing where it had no rows."""
 
-    files: tuple[DataFile, ...]
+    written: tuple[TaskFiles, ...]
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -56,11 +56,13 @@ class TableWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in tasks. A task that fails deletes its own files."""
         found = [packed for batch in self._task(iterator) for packed in batch.column(0).to_pylist()]
-        return FilesMessage(tuple(file for packed in found for file in pickle.loads(packed)))  # noqa: S301 packed by this very task
+        return FilesMessage(tuple(pickle.loads(packed) for packed in found))  # noqa: S301 packed by this very task
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """One snapshot of all files. Raises as `Table.append`, `Table.overwrite`, `Table.dynamic_partition_overwrite`."""
-        files = WrittenFiles(tuple(file for message in messages if isinstance(message, FilesMessage) for file in message.files))
+        written = [one for message in messages if isinstance(message, FilesMessage) for one in message.written]
+        files = WrittenFiles(tuple(file for one in written for file in one.files))
+        delete_lost_attempts(None, self._task.target, {file.file_path for file in files.files}, (one.attempt for one in written))
         with errors_carried():
             table = self._table_to_commit_to(files.files)
             form: dict[str, Any] = {"snapshot_properties": self._asked.snapshot_properties, "branch": self._branch}

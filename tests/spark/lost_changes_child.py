@@ -1,0 +1,170 @@
+"""Every job that writes files, with a task that fails once when its files are written, is killed once in the middle of them, or fails each time.
+
+Run by `test_lost_attempts.py` with the catalog's folder, and jobs if not all, in a session where tasks are tried again; prints what became of each.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from tests.table.reachable import everything, on_disk
+
+from icefloe import SqlCatalog
+from icefloe.errors import EngineError
+from icefloe.spark import changed_rows, rewrite, upsert, upsert_source, write
+from icefloe.spark.connect.register import register, told
+from icefloe.spark.connect.source import IcefloeSource
+from icefloe.spark.session import session
+from icefloe.spark.sql.attach import attach
+from icefloe.table.table import Table
+
+ROWS, PARTITIONS = 40_000, 2
+ONCE, KILLED, ALWAYS = "failing once", "killed once", "always failing"
+LOST_BATCH = 1
+
+
+@dataclass(frozen=True)
+class Losing:
+    """Runs in tasks in the place of a class that writes, and loses attempts at the first task."""
+
+    writer: Callable[[Any], Any]
+    how: str
+    folder: str
+
+    def __call__(self, given: Any) -> Any:
+        if isinstance(given, tuple):  # one file to rewrite
+            outcome = self.writer(given)
+            self._lose(KILLED)
+            self._lose(ONCE, ALWAYS)
+            return outcome
+        return self._batches(given)
+
+    def _batches(self, batches: Any) -> Iterator[Any]:
+        outcomes = list(self.writer(self._until_killed(batches)))
+        self._lose(ONCE, ALWAYS)  # with its files written
+        yield from outcomes
+
+    def _until_killed(self, batches: Any) -> Iterator[Any]:
+        for number, batch in enumerate(batches):
+            if number == LOST_BATCH:  # with files written, and one open
+                self._lose(KILLED)
+            yield batch
+
+    def _lose(self, *hows: str) -> None:
+        context = TaskContext.get()
+        if context is None or context.partitionId() != 0 or self.how not in hows or (context.attemptNumber() and self.how != ALWAYS):
+            return
+        Path(self.folder, uuid.uuid4().hex).touch()
+        if self.how == KILLED:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise ValueError("no such luck")
+
+
+def losing(kind: Any, how: str, folder: str) -> Any:
+    """What makes a losing writer in the place of a class."""
+    return lambda *arguments: Losing(kind(*arguments), how, folder)
+
+
+def by_data_source(spark: SparkSession, rows: DataFrame, how: str, folder: str) -> None:
+    """An append by the data source, whose writer is made in another process."""
+
+    def writer(source: Any, schema: Any, overwrite: bool) -> Any:
+        found: Any = IcefloeSource.writer(source, schema, overwrite)
+        found._task = Attributed(found._task, how, folder, found._task.target)
+        return found
+
+    spark.dataSource.register(type("LosingSource", (IcefloeSource,), {"__module__": "__main__", "known": told(spark), "writer": writer}))
+    rows.write.format("icefloe").mode("append").save("lake.db.t")
+
+
+@dataclass(frozen=True)
+class Attributed(Losing):
+    """One that tells its target, as a `TaskWriter` does."""
+
+    target: Any
+
+
+def jobs(spark: SparkSession, table: Table, how: str, folder: str) -> dict[str, Callable[[], Any]]:
+    """Each does its work once."""
+    low = table.scan().count() * 10
+    new = spark.range(low, low + ROWS, 1, PARTITIONS).selectExpr("id", "0L AS v")
+    changed = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("id", f"{low}L AS v")
+    return {
+        "append": lambda: table.append(new),
+        "append by the data source": lambda: by_data_source(spark, new, how, folder),
+        "upsert": lambda: table.upsert(changed, ["id"]),
+        "update": lambda: spark.sql("UPDATE lake.db.t SET v = v + 1 WHERE id % 10 > 0"),
+        "merge": lambda: spark.sql(
+            f"MERGE INTO lake.db.t t USING (SELECT id * 2 AS id FROM range({ROWS})) s ON t.id = s.id "
+            f"WHEN MATCHED THEN UPDATE SET v = t.v + 1 WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id + {low}, 0)"
+        ),
+        "delete": lambda: table.delete(f"id < {5 * len(table.snapshots())}"),
+    }
+
+
+WRITERS = {
+    "append": (write, "TaskWriter"),
+    "append by the data source": None,
+    "upsert": (upsert, "TaskUpserter"),
+    "update": (changed_rows, "TaskChanger"),
+    "merge": (changed_rows, "TaskChanger"),
+    "delete": (rewrite, "TaskRewriter"),
+}
+
+
+def run(spark: SparkSession, table: Table, job: str, how: str, folder: Path) -> None:
+    """One job, and what is there after it."""
+    marks = folder / f"{job} {how}"
+    marks.mkdir()
+    place = WRITERS[job]
+    whole = None if place is None else getattr(*place)
+    if place is not None:
+        setattr(*place, losing(whole, how, str(marks)))
+    try:
+        jobs(spark, table.refresh(), how, str(marks))[job]()
+        ended = True
+    except (EngineError, PySparkException) as error:
+        if "no such luck" not in f"{error}{error.__cause__}":
+            raise
+        ended = False
+    if place is not None:
+        setattr(*place, whole)
+    left, missing = settled(table)
+    found = {"job": job, "lost": how, "was_lost": any(marks.iterdir()), "ended": ended, "left": left, "missing": missing}
+    print("OUTCOME" + json.dumps(found), flush=True)
+
+
+def settled(table: Table) -> tuple[list[str], list[str]]:
+    """Files that no snapshot names, and those named that are not there, once lost tasks are over: they delete their own when they see that nobody listens."""
+    metadata = table.refresh().metadata
+    named = {path.removeprefix("file://") for path in everything(metadata)}
+    for _ in range(100):
+        there = on_disk(table.location().removeprefix("file://"))
+        if there == named:
+            break
+        time.sleep(0.2)
+    return sorted(there - named), sorted(named - there)
+
+
+if __name__ == "__main__":
+    upsert_source.MOST_BYTES_HERE = 0  # few rows would be upserted in this process
+    folder = Path(sys.argv[1])
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse")
+    spark = session({"spark.driver.memory": "1g"}, master="local[2,3]")
+    attach(spark, "lake", catalog)
+    register(spark, lake=catalog)
+    table = catalog.load_table("db.t")
+    table.append(spark.range(0, ROWS, 1, PARTITIONS).selectExpr("id", "0L AS v"))
+    for job in sys.argv[2:] or WRITERS:
+        for how in (ONCE, KILLED, ALWAYS):
+            run(spark, table, job, how, folder)
