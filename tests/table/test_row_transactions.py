@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import LongType, SqlCatalog
-from icefloe.errors import CommitConflictError, InvalidFilterError
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidFilterError
 from icefloe.table import Table
 from icefloe.testing.walk import Walk
 
@@ -103,6 +103,24 @@ def test_rows_are_written_before_and_after_an_upgrade_in_one_version(tmp_path: P
     numbers = [one.get("sequence-number", 0) for one in document["snapshots"]]
     assert numbers == ([0, 0, 0, 0, 1, 2] if first == 1 else [1, 2, 3, 4, 5, 6])
     assert [("first-row-id" in one) for one in document["snapshots"]] == [False] * 4 + [then == 3] * 2
+
+
+def test_a_transaction_begun_on_what_others_expired_says_so(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    begun_on = table.append(rows(0, 4)).snapshot_id
+    other = lake(tmp_path).load_table("db.t")
+    other.append(rows(4, 6))
+    other.expire_snapshots(older_than=4_102_444_800_000, retain_last=1)
+    before = files_under(tmp_path)
+    said = "another writer expired snapshots that this transaction began on"
+    with pytest.raises(CommitInvalidatedError, match=said) as refused, table.transaction() as tx:
+        tx.append(rows(6, 8))
+    assert refused.value.snapshot_id == begun_on
+    assert "a retry makes sense" in (refused.value.next_step or "")
+    assert files_under(tmp_path) == before
+    with table.refresh().transaction() as tx:
+        tx.append(rows(6, 8))
+    assert ids(table) == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
 def test_an_error_in_the_block_leaves_no_file(tmp_path: Path) -> None:

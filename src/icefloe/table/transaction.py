@@ -3,11 +3,11 @@
 How changes are put on one another is `kernel/commit/together.py`; what each write does is `writes.py`. Floor: table. Spec: Optimistic Concurrency.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from icefloe.errors import InvalidInputError
+from icefloe.errors import CommitInvalidatedError, IcefloeError, InvalidInputError, NoSuchFileError, Problem
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.together import StagedFiles, Together
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -20,7 +20,7 @@ from icefloe.table.changes.pending_change import Commit
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
-from icefloe.table.handle import TableHandle
+from icefloe.table.handle import TableHandle, reload_metadata
 from icefloe.table.result import WriteResult
 from icefloe.table.rows.writes import PreparedWrite
 
@@ -34,7 +34,7 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
     """
 
     def __init__(self, base: TableMetadata, commit: Commit, handle: TableHandle) -> None:
-        self._working = base
+        self._base = self._working = base
         self._commit_all = commit
         self._handle = handle
         self._actions: list[Action] = []
@@ -119,10 +119,33 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
                 self._working = apply_updates(self._working, made.updates, now_ms)
                 self._staged.add(made)
             self._actions.append(action)
-        except BaseException:
+        except BaseException as error:
             delete_quietly(self._handle, action.new_data_files())
+            if isinstance(error, NoSuchFileError) and (expired := self._expired_since()):
+                raise self._begun_too_early(error, expired) from error
             raise
         return made
+
+    def _expired_since(self) -> list[int]:
+        """The snapshots that this began on and that others have expired since; none where that cannot be told."""
+        try:
+            there = reload_metadata(self._handle, self._base).metadata.snapshots.ids()
+        except IcefloeError:
+            return []
+        return sorted(self._base.snapshots.ids() - there)
+
+    def _begun_too_early(self, error: IcefloeError, expired: Sequence[int]) -> CommitInvalidatedError:
+        return CommitInvalidatedError(
+            f"another writer expired snapshots that this transaction began on, and a file that it needs of them is gone: {error.message}",
+            table=self._handle.table_name,
+            path=error.path,
+            snapshot_id=expired[0],
+            problems=(
+                Problem(where="expected", what="every snapshot that the table had when it was loaded"),
+                Problem(where="found", what=f"{len(expired)} of them are expired: {', '.join(map(str, expired[:3]))}"),
+            ),
+            next_step="a retry makes sense: refresh the table, and begin the transaction again",
+        )
 
     def _check_open(self) -> None:
         if not self._is_open:
