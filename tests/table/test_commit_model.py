@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from icefloe import LongType
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.deletes.write_deletes import RowsToDelete, write_position_deletes, write_vectors
 from icefloe.io.memory import MemoryFileIO
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
@@ -35,11 +39,12 @@ from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
 from icefloe.table.engines import IN_PROCESS
 from icefloe.table.handle import TableHandle, load_metadata, write_new_metadata
+from icefloe.table.rows.row_change import specs_of
 from icefloe.table.rows.wap import write_audit_publish
 from icefloe.table.rows.write_target import write_target
 from icefloe.table.system import RandomIds
 from icefloe.table.transaction import Transaction
-from icefloe.testing.effects import Bag, BranchOfEmptyTable, CherryPick, Effect, Expiry, Files, Properties, Refs, Rows
+from icefloe.testing.effects import Bag, BranchOfEmptyTable, CherryPick, Effect, Expiry, Files, MarkedRows, Properties, Refs, Rows
 from icefloe.testing.faults import OF_SWAPS, Fault, Faults, FaultyFileIO, FaultyStore
 from icefloe.testing.model import CommitModel
 from icefloe.testing.walk import Walk
@@ -81,6 +86,9 @@ FILES = st.one_of(
     st.tuples(st.just("delete_file"), BRANCH, st.integers(0, 9)),
     st.tuples(st.just("overwrite_file"), BRANCH, st.integers(0, 9), VALUES),
     st.tuples(st.just("rewrite_file"), BRANCH, st.integers(0, 9)),
+    st.tuples(st.just("mark_rows"), BRANCH, st.integers(0, 9), VALUES),
+    st.tuples(st.just("add_files"), BRANCH, VALUES),
+    st.tuples(st.just("rewrite_manifests"), BRANCH),
 )
 REFS = st.one_of(
     st.tuples(st.just("create_branch")),
@@ -108,6 +116,8 @@ OPERATION = st.one_of(
     st.tuples(st.just("property"), st.integers(0, 3), st.integers(0, 9)),
     st.tuples(st.just("mode"), st.sampled_from(["copy-on-write", "merge-on-read"])),
     st.tuples(st.just("add_column")),
+    st.tuples(st.just("upgrade"), st.sampled_from([2, 3])),
+    st.tuples(st.just("change_spec"), st.sampled_from(["bucket[4]", "truncate[3]"])),
 )
 FILE_FAULTS = [fault for fault in Fault if fault not in OF_SWAPS and fault is not Fault.HALF]
 # What may come of a swap. A store that raises an error of storage breaks its contract; nothing may be lost by that either.
@@ -196,9 +206,11 @@ class ManyWriters(RuleBasedStateMachine):
         version=st.sampled_from([1, 2, 3, 3]),
         spec=st.sampled_from([(), ("part",)]),
         mode=st.sampled_from(["copy-on-write", "merge-on-read"]),
+        evolves=st.booleans(),
     )
-    def create(self, version: int, spec: tuple[str, ...], mode: str) -> None:
-        self.io, self.spec = MemoryFileIO(), spec
+    def create(self, version: int, spec: tuple[str, ...], mode: str, evolves: bool) -> None:
+        """`evolves`: the partition spec changes, and nobody overwrites partitions, whose rows the model knows by the first spec alone."""
+        self.io, self.spec, self.evolves = MemoryFileIO(), spec, evolves
         self.inner = SqlPointerStore("lake", "sqlite://")
         self.inner.create_namespace(("db",), {})
         folder = f"memory://model/{RandomIds().uuid()}"
@@ -307,6 +319,8 @@ class ManyWriters(RuleBasedStateMachine):
         return lambda t: t.upsert(rows, ["uid"], branch=branch), [effect]
 
     def overwrite_partitions(self, branch: str, values: list[Any]) -> Operation:
+        if self.evolves:
+            return self.append(branch, values)
         table, rows = self.rows(values)
         gone = {part for part, _ in values} if self.spec else {"a", "b"}
         effect = Rows(branch=branch, change=lambda before: without(lambda row: row[1] in gone)(before) + rows)
@@ -377,6 +391,71 @@ class ManyWriters(RuleBasedStateMachine):
                     update.add_file(one)
 
         return do, effects
+
+    def mark_rows(self, branch: str, number: int, values: list[Any]) -> Operation:
+        """A row delta: the first row of a file that has no deletes yet is marked as deleted, and rows are added."""
+        effects: list[Effect] = []
+        table, rows = self.rows(values)
+        files = self.written(table)
+
+        def do(t: Any) -> None:
+            file, metadata = file_seen(t, self.io, branch, number), seen(t)
+            if file is None or metadata.format_version == 1:
+                return
+            reader = ReadsStaged(self.io, t)
+            snapshot = metadata.snapshot_by_id(metadata.refs[branch].snapshot_id)
+            tasks = plan_scan(metadata, snapshot, AlwaysTrue(), reader.read).tasks()
+            if any(task.file.file_path == file.file_path and task.delete_files for task in tasks):
+                return
+            target = write_target(TableHandle(identifier=NAME, store=self.inner, io=self.io), metadata)
+            marked = [RowsToDelete(file=file, positions=np.array([0]))]
+            if metadata.format_version == 2:
+                made = write_position_deletes(target, marked, specs=specs_of(metadata), partition_id=0, task_id=0)
+            else:
+                made = write_vectors(target, marked, deletes=DeleteLoader(self.io), partition_id=0, task_id=0)
+            key = pq.read_table(pa.BufferReader(self.io.read(file.file_path)), columns=["uid"])["uid"][0].as_py()
+            effects.append(MarkedRows(branch=branch, path=file.file_path, keys={key}, added=rows))
+            with t.update_snapshot(branch=branch).row_delta() as update:
+                update.validate_from_snapshot(
+                    snapshot.snapshot_id
+                )  # without it, the whole history is looked at, and refused where a part is expired
+                for one in files:
+                    update.add_rows(one)
+                for one in made.added:
+                    update.add_deletes(one)
+
+        return do, effects
+
+    def add_files(self, branch: str, values: list[Any]) -> Operation:
+        """A file that another writer made, of one partition whichever spec there is."""
+        table, rows = self.rows([values[0]] * len(values))
+        ids = pa.schema([field.with_metadata({"PARQUET:field_id": str(number)}) for number, field in enumerate(SCHEMA, 1)])
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.cast(ids), sink)
+        path = f"memory://{RandomIds().uuid()}/foreign.parquet"
+        self.io.write(path, sink.getvalue().to_pybytes())
+        return lambda t: t.add_files([path], branch=branch), [Rows(branch=branch, change=lambda before: before + rows)]
+
+    def rewrite_manifests(self, branch: str) -> Operation:
+        return lambda t: t.rewrite_manifests(branch=branch), [
+            Rows(branch=branch, change=lambda before: before, may_be_idle=True, replaces=True)
+        ]
+
+    def upgrade(self, version: int) -> Operation:
+        return lambda t: t.upgrade_table_version(version), []
+
+    def change_spec(self, transform: str) -> Operation:
+        """A partition field of the values more, or one less."""
+
+        def do(table: Table) -> None:
+            if self.evolves:
+                with table.update_spec() as update:
+                    if any(field.name == "by_value" for field in seen(table).spec().fields):
+                        update.remove_field("by_value")
+                    else:
+                        update.add_field("value", transform, "by_value")
+
+        return do, []
 
     def create_branch(self) -> Operation:
         effects: list[Effect] = []

@@ -179,6 +179,27 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedRows:
+    """A snapshot on a branch with `added` rows, without those rows of one data file whose first value is one of `keys`. The file must be in it."""
+
+    path: str
+    keys: Collection[Any]
+    added: Bag
+    branch: str = "main"
+
+    @property
+    def makes_snapshot(self) -> bool:
+        return True
+
+    def apply(self, state: State, landing: Landing) -> None:
+        """See `Effect`."""
+        parent = state.head(self.branch)
+        held = landing.rows_in(parent, {self.path}) if parent is not None else Counter()
+        gone = Counter({row: count for row, count in held.items() if row[0] in self.keys})
+        Rows(change=lambda before: before - gone + self.added, branch=self.branch).apply(state, landing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refs:
     """Branches and tags that are made, moved or removed (None): `change` gives them from the state."""
 
