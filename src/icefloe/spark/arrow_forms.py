@@ -37,6 +37,39 @@ _DIGITS = [place for place in range(36) if place not in _HYPHENS]
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
+def with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch that Spark sent, whose lists and texts without any entry have the one offset that Arrow asks for.
+
+    Spark 4.0 leaves it out where a list inside a list, map or struct is empty in the whole batch, and whoever reads the missing offset ends the process.
+    """
+    given = batch.columns
+    columns = [_sound(column) for column in given]
+    if all(sound is column for sound, column in zip(columns, given, strict=True)):
+        return batch
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _sound(array: Any) -> Any:
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return array
+    if len(array) == 0:
+        return pa.array([], kind)
+    if not pa.types.is_nested(kind) or array.offset:  # Spark sends no slices
+        return array
+    if pa.types.is_struct(kind):
+        inner = [array.field(place) for place in range(kind.num_fields)]
+    else:
+        inner = [array.keys, array.items] if pa.types.is_map(kind) else [array.values]
+    sound = [_sound(child) for child in inner]
+    if all(mended is child for mended, child in zip(sound, inner, strict=True)):
+        return array
+    if pa.types.is_map(kind):
+        sound = [pa.StructArray.from_arrays(sound, fields=[kind.key_field, kind.item_field])]
+    own = 1 if pa.types.is_struct(kind) else 2  # validity, and a list's offsets
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:own], array.null_count, children=sound)
+
+
 def differs(kind: IcebergType) -> bool:
     """Whether a column of this type crosses in another form than a file holds it."""
     return isinstance(kind, UUIDType | FixedType | TimeType | VariantType) or any(differs(field.field_type) for field in children(kind))

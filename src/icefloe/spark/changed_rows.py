@@ -20,6 +20,7 @@ from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.schema.metadata_columns import with_lineage
 from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.arrow_forms import with_offsets
 from icefloe.spark.distribution import distributed
 from icefloe.spark.jobs import errors_carried, run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
@@ -79,7 +80,7 @@ class TaskChanger:
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], names=["outcome"])
 
     def _written(self, batches: Iterable[pa.RecordBatch], outcome: _Outcome, gone: GonePositions) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for batch in map(with_offsets, batches):
             operations = numpy_of(batch.column(self.places.operation))
             outcome.counts += np.bincount(operations, minlength=REINSERT + 1)
             goes = operations <= UPDATE

@@ -26,6 +26,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID, with_lineage
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
+from icefloe.spark.arrow_forms import with_offsets
 from icefloe.spark.distribution import distributed
 from icefloe.spark.filters import column_named
 from icefloe.spark.jobs import errors_carried, run_job
@@ -88,7 +89,7 @@ class TaskUpserter:
 
     def _written(self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: GonePositions) -> Iterator[pa.RecordBatch]:
         """The rows to write; what becomes of the others is counted."""
-        for batch in batches:
+        for batch in map(with_offsets, batches):
             rows = rows_in_form(batch, range(len(self.names)), self.names, self.schema)
             matched = numpy_of(batch.column(batch.num_columns - len(_PLACE)).is_valid())
             changed = np.zeros(batch.num_rows, np.bool_)

@@ -22,7 +22,7 @@ from icefloe.kernel.metadata.properties import ADVISORY_PARTITION_SIZE_BYTES
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import BinaryType as BytesType
 from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, VariantType, children
-from icefloe.spark.arrow_forms import differs, from_spark_form
+from icefloe.spark.arrow_forms import differs, from_spark_form, with_offsets
 from icefloe.spark.distribution import distributed
 from icefloe.spark.fit import check_fits, widened_decimals
 from icefloe.spark.jobs import errors_carried, run_job
@@ -70,7 +70,7 @@ class TaskWriter:
     def _fitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches with what Spark has no type for in the table's form; the rest is cast when rows are gathered, many batches at once."""
         kinds = {field.name: field.field_type for field in self.target.schema.fields if differs(field.field_type)}
-        for found in batches:
+        for found in map(with_offsets, batches):
             batch = found.rename_columns(list(self.names)) if self.names else found
             if not kinds:
                 yield batch

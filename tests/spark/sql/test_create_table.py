@@ -16,7 +16,7 @@ def files_below(folder: Path) -> list[Path]:
 
 def test_a_table_has_what_the_statement_says(sql: Run, insert_of_some: InsertOfSome, lake: SqlCatalog, tmp_path: Path) -> None:
     sql(f"""CREATE TABLE lake.db.t (id BIGINT NOT NULL COMMENT 'key', n INT DEFAULT 7, b BOOLEAN DEFAULT true, x DOUBLE DEFAULT 1.5D,
-             s STRING DEFAULT 'it''s',
+             s STRING DEFAULT 'it\\'s',
              d DATE DEFAULT DATE'2024-02-03', ts TIMESTAMP DEFAULT TIMESTAMP'2024-02-03 01:02:03.4',
              nt TIMESTAMP_NTZ DEFAULT TIMESTAMP_NTZ'2024-02-03 01:02:03',
              m DECIMAL(9, 2) DEFAULT 2.25, y BINARY DEFAULT X'0aff')

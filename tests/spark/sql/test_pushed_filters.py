@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from icefloe import LongType, SqlCatalog
@@ -164,6 +165,11 @@ def test_a_query_keeps_the_rows_that_spark_keeps_of_the_same_rows(table: Table, 
         found = spark.sql(f"SELECT id FROM lake.db.t WHERE {predicate}").collect()
         counted = spark.sql(f"SELECT count(*) FROM lake.db.t WHERE {predicate}").collect()
         wanted = _ids(spark.sql(f"SELECT id FROM plain WHERE {predicate}").collect())
+    except Py4JError as error:
+        # Before 4.3 Spark breaks off where it says `(x AND NULL) <=> true` as a predicate, of any source: its own JDBC catalog's too.
+        if spark.version >= "4.3" or "util.V2ExpressionBuilder.generateExpression" not in str(error):
+            raise
+        reject()
     finally:
         spark.conf.unset("spark.sql.session.timeZone")
     assert _ids(found) == wanted
