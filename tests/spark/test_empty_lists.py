@@ -51,5 +51,5 @@ def test_rows_of_nothing_but_empty_maps_and_lists_are_written(spark: SparkSessio
     ).coalesce(1)
     table = lake.create_table("db.t", rows.toArrow().schema)
     table.append(rows)
-    table.upsert(rows.union(rows.selectExpr("m", "a", "2 AS id")), on=["id"])
+    table.upsert(rows.union(rows.selectExpr("m", "a", "2 AS id")), ["id"])
     assert sorted((row["id"], row["m"], row["a"]) for row in table.scan().to_spark().collect()) == [(1, {}, []), (2, {}, [])]
