@@ -3,6 +3,7 @@
 from itertools import pairwise, product
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, SparkRuntimeException, UnsupportedOperationException
 from pyspark.sql import SparkSession
@@ -194,3 +195,44 @@ def test_updated_rows_are_spread_and_sorted_as_the_table_asks(spark: SparkSessio
     for start, end in pairwise(places):
         assert ids[start:end] == sorted(ids[start:end], reverse=True)
     assert len(added) <= 12
+
+
+def test_statements_take_the_settings_of_the_session(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql, 2, "merge-on-read", partitioned=False)
+    table = lake.load_table("db.t")
+    settings = {"snapshot-property.who": "me", "compression-codec": "gzip"}
+    for name, value in settings.items():
+        spark.conf.set(f"spark.sql.iceberg.{name}", value)
+    try:
+        for statement in (
+            "UPDATE lake.db.t SET v = 0 WHERE id = 1",
+            "MERGE INTO lake.db.t USING (SELECT 2L AS id) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 0",
+            "DELETE FROM lake.db.t WHERE id IN (SELECT 3)",
+            "DELETE FROM lake.db.t WHERE id = 4",
+            "TRUNCATE TABLE lake.db.t",
+        ):
+            sql(statement)
+            assert table.refresh().current_snapshot().summary["who"] == "me", statement
+            if statement.startswith(("UPDATE", "MERGE")):
+                newest = max(table.scan().plan_files(), key=lambda task: task.sequence_number).file.file_path
+                assert pq.ParquetFile(newest.removeprefix("file://")).metadata.row_group(0).column(0).compression == "GZIP"
+    finally:
+        for name in settings:
+            spark.conf.unset(f"spark.sql.iceberg.{name}")
+    sql("INSERT INTO lake.db.t (id) VALUES (1)")
+    sql("UPDATE lake.db.t SET v = 0")
+    assert "who" not in table.refresh().current_snapshot().summary
+
+
+def test_marks_are_of_the_table_s_granularity(sql: Run, lake: SqlCatalog) -> None:
+    for granularity, expected in (("file", "2"), ("partition", "1")):
+        made(sql, 2, "merge-on-read", partitioned=False, more=f", 'write.delete.granularity' = '{granularity}'")
+        sql("INSERT INTO lake.db.t (id) SELECT id + 10 FROM range(10)")
+        sql("UPDATE lake.db.t SET v = -1 WHERE id IN (SELECT id FROM range(1, 20, 9))")
+        assert sql("SELECT id FROM lake.db.t WHERE v = -1 ORDER BY id") == [(1,), (10,), (19,)]
+        files = {task.file.file_path for task in lake.load_table("db.t").scan().plan_files() if task.delete_files}
+        assert len(files) >= 2
+        assert lake.load_table("db.t").current_snapshot().summary["added-position-delete-files"] == (
+            str(len(files)) if expected == "2" else "1"
+        )
+        sql("DROP TABLE lake.db.t")

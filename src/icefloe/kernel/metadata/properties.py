@@ -129,6 +129,7 @@ ADVISORY_PARTITION_SIZE_BYTES: Property[int | None] = Property(
     "write.spark.advisory-partition-size-bytes", None, _at_least(1), "a whole number (bytes) of at least 1"
 )
 ACCEPT_ANY_SCHEMA = _flag("write.spark.accept-any-schema", default=False)
+AUTO_SCHEMA_EVOLUTION = _flag("write.spark.auto-schema-evolution.enabled", default=True)
 DATA_PATH = _location("write.data.path")
 PARQUET_CODEC = _choice("write.parquet.compression-codec", "zstd", "zstd", "gzip", "snappy", "lz4", "brotli", "uncompressed")
 PARQUET_COMPRESSION_LEVEL: Property[int | None] = Property(

@@ -20,6 +20,9 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
+import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.internal.SessionState;
 
 /**
@@ -32,7 +35,7 @@ public final class SparkParser implements InvocationHandler {
           Arrays.asList(
               new Object[] {
                 "CreateView", "CreateViewCommand", "DropView", "ShowViews", "AlterViewAs", "SetViewProperties", "UnsetViewProperties", "RenameTable", "ShowCreateTable",
-                "CreateTableLike", "CreateTableLikeCommand"
+                "CreateTableLike", "CreateTableLikeCommand", "ShowPartitions"
               }));
 
   private final ParserInterface spark;
@@ -58,13 +61,22 @@ public final class SparkParser implements InvocationHandler {
     try {
       Object plan = parsed(method, arguments);
       String kind = plan.getClass().getSimpleName();
-      LogicalPlan own = ASKED.contains(kind) ? own((String) arguments[0], kind) : null;
+      LogicalPlan own = ASKED.contains(kind) || losesEvolution((LogicalPlan) plan) ? own((String) arguments[0], kind) : null;
       return own == null ? plan : own;
     } catch (ParseException error) {
       LogicalPlan own = own((String) arguments[0], null);
       if (own == null) throw error;
       return own;
     }
+  }
+
+  /** Whether the statement is WITH SCHEMA EVOLUTION and this Spark would run it as if that had not been said. */
+  private static boolean losesEvolution(LogicalPlan plan) {
+    if (plan instanceof UnresolvedWith) return losesEvolution(((UnresolvedWith) plan).child());
+    if (!(plan instanceof MergeIntoTable) || !((MergeIntoTable) plan).withSchemaEvolution()) return false;
+    TableCapability[] known = TableCapability.values();
+    for (int i = 0; i < known.length; i++) if (known[i].name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) return false;
+    return true;
   }
 
   private Object parsed(Method method, Object[] arguments) throws Throwable {

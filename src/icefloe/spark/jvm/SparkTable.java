@@ -1,5 +1,6 @@
 package icefloe;
 
+import java.lang.reflect.InvocationTargetException;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -27,12 +28,28 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
 
 /** A table as it was when Spark loaded it: what Python says of it once, and functions that hand reads and writes over. */
 public class SparkTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, SupportsMetadataColumns, SupportsRowLevelOperations {
   final BiFunction python;
   private final Map said; // name, version, schema, properties, partitioning, capabilities, metadata_columns
   private final StructType schema;
+
+  /** A table of the kind that this version of Spark asks the most of. */
+  static SparkTable of(BiFunction python) {
+    try {
+      Class evolving = Class.forName("icefloe.EvolvingTable", true, SparkTable.class.getClassLoader());
+      return (SparkTable) evolving.getConstructors()[0].newInstance(new Object[] {python});
+    } catch (ClassNotFoundException older) {
+      return new SparkTable(python);
+    } catch (InvocationTargetException refused) {
+      Platform.throwException(refused.getCause());
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
+    return null;
+  }
 
   public SparkTable(BiFunction python) {
     this.python = python;

@@ -29,6 +29,7 @@ SOURCES = (
     "Plain",
     "SparkCatalog",
     "SparkTable",
+    "EvolvingTable",
     "SparkStagedTable",
     "SparkScanBuilder",
     "SparkScan",
@@ -39,6 +40,8 @@ SOURCES = (
     "SparkRule",
     "SparkParser",
 )
+# Those that a version of Spark may have no use for, with the class of Spark's that they need.
+NEEDED = {"EvolvingTable": "org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution"}
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
@@ -85,7 +88,8 @@ def class_loader(spark: SparkSession) -> Any:
 
 def compiled_folder(spark: SparkSession) -> Path:
     """The folder of class files for this Spark and these sources, compiled now unless an earlier session left them."""
-    sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in SOURCES}
+    wanted_here = [name for name in SOURCES if name not in NEEDED or _is_known(spark, NEEDED[name])]
+    sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in wanted_here}
     text_hash = sha256("\0".join(sources.values()).encode()).hexdigest()[:16]
     wanted = cache_folder() / f"{spark.version}-{text_hash}"
     if all((wanted / "icefloe" / f"{name}.class").is_file() for name in sources):
@@ -168,6 +172,15 @@ def _load_from(spark: SparkSession, folder: Path) -> Any:
 
 def _context_loader(jvm: Any) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+
+def _is_known(spark: SparkSession, class_name: str) -> bool:
+    jvm = jvm_of(spark)
+    try:
+        jvm.java.lang.Class.forName(class_name, False, _context_loader(jvm))
+    except Py4JError:
+        return False
+    return True
 
 
 def _takes_folders(jvm: Any, loader: Any) -> bool:

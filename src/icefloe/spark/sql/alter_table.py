@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from icefloe.errors import InvalidInputError, InvalidSchemaError, UnsupportedFeatureError
+from icefloe.errors import IcefloeError, InvalidInputError, InvalidSchemaError, UnsupportedFeatureError
 from icefloe.spark.sql.column_defaults import evaluated_default, given_default
 from icefloe.spark.sql.definitions import iceberg_type, spark_type_of
 from icefloe.spark.types import spark_type
@@ -36,11 +36,26 @@ def alter(spark: SparkSession, table: Table, changes: Sequence[Change]) -> None:
         for change in changes:
             if change["is"] in _PROPERTY_CHANGES:
                 _change_property(tx, change)
-        columns = [change for change in changes if change["is"] not in _PROPERTY_CHANGES]
-        if columns:
-            with tx.update_schema() as update:
-                for change in columns:
-                    _change_column(spark, update, change)
+        change_columns(spark, tx, [change for change in changes if change["is"] not in _PROPERTY_CHANGES])
+
+
+def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Change]) -> None:
+    """Makes changes of columns as a part of a transaction. Raises as `alter`."""
+    if changes:
+        with tx.update_schema() as update:
+            for change in changes:
+                _change_column(spark, update, change)
+
+
+def takes_change(spark: SparkSession, table: Table, change: Change) -> bool:
+    """Whether a column may get the type that a change gives it; other changes are taken, or refused where they are made."""
+    if change["is"] != "UpdateColumnType":
+        return True
+    try:
+        _change_column(spark, table.update_schema(), change)
+    except IcefloeError:
+        return False
+    return True
 
 
 def _change_property(tx: Transaction, change: Change) -> None:

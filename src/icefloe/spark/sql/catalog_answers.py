@@ -14,6 +14,7 @@ from icefloe.procedures.registry import procedure_named, procedure_names
 from icefloe.spark.sql.alter_table import alter
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.definitions import definition_of
+from icefloe.spark.sql.evolved_answers import EvolvedAnswers
 from icefloe.spark.sql.metadata_answers import MetadataTableAnswers
 from icefloe.spark.sql.procedure_answers import SYSTEM, ProcedureAnswers
 from icefloe.spark.sql.selectors import at_timestamp, at_version, select
@@ -99,6 +100,14 @@ class CatalogAnswers(Answers):
             raise InvalidInputError(f"{'.'.join(asked['table'])} is a part of a table and cannot be altered", next_step="name the table")
         alter(self._spark, selected.table, asked["changes"])
         return self.load_table(asked)
+
+    @answer
+    def evolve_table(self, asked: Asked) -> Answers:
+        """The table with columns changed as a statement WITH SCHEMA EVOLUTION needs them, which its own commit will change."""
+        selected = select(self._catalog, asked["table"])
+        if selected.is_past or selected.metadata_table is not None:
+            raise InvalidInputError(f"{'.'.join(asked['table'])} takes no writes", next_step="name the table or a branch of it")
+        return EvolvedAnswers(self._spark, self.name, selected, asked["changes"])
 
     @answer
     def drop_table(self, asked: Asked) -> bool:

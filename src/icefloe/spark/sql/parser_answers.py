@@ -1,6 +1,6 @@
 """`ParserAnswers`: statements that Spark's parser hands over: those it cannot parse, and the kinds it parses and cannot run on our catalogs.
 
-The Java side is `jvm/SparkParser.java`; the grammar is in `statements.py` and `view_statements.py`. Floor: spark.
+The Java side is `jvm/SparkParser.java`; the grammar is in `statements.py`, `view_statements.py` and `partition_statements.py`. Floor: spark.
 """
 
 from typing import Any
@@ -8,10 +8,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
+from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.attached import found_in
+from icefloe.spark.sql.partition_statements import partition_statement
 from icefloe.spark.sql.statements import alter_statement
+from icefloe.spark.sql.tokens import Tokens
 from icefloe.spark.sql.view_statements import Statement, view_statement
+
+# Spark's plans of a MERGE WITH SCHEMA EVOLUTION, which come here from a Spark that would run it without.
+_EVOLVING = ("MergeIntoTable", "UnresolvedWith")
 
 
 class ParserAnswers(Answers):
@@ -40,9 +46,12 @@ class ParserAnswers(Answers):
             found.run()
 
     def _parsed(self, asked: dict[str, Any]) -> Statement | None:
+        if asked.get("kind") in _EVOLVING:
+            self._refuse_evolution(Tokens(asked["text"]))
+            return None
         found = alter_statement(asked["text"])
         if found is None:
-            made = view_statement(self._spark, asked["text"])
+            made = view_statement(self._spark, asked["text"]) or partition_statement(self._spark, asked["text"])
             if made is not None:
                 asked["table"] = list(made.name)  # Spark's own errors say the name
             return made
@@ -51,3 +60,12 @@ class ParserAnswers(Answers):
             return None
         asked["table"] = list(place[1])
         return Statement(name=place[1], run=lambda: found.run(place[0].catalog.load_table(place[1])))
+
+    def _refuse_evolution(self, tokens: Tokens) -> None:
+        while not tokens.at_end and not tokens.take("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO"):
+            tokens.skip()
+        if not tokens.at_end and found_in(self._spark, tokens.dotted_name()) is not None:
+            raise UnsupportedFeatureError(
+                f"MERGE WITH SCHEMA EVOLUTION is not supported on Spark {self._spark.version}, which would leave the table's columns as they are",
+                next_step="add the columns with ALTER TABLE and leave the words out, or use Spark 4.1 or later",
+            )

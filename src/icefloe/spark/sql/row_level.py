@@ -5,6 +5,7 @@ The job is `spark/changed_rows.py`, the commit `table/rows/row_level.py`. Floor:
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,19 +18,14 @@ from icefloe.spark.changed_rows import row_places, write_changed_rows
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.scan_answers import ScanQuestion
 from icefloe.spark.sql.selectors import Selected
-from icefloe.table.commits.commit_loop import commit
+from icefloe.spark.sql.writing import branch_of, understood
+from icefloe.spark.write_options import WriteOptions
+from icefloe.table.commits.commit_loop import CommitReport, commit
 from icefloe.table.engines import engine_named
 from icefloe.table.handle import LoadedMetadata
 from icefloe.table.result import WriteResult
 from icefloe.table.rows.row_level import ChangedRows, Command, RowLevel, check_row_level, row_level_result
 from icefloe.table.rows.write_target import commit_context, write_target
-
-_SNAPSHOT_PROPERTY = "snapshot-property."
-
-
-def snapshot_properties(options: Mapping[str, str]) -> dict[str, str]:
-    """What the options `snapshot-property.*` of a statement put into the snapshot's summary."""
-    return {key[len(_SNAPSHOT_PROPERTY) :]: value for key, value in options.items() if key.lower().startswith(_SNAPSHOT_PROPERTY)}
 
 
 class RowLevelAnswers(Answers):
@@ -39,7 +35,7 @@ class RowLevelAnswers(Answers):
         self._spark = spark
         self._selected = selected
         self._row_level_scans: list[ScanQuestion] = []
-        self.snapshot_properties: Mapping[str, str] = {}  # besides those of a statement's options
+        self.snapshot_properties: Mapping[str, str] = {}  # besides those of options and settings
         self.written: WriteResult | None = None  # of the statement that ran
 
     def _check_writable(self) -> None:
@@ -49,6 +45,12 @@ class RowLevelAnswers(Answers):
                 table=self._selected.table.full_name,
                 next_step="write to the table or to a branch, such as t.branch_b",
             )
+
+    def _options(self, options: Mapping[str, str]) -> WriteOptions:
+        """A statement's options and the session's settings for it, as those of any write."""
+        table = self._selected.table
+        found = understood(self._spark, options, table.metadata, table.full_name)
+        return replace(found, snapshot_properties={**found.snapshot_properties, **self.snapshot_properties})
 
     @answer
     def check_row_level(self, command: str) -> None:
@@ -75,14 +77,19 @@ class RowLevelAnswers(Answers):
         base, handle, engine = table.metadata, table.handle, engine_named("spark")
         check_row_level(handle, base, command)
         check_known_transforms(base.spec())
+        options = self._options(asked["options"])
         context = commit_context(
-            handle, base, {**self.snapshot_properties, **snapshot_properties(asked["options"])}, self._selected.write_branch, engine
+            handle, base, options.snapshot_properties, branch_of(options, self._selected.branch, table.full_name), engine
         )
         places = row_places(asked["row"] or (), asked["row_id"], asked["metadata"] or ())
-        changed: ChangedRows = write_changed_rows(rows, places, write_target(handle, base))
+        changed: ChangedRows = write_changed_rows(rows, places, options.form.of(write_target(handle, base)))
         action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context)
-        report = commit(handle, action, LoadedMetadata(metadata=base, location=table.metadata_location))
+        report = self._commit(action)
         self.written = row_level_result(action, command, changed, engine.name, report.attempt, report.attempts)
+
+    def _commit(self, action: RowLevel) -> CommitReport:
+        table = self._selected.table
+        return commit(table.handle, action, LoadedMetadata(metadata=table.metadata, location=table.metadata_location))
 
     def _row_filter(self) -> BooleanExpression:
         """What every row fulfils that the statement looked at."""

@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.metadata.manifests import table_partition_type
-from icefloe.kernel.metadata.properties import ACCEPT_ANY_SCHEMA
+from icefloe.kernel.metadata.properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
 from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.sql.alter_table import takes_change
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import columns_struct, partitioning_of, table_properties
 from icefloe.spark.sql.pushed_filters import expressions_of
@@ -25,6 +26,8 @@ from icefloe.spark.sql.writing import Write, branch_of, run_write, understood
 from icefloe.spark.types import schema_to_struct
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+# Capabilities that a property gives; Spark before 4.1 does not know the second.
+_ASKED_FOR = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTION": AUTO_SCHEMA_EVOLUTION}
 # What Spark keeps of a row that it updates: where it was, and its identity.
 _KEPT = ("_file", "_pos", "_row_id")
 
@@ -47,7 +50,7 @@ class TableAnswers(RowLevelAnswers):
             "schema": columns_struct(selected.scan().schema()).json(),
             "properties": table_properties(metadata, selected.table.metadata_location),
             "partitioning": partitioning_of(metadata.spec(), metadata.schema()),
-            "capabilities": (*_CAPABILITIES, "ACCEPT_ANY_SCHEMA") if ACCEPT_ANY_SCHEMA.read(metadata.properties) else _CAPABILITIES,
+            "capabilities": [*_CAPABILITIES, *(name for name, known in _ASKED_FOR.items() if known.read(metadata.properties))],
             "metadata_columns": self._metadata_columns(),
         }
 
@@ -68,6 +71,11 @@ class TableAnswers(RowLevelAnswers):
             }
             for field in struct.fields
         ]
+
+    @answer
+    def takes_change(self, change: Mapping[str, Any]) -> bool:
+        """Whether a statement WITH SCHEMA EVOLUTION may make a change of a column; where not, its rows are cast to the column as it is."""
+        return takes_change(self._spark, self._selected.table, change)
 
     @answer
     def filters(self, asked: Mapping[str, Any]) -> list[bool]:
@@ -96,7 +104,8 @@ class TableAnswers(RowLevelAnswers):
     @answer
     def delete(self, predicates: list[Any]) -> None:
         self._check_writable()
-        self._selected.table.delete(self._filter_of(predicates), branch=self._selected.write_branch)
+        properties = self._options({}).snapshot_properties
+        self._selected.table.delete(self._filter_of(predicates), properties, branch=self._selected.write_branch)
 
     @answer
     def write(self, given: Any) -> None:
@@ -105,16 +114,18 @@ class TableAnswers(RowLevelAnswers):
         asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
         table = self._selected.table
         options = understood(self._spark, asked["options"], table.metadata, table.full_name)
-        run_write(
-            table,
+        self._run(
             Write(
                 rows=rows,
                 options=options,
                 branch=branch_of(options, self._selected.branch, table.full_name),
                 overwrite_filter=self._filter_of(asked["filters"]) if asked["mode"] == "overwrite" else None,
                 whole_partitions=asked["mode"] == "overwrite partitions",
-            ),
+            )
         )
+
+    def _run(self, write: Write) -> None:
+        run_write(self._selected.table, write)
 
     def _filter_of(self, predicates: list[Any]) -> BooleanExpression:
         found = expressions_of(predicates, self._selected.table.schema())

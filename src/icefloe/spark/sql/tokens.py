@@ -122,6 +122,10 @@ class Tokens:
         self._place = len(self._tokens)
         return found
 
+    def skip(self) -> None:
+        """Passes the next token, whatever it is."""
+        self._place += 1
+
     def end(self) -> None:
         """The statement is over here."""
         if not self.at_end:

@@ -69,14 +69,15 @@ def run_write(table: Table, write: Write) -> None:
         _put(table, table.metadata, write)
         return
     with table.transaction() as transaction:
-        write_merging(transaction, write)
+        write_within(transaction, write)
 
 
-def write_merging(transaction: Transaction, write: Write) -> None:
-    """The rows, and columns for what of them the table has no room for, as parts of a transaction. Raises as `run_write`."""
-    rows = _in_tables_spelling(write.rows, transaction.table_metadata.schema())
-    with transaction.update_schema() as update:
-        update.union_by_name(struct_to_schema(rows.schema))
+def write_within(transaction: Transaction, write: Write) -> None:
+    """The rows, and where columns are to be merged those that the table has no room for, as parts of a transaction. Raises as `run_write`."""
+    if write.options.merges_schema:
+        rows = _in_tables_spelling(write.rows, transaction.table_metadata.schema())
+        with transaction.update_schema() as update:
+            update.union_by_name(struct_to_schema(rows.schema))
     _put(transaction, transaction.table_metadata, write)
 
 

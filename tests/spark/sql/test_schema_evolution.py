@@ -1,0 +1,211 @@
+"""MERGE and INSERT WITH SCHEMA EVOLUTION: columns added and widened in the commit of the rows, and nothing left where the statement does not end well."""
+
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import __version__
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException, UnsupportedOperationException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.kernel.types import StringType
+from icefloe.spark.sql import evolved_answers
+from icefloe.table.table import Table
+
+SPARK = tuple(map(int, __version__.split(".")[:2]))
+FORMS = list(product((2, 3), ("copy-on-write", "merge-on-read")))
+MERGE = "MERGE WITH SCHEMA EVOLUTION INTO lake.db.t USING s ON t.id = s.id"
+BOTH = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+
+pytestmark = pytest.mark.spark
+evolves = pytest.mark.skipif(SPARK < (4, 1), reason="Spark 4.0 runs the statement as if the words were not there")
+inserts = pytest.mark.skipif(SPARK < (4, 2), reason="INSERT WITH SCHEMA EVOLUTION is of Spark 4.2")
+
+
+def made(sql: Run, version: int = 2, mode: str = "merge-on-read", columns: str = "id INT, kind STRING", more: str = "") -> None:
+    sql(
+        f"CREATE TABLE lake.db.t ({columns}) USING iceberg TBLPROPERTIES ('format-version' = '{version}', 'write.merge.mode' = '{mode}'{more})"
+    )
+
+
+def source(spark: SparkSession, query: str) -> None:
+    spark.sql(query).createOrReplaceTempView("s")
+
+
+def types(table: Table) -> dict[str, str]:
+    return {field.name: str(field.field_type) for field in table.refresh().schema().fields}
+
+
+def row_ids(sql: Run) -> dict[Any, Any]:
+    return dict(sql("SELECT id, _row_id FROM lake.db.t"))  # type: ignore[arg-type]
+
+
+@evolves
+@pytest.mark.parametrize(("version", "mode"), FORMS)
+def test_columns_nested_fields_and_wider_types_come_in_the_commit_of_the_rows(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, version: int, mode: str
+) -> None:
+    made(sql, version, mode, "id INT, n INT, f FLOAT, d DECIMAL(6, 2), p STRUCT<x: INT>, l ARRAY<STRUCT<a: INT>>, m MAP<STRING, INT>")
+    sql(
+        "INSERT INTO lake.db.t SELECT id, id, id, id, named_struct('x', id), array(named_struct('a', id)), map('k', id) FROM VALUES (1), (2) AS v(id)"
+    )
+    source(
+        spark,
+        """SELECT id, 10000000000 + id AS n, CAST(0.1 AS DOUBLE) AS f, CAST(12345678.9 AS DECIMAL(12, 2)) AS d, named_struct('x', id, 'y', 'y') AS p,
+           array(named_struct('a', id, 'b', true)) AS l, map('k', 10000000000) AS m, DATE'2024-01-01' AS day FROM VALUES (2), (3) AS v(id)""",
+    )
+    table, ids = lake.load_table("db.t"), row_ids(sql)
+    versions = len(table.metadata.metadata_log)
+    sql(f"{MERGE} {BOTH}")
+    assert sql("SELECT id, n, f, CAST(d AS STRING), p.x, p.y, l[0].a, l[0].b, m['k'], CAST(day AS STRING) FROM lake.db.t ORDER BY id") == [
+        (1, 1, 1.0, "1.00", 1, None, 1, None, 1, None),
+        (2, 10000000002, 0.1, "12345678.90", 2, "y", 2, True, 10000000000, "2024-01-01"),
+        (3, 10000000003, 0.1, "12345678.90", 3, "y", 3, True, 10000000000, "2024-01-01"),
+    ]
+    assert {name: kind for name, kind in types(table).items() if name in "nfd"} == {"n": "long", "f": "double", "d": "decimal(12, 2)"}
+    assert len(table.metadata.metadata_log) == versions + 1  # columns and rows are one version of the table
+    assert len(table.snapshots()) == 2
+    assert table.current_snapshot().schema_id == table.schema().schema_id
+    assert row_ids(sql)[2] == ids[2]
+    assert version == 2 or row_ids(sql)[3] not in ids.values()
+    assert table.scan().to_arrow().sort_by("id").column("n").to_pylist() == [1, 10000000002, 10000000003]
+
+
+@evolves
+def test_a_source_with_fewer_columns_leaves_the_others_as_they_are(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql, columns="id INT, kind STRING, pay INT")
+    sql("INSERT INTO lake.db.t VALUES (1, 'a', 100), (2, 'b', 200)")
+    source(spark, "SELECT * FROM VALUES (1, 'new'), (3, 'c') AS v(id, kind)")
+    sql(f"{MERGE} {BOTH}")
+    assert sql("SELECT * FROM lake.db.t ORDER BY id") == [(1, "new", 100), (2, "b", 200), (3, "c", None)]
+
+
+@evolves
+def test_only_columns_that_are_assigned_are_added(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql)
+    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n, 6 AS other")
+    sql(f"{MERGE} WHEN MATCHED AND s.other = 6 THEN UPDATE SET n = s.n")
+    assert sql("SELECT * FROM lake.db.t") == [(1, "a", 5)]
+
+
+@evolves
+def test_a_statement_that_is_explained_or_fails_leaves_the_columns(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql)
+    sql("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'b')")
+    table = lake.load_table("db.t")
+    before = table.metadata_location
+    source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n UNION ALL SELECT 1, 'c', 6")
+    sql(f"EXPLAIN {MERGE} {BOTH}")
+    with pytest.raises(PySparkException, match="MERGE_CARDINALITY_VIOLATION"):
+        sql(f"{MERGE} {BOTH}")
+    source(spark, "SELECT 1 AS id, 'b' AS kind, raise_error('no') AS n")
+    with pytest.raises(PySparkException, match="no"):
+        sql(f"{MERGE} {BOTH}")
+    source(spark, "SELECT 1 AS id, 'b' AS kind, INTERVAL 1 DAY AS span")
+    with pytest.raises(AnalysisException, match=r"no counterpart|UNSUPPORTED"):
+        sql(f"{MERGE} {BOTH}")
+    assert table.refresh().metadata_location == before
+    sql("MERGE INTO lake.db.t USING s ON t.id = s.id WHEN MATCHED THEN DELETE")  # nothing is kept for the statements after it
+    assert sql("SELECT * FROM lake.db.t") == [(2, "b")]
+
+
+@evolves
+def test_a_narrower_source_is_cast_where_spark_asks_which_changes_there_may_be(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql, columns="id BIGINT, n DOUBLE")
+    sql("INSERT INTO lake.db.t VALUES (1, 1)")
+    source(spark, "SELECT CAST(1 AS INT) AS id, CAST(2.5 AS FLOAT) AS n, 'x' AS more")
+    if SPARK < (4, 2):
+        with pytest.raises((AnalysisException, IllegalArgumentException), match="id"):
+            sql(f"{MERGE} {BOTH}")
+        assert list(types(lake.load_table("db.t"))) == ["id", "n"]
+    else:
+        sql(f"{MERGE} {BOTH}")
+        assert sql("SELECT * FROM lake.db.t") == [(1, 2.5, "x")]
+        assert types(lake.load_table("db.t")) == {"id": "long", "n": "double", "more": "string"}
+
+
+@evolves
+def test_a_property_leaves_the_columns_as_they_are(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql, more=", 'write.spark.auto-schema-evolution.enabled' = 'false'")
+    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n")
+    sql(f"{MERGE} {BOTH}")
+    assert sql("SELECT * FROM lake.db.t") == [(1, "b")]
+
+
+@evolves
+def test_rows_for_a_branch_bring_columns_to_the_table(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql)
+    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    sql("ALTER TABLE lake.db.t CREATE BRANCH b")
+    source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n")
+    sql(f"MERGE WITH SCHEMA EVOLUTION INTO lake.db.t.branch_b AS t USING s ON t.id = s.id {BOTH}")
+    assert sql("SELECT * FROM lake.db.t.branch_b") == [(1, "b", 5)]
+    assert sql("SELECT * FROM lake.db.t") == [(1, "a", None)]
+
+
+@evolves
+def test_the_dataframe_s_verb_does_the_same(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql)
+    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    rows = spark.sql("SELECT 1 AS id, 'b' AS kind, 5 AS n").alias("s")
+    rows.mergeInto("lake.db.t", F.expr("s.id = t.id")).withSchemaEvolution().whenMatched().updateAll().whenNotMatched().insertAll().merge()
+    assert sql("SELECT * FROM lake.db.t") == [(1, "b", 5)]
+
+
+@evolves
+@pytest.mark.parametrize("other", ["rows", "columns"])
+def test_beside_another_writer_the_statement_holds_or_is_refused_whole(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    made(sql, more=", 'write.merge.isolation-level' = 'snapshot', 'commit.retry.min-wait-ms' = '1'")
+    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n")
+    commit = evolved_answers.commit
+
+    def after_another(*given: Any) -> Any:
+        with lake.load_table("db.t").transaction() as transaction:
+            if other == "rows":
+                transaction.append(pa.table({"id": pa.array([2], pa.int32()), "kind": ["c"]}))
+            else:
+                transaction.update_schema().add_column("theirs", StringType()).commit()
+        return commit(*given)
+
+    monkeypatch.setattr(evolved_answers, "commit", after_another)
+    if other == "rows":
+        sql(f"{MERGE} {BOTH}")
+        assert sql("SELECT * FROM lake.db.t ORDER BY id") == [(1, "b", 5), (2, "c", None)]
+    else:
+        with pytest.raises(PySparkException, match="schema"):
+            sql(f"{MERGE} {BOTH}")
+        assert sql("SELECT * FROM lake.db.t") == [(1, "a", None)]
+        assert list(types(lake.load_table("db.t"))) == ["id", "kind", "theirs"]
+
+
+@evolves
+@inserts
+@pytest.mark.parametrize("how", ["INSERT {} INTO lake.db.t BY NAME", "INSERT {} OVERWRITE lake.db.t BY NAME", "INSERT {} INTO lake.db.t"])
+def test_insert_adds_columns_in_the_commit_of_its_rows(spark: SparkSession, sql: Run, lake: SqlCatalog, how: str) -> None:
+    made(sql)
+    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    table = lake.load_table("db.t")
+    versions = len(table.metadata.metadata_log)
+    sql(f"{how.format('WITH SCHEMA EVOLUTION')} SELECT 10000000000 AS id, 'b' AS kind, 5 AS n")
+    kept = [] if "OVERWRITE" in how else [(1, "a", None)]
+    assert sql("SELECT * FROM lake.db.t ORDER BY id") == [*kept, (10000000000, "b", 5)]
+    assert len(table.refresh().metadata.metadata_log) == versions + 1
+
+
+@pytest.mark.skipif(SPARK > (4, 0), reason="Spark 4.1 and later know the words")
+def test_spark_4_0_refuses_by_name_what_it_would_leave_out(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made(sql)
+    source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n")
+    for text in (MERGE, MERGE.replace("lake.db.t", "lake.db.t AS t"), f"WITH w AS (SELECT 1) {MERGE}"):
+        with pytest.raises(UnsupportedOperationException, match="MERGE WITH SCHEMA EVOLUTION"):
+            sql(f"{text} {BOTH}")
+    assert sql("SELECT * FROM lake.db.t") == []
