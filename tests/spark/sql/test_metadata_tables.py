@@ -2,6 +2,7 @@
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -46,3 +47,57 @@ def test_they_cannot_be_written(written: Run) -> None:
         written("INSERT INTO lake.db.t.refs SELECT * FROM lake.db.t.refs")
     with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"):
         written("SELECT * FROM lake.db.t.nonsense")
+
+
+@pytest.fixture
+def changed(sql: Run, lake: SqlCatalog) -> list[tuple[int, int]]:
+    """Three snapshots of `lake.db.t`, as ids and times: rows 1 and 2 come, 2 changes and is copied with 1, 3 comes."""
+    sql("CREATE TABLE lake.db.t (id BIGINT, v STRING) USING iceberg")
+    sql("INSERT INTO lake.db.t SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (2, 'b')")
+    sql("UPDATE lake.db.t SET v = 'c' WHERE id = 2")
+    sql("INSERT INTO lake.db.t VALUES (3, 'd')")
+    return [(one.snapshot_id, one.timestamp_ms) for one in lake.load_table("db.t").snapshots()]
+
+
+def test_changes_are_read_between_snapshots_and_times(spark: SparkSession, sql: Run, changed: list[tuple[int, int]]) -> None:
+    def ordinals(**options: int) -> list[int]:
+        rows = spark.read.options(**{name.replace("_", "-"): value for name, value in options.items()}).table("lake.db.t.changes")
+        found = [row[0] for row in rows.select("_commit_snapshot_id").collect()]
+        assert rows.count() == len(found)
+        return sorted({[one for one, _ in changed].index(snapshot_id) for snapshot_id in found})
+
+    (first, t1), (second, t2), (third, t3) = changed
+    assert ordinals() == [0, 1, 2]
+    assert ordinals(start_snapshot_id=first) == [1, 2]
+    assert ordinals(start_snapshot_id=first, end_snapshot_id=second) == ordinals(start_timestamp=t1, end_timestamp=t2) == [1]
+    assert ordinals(end_snapshot_id=second) == ordinals(end_timestamp=t3 - 1) == [0, 1]
+    assert ordinals(start_timestamp=t1 - 1) == [0, 1, 2]
+    assert ordinals(start_timestamp=t3) == ordinals(end_timestamp=t1 - 1) == ordinals(start_snapshot_id=third) == []
+    for options, words in (
+        ({"start-snapshot-id": first, "start-timestamp": t1}, "start-snapshot-id and start-timestamp"),
+        ({"end-snapshot-id": first, "snapshot-id": first}, "end-snapshot-id and a snapshot"),
+        ({"end-timestamp": "now"}, "end-timestamp is 'now'"),
+        ({"start-snapshot-id": third, "end-snapshot-id": first}, "no ancestor"),
+    ):
+        with pytest.raises(PySparkException, match=words):
+            spark.read.options(**options).table("lake.db.t.changes").collect()
+    with pytest.raises(PySparkException, match="cannot be read by start-snapshot-id"):
+        spark.read.option("start-snapshot-id", first).table("lake.db.t").collect()
+
+
+def test_a_changelog_view_leaves_out_copies_and_finds_updates(sql: Run, changed: list[tuple[int, int]]) -> None:
+    first = changed[0][0]
+    assert sql("CALL lake.system.create_changelog_view('db.t')") == [("`t_changes`",)]
+    assert sql("SELECT id, v, _change_type FROM t_changes ORDER BY _change_ordinal, id, _change_type") == [
+        *((1, "a", "INSERT"), (2, "b", "INSERT")),
+        *((2, "b", "DELETE"), (2, "c", "INSERT"), (3, "d", "INSERT")),
+    ]
+    call = f"table => 'db.t', changelog_view => 'seen', options => map('start-snapshot-id', '{first}'), identifier_columns => array('id')"
+    assert sql(f"CALL lake.system.create_changelog_view({call})") == [("seen",)]
+    assert sql("SELECT id, v, _change_type FROM seen ORDER BY _change_ordinal, id, _change_type DESC") == [
+        *((2, "b", "UPDATE_BEFORE"), (2, "c", "UPDATE_AFTER"), (3, "d", "INSERT")),
+    ]
+    for arguments, words in (("compute_updates => true", "no identifier fields"), ("net_changes => true", "net changes")):
+        with pytest.raises(PySparkException, match=words):
+            sql(f"CALL lake.system.create_changelog_view(table => 'db.t', {arguments})")
+    assert ("create_changelog_view",) in [row[-1:] for row in sql("SHOW PROCEDURES IN lake.system")]

@@ -6,16 +6,21 @@ What is told here travels inside the registered class, as bytes: no plan, no opt
 import threading
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.connect.options import CatalogRecipe, Known
-from icefloe.spark.connect.source import IcefloeSource
+from icefloe.spark.connect.source import IcebergSource, IcefloeSource
+from icefloe.spark.jvm.compile import knows_class
+from icefloe.spark.native import gateway_is_at_hand
 
+JAVAS_SOURCE = "org.apache.iceberg.spark.source.IcebergSource"
 FILTERS_CONF = "spark.sql.python.filterPushdown.enabled"  # Spark 4.1 and later
 _TOLD: "WeakKeyDictionary[SparkSession, Known]" = WeakKeyDictionary()
 _LOCK = threading.RLock()
@@ -23,6 +28,8 @@ _LOCK = threading.RLock()
 
 def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None, /, **more: Catalog) -> None:
     """Makes `spark.read.format("icefloe")` and `df.write.format("icefloe")` work in a session, classic or Connect: `register(spark, lake=catalog)`.
+
+    In a classic session without Java's Iceberg, `format("iceberg")` is the same. `attach` does this for its catalog by itself.
 
     The catalogs are opened again by their properties, on Spark's driver. Those of earlier calls stay. Turns on `spark.sql.python.filterPushdown.enabled`, with
     which Spark 4.1 and later hand filters down.
@@ -34,6 +41,12 @@ def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None,
     with _LOCK:
         known = told(spark)
         _tell(spark, replace(known, catalogs={**known.catalogs, **recipes}))
+
+
+def register_attached(spark: SparkSession, name: str, catalog: Catalog) -> None:
+    """As `register`, for a catalog that a classic session has in its SQL; one that lives in this process alone is not known to the source."""
+    with suppress(UnsupportedFeatureError):
+        register(spark, {name: catalog})
 
 
 def told(spark: SparkSession) -> Known:
@@ -54,7 +67,12 @@ def storage_key(spark: SparkSession, io: FileIO) -> str:
 
 
 def _tell(spark: SparkSession, known: Known) -> None:
+    if _TOLD.get(spark) == known:
+        return
     spark.conf.set(FILTERS_CONF, "true")
     # A class that no module holds is sent whole, with what it knows; one that can be imported would be sent as its name.
-    spark.dataSource.register(type("ToldSource", (IcefloeSource,), {"__module__": __name__, "known": known, "pushes_filters": True}))
+    held = {"__module__": __name__, "known": known, "pushes_filters": True}
+    spark.dataSource.register(type("ToldSource", (IcefloeSource,), held))
+    if gateway_is_at_hand(spark) and not knows_class(spark, JAVAS_SOURCE):
+        spark.dataSource.register(type("ToldIcebergSource", (IcebergSource,), held))
     _TOLD[spark] = known

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from icefloe.errors import IcefloeError, InvalidInputError, StorageError
+from icefloe.errors import IcefloeError, InvalidInputError, StorageError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.snapshot_ref import MAIN
@@ -24,9 +24,16 @@ from icefloe.spark.fit import check_fits
 from icefloe.spark.jobs import errors_carried
 from icefloe.spark.leftovers import delete_files_of_operation, delete_lost_attempts
 from icefloe.spark.write import TaskFiles, TaskWriter
+from icefloe.spark.write_options import write_options
 from icefloe.spark.written import WrittenFiles
 from icefloe.table.rows.write_target import check_branch, write_target
 from icefloe.table.table import Table
+
+# Options of writes that spread, sort or check rows, or change the table's columns.
+_OF_OTHER_WRITES = frozenset(
+    {"distribution-mode", "advisory-partition-size", "use-table-distribution-and-ordering", "output-sort-order-id"}
+    | {"merge-schema", "mergeschema", "check-ordering", "check-nullability"}
+)
 
 
 @dataclass
@@ -51,7 +58,9 @@ class TableWriter(DataSourceArrowWriter):
         check_branch(table.handle, table.metadata, self._branch)
         check_fits(rows, table.schema())
         self._io: FileIO = table.io
-        self._task = TaskWriter(write_target(table.handle, table.metadata), Nowhere())  # type: ignore[arg-type]  # all that is asked of it is `add`
+        options = write_options(asked.properties, {}, table.metadata, table.full_name)
+        self._isolation: dict[str, Any] = {"isolation_level": options.isolation_level, "validate_from_snapshot_id": options.validate_from}
+        self._task = TaskWriter(options.form.of(write_target(table.handle, table.metadata)), Nowhere())  # type: ignore[arg-type]  # all that is asked of it is `add`
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in tasks. A task that fails deletes its own files."""
@@ -69,9 +78,9 @@ class TableWriter(DataSourceArrowWriter):
             if not self._overwrite:
                 table.append(files, **form)
             elif self._asked.overwrite_mode == "dynamic":
-                table.dynamic_partition_overwrite(files, **form)
+                table.dynamic_partition_overwrite(files, **form, **self._isolation)
             else:
-                table.overwrite(files, self._asked.where or AlwaysTrue(), **form)
+                table.overwrite(files, self._asked.where or AlwaysTrue(), **form, **self._isolation)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes what tasks wrote, unless all of them ended well: then the commit was begun, which deletes what may be deleted itself."""
@@ -99,6 +108,13 @@ class TableWriter(DataSourceArrowWriter):
 
 
 def _check(asked: Asked, *, overwrite: bool) -> None:
+    lost = sorted(set(asked.properties) & _OF_OTHER_WRITES)
+    if lost:
+        raise UnsupportedFeatureError(
+            f"{' and '.join(lost)}: rows that the data source writes come as they are, in columns that the table has",
+            table=asked.table or asked.path,
+            next_step="write with df.writeTo(...) to a table of an attached catalog",
+        )
     given = {
         SNAPSHOT_ID: asked.snapshot_id,
         TAG: asked.tag,

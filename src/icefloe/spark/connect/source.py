@@ -78,6 +78,15 @@ class IcefloeSource(DataSource):
         return scan_of(table, asked)
 
 
+class IcebergSource(IcefloeSource):
+    """The same under the name that Java's format has, for programs that say it, where Java's is not there."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "iceberg"
+
+
 @dataclass
 class TasksPartition(InputPartition):
     """What one Spark task reads."""

@@ -88,7 +88,7 @@ def class_loader(spark: SparkSession) -> Any:
 
 def compiled_folder(spark: SparkSession) -> Path:
     """The folder of class files for this Spark and these sources, compiled now unless an earlier session left them."""
-    wanted_here = [name for name in SOURCES if name not in NEEDED or _is_known(spark, NEEDED[name])]
+    wanted_here = [name for name in SOURCES if name not in NEEDED or knows_class(spark, NEEDED[name])]
     sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in wanted_here}
     text_hash = sha256("\0".join(sources.values()).encode()).hexdigest()[:16]
     wanted = cache_folder() / f"{spark.version}-{text_hash}"
@@ -174,7 +174,8 @@ def _context_loader(jvm: Any) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
-def _is_known(spark: SparkSession, class_name: str) -> bool:
+def knows_class(spark: SparkSession, class_name: str) -> bool:
+    """Whether a classic session's JVM finds a class of that name."""
     jvm = jvm_of(spark)
     try:
         jvm.java.lang.Class.forName(class_name, False, _context_loader(jvm))

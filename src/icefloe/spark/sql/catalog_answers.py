@@ -13,6 +13,7 @@ from icefloe.errors import InvalidInputError, NamespaceNotEmptyError, NoSuchName
 from icefloe.procedures.registry import procedure_named, procedure_names
 from icefloe.spark.sql.alter_table import alter
 from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.changes_answers import CHANGES, ChangesScanAnswers, session_procedures
 from icefloe.spark.sql.definitions import definition_of
 from icefloe.spark.sql.evolved_answers import EvolvedAnswers
 from icefloe.spark.sql.metadata_answers import MetadataTableAnswers
@@ -65,7 +66,8 @@ class CatalogAnswers(Answers):
         if asked.get("timestamp") is not None:
             selected = at_timestamp(selected, asked["timestamp"])
         if selected.metadata_table is not None:
-            return MetadataTableAnswers(self._spark, self.name, selected, selected.metadata_table)
+            scans = ChangesScanAnswers if selected.metadata_table == CHANGES else None
+            return MetadataTableAnswers(self._spark, self.name, selected, selected.metadata_table, scans)
         return TableAnswers(self._spark, self.name, selected)
 
     def _load_view(self, asked: Asked) -> Answers:
@@ -186,8 +188,10 @@ class CatalogAnswers(Answers):
             raise InvalidInputError(
                 f"there is no procedure {'.'.join([self.name, *asked['procedure']])}", next_step=f"they are in {self.name}.{SYSTEM}"
             )
-        return ProcedureAnswers(self._spark, self.name, self._catalog, procedure_named(name))
+        found = session_procedures(self._spark).get(name.lower()) or procedure_named(name)
+        return ProcedureAnswers(self._spark, self.name, self._catalog, found)
 
     @answer
     def list_procedures(self, asked: Asked) -> list[str]:
-        return procedure_names() if [part.lower() for part in asked["namespace"]] == [SYSTEM] else []
+        names = sorted([*procedure_names(), *session_procedures(self._spark)])
+        return names if [part.lower() for part in asked["namespace"]] == [SYSTEM] else []

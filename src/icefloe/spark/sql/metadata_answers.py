@@ -4,11 +4,11 @@ Floor: spark. Spec: Snapshots; Manifests.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.inspect.metadata_tables.registry import MetadataTable, metadata_table
@@ -26,9 +26,13 @@ _ROW_BYTES = 200
 
 
 class MetadataTableAnswers(Answers):
-    """Reads alone: what a metadata table tells is changed by changing the table."""
+    """Reads alone: what a metadata table tells is changed by changing the table. `scans` is what a read of it is."""
 
-    def __init__(self, spark: SparkSession, catalog_name: str, selected: Selected, name: str) -> None:
+    def __init__(
+        self, spark: SparkSession, catalog_name: str, selected: Selected, name: str, scans: "type[MetadataScanAnswers] | None" = None
+    ) -> None:
+        self._scans = scans or MetadataScanAnswers
+        self._takes_range = scans is not None
         self._spark = spark
         self._catalog_name = catalog_name
         self._selected = selected
@@ -58,7 +62,7 @@ class MetadataTableAnswers(Answers):
 
     @answer
     def scan(self, asked: Mapping[str, Any]) -> "MetadataScanAnswers":
-        return MetadataScanAnswers(self._spark, with_options(self._selected, asked["options"]), self._found, asked)
+        return self._scans(self._spark, with_options(self._selected, asked["options"], takes_range=self._takes_range), self._found, asked)
 
 
 class MetadataScanAnswers(Answers):
@@ -68,6 +72,7 @@ class MetadataScanAnswers(Answers):
         self._spark = spark
         self._selected = selected
         self._found = found
+        self._asked = asked
         self._columns = SparkStruct.fromJson(json.loads(asked["schema"])).names
         self._filter = pruning_filter(asked.get("filters") or (), found.schema)
 
@@ -78,21 +83,33 @@ class MetadataScanAnswers(Answers):
     @answer
     def rows(self, _: Any) -> Any:
         """Read now: Spark gets the rows themselves."""
-        snapshot_id = None
-        if self._selected.is_past or self._selected.branch is not None:
-            snapshot = self._selected.scan().snapshot()
-            snapshot_id = None if snapshot is None else snapshot.snapshot_id
-        rows = self._found.arrow(columns=self._columns, row_filter=self._filter, snapshot_id=snapshot_id)
-        kept = Schema(*(field for field in self._found.schema.fields if field.name in self._columns))
-        arrays = [to_spark_form(rows[field.name], field.field_type) for field in kept.fields]
-        if not arrays:
+        rows = self._arrow(self._columns)
+        if not self._columns:
             return self._spark.range(rows.num_rows).select()._jdf.queryExecution().optimizedPlan()
-        # In one chunk: PySpark loses rows of tables whose columns are cut in several.
-        whole = pa.Table.from_arrays(arrays, names=kept.names).combine_chunks()
-        frame = self._spark.createDataFrame(whole, schema_to_struct(kept, field_ids=False))
+        kept = Schema(*(field for field in self._found.schema.fields if field.name in self._columns))
+        frame = frame_of(self._spark, rows, kept)
         return frame.select(*map(column_named, self._columns))._jdf.queryExecution().optimizedPlan()
+
+    def _arrow(self, columns: Sequence[str]) -> Any:
+        """The rows, of these columns, as a `pyarrow.Table`, perhaps with more than the filter lets through."""
+        return self._found.arrow(columns=columns, row_filter=self._filter, snapshot_id=self._snapshot_id())
+
+    def _snapshot_id(self) -> int | None:
+        """The snapshot that was chosen."""
+        if not self._selected.is_past and self._selected.branch is None:
+            return None
+        snapshot = self._selected.scan().snapshot()
+        return None if snapshot is None else snapshot.snapshot_id
 
     @answer
     def statistics(self, _: Any) -> dict[str, Any]:
         """A guess: counting would cost as much as reading."""
         return {"rows": None, "bytes": _ROW_BYTES * 1000, "distinct": {}}
+
+
+def frame_of(spark: SparkSession, rows: pa.Table, schema: Schema) -> DataFrame:
+    """A `pyarrow.Table` of the columns of a schema as a DataFrame, which holds the rows."""
+    arrays = [to_spark_form(rows[field.name], field.field_type) for field in schema.fields]
+    # In one chunk: PySpark loses rows of tables whose columns are cut in several.
+    whole = pa.Table.from_arrays(arrays, names=schema.names).combine_chunks()
+    return spark.createDataFrame(whole, schema_to_struct(schema, field_ids=False))

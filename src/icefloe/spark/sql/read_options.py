@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.kernel.metadata.properties import PLANNING_MODE, SPLIT_OPEN_FILE_COST, SPLIT_SIZE, Property
 from icefloe.spark.planning import PlanningMode
 from icefloe.spark.sql.selectors import Selected
@@ -20,15 +20,25 @@ _SPLITS: tuple[tuple[str, Property[int | None], str], ...] = (
     ("split-size", SPLIT_SIZE, "spark.sql.files.maxPartitionBytes"),
     ("file-open-cost", SPLIT_OPEN_FILE_COST, "spark.sql.files.openCostInBytes"),
 )
+# What chooses changes between snapshots.
+RANGE_OPTIONS = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
 _SELECTING = {"snapshot-id": "snapshot_id", "branch": "branch", "tag": "tag", "as-of-timestamp": "as_of_ms"}
 
 
-def with_options(selected: Selected, options: Mapping[str, str]) -> Selected:
+def with_options(selected: Selected, options: Mapping[str, str], *, takes_range: bool = False) -> Selected:
     """The selection that a read's options make: `snapshot-id`, `branch`, `tag` or `as-of-timestamp` (milliseconds).
 
     Raises:
         InvalidInputError: several of them, one beside a selector in the name, or one that is no number where it has to be.
+        UnsupportedFeatureError: a range of snapshots is asked for, where `takes_range` does not say that there are such reads.
     """
+    ranges = [] if takes_range else sorted(key.lower() for key in options if key.lower() in RANGE_OPTIONS)
+    if ranges:
+        raise UnsupportedFeatureError(
+            f"{selected.table.full_name} cannot be read by {', '.join(ranges)}",
+            table=selected.table.full_name,
+            next_step="the rows that came and went between snapshots are in its table .changes, which takes these options",
+        )
     given = {_SELECTING[key.lower()]: value for key, value in options.items() if key.lower() in _SELECTING}
     if not given:
         return selected
