@@ -98,7 +98,8 @@ except Exception as error:
     assert "SQLQueryContextLogger" not in done.stderr
 
 
-def test_the_formats_icefloe_and_iceberg_know_attached_catalogs(sql: Run, spark: SparkSession, lake: SqlCatalog) -> None:
+def test_the_formats_icefloe_and_iceberg_take_options_of_writes(sql: Run, spark: SparkSession, lake: SqlCatalog) -> None:
+    icefloe.spark.register(spark, lake=lake)
     sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
     rows = spark.sql("SELECT id, if(id < 2, 'a', 'b') AS kind FROM range(4)")
     options = {"compression-codec": "gzip", "snapshot-property.who": "me"}

@@ -6,14 +6,12 @@ What is told here travels inside the registered class, as bytes: no plan, no opt
 import threading
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.connect.options import CatalogRecipe, Known
 from icefloe.spark.connect.source import IcebergSource, IcefloeSource
@@ -29,7 +27,7 @@ _LOCK = threading.RLock()
 def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None, /, **more: Catalog) -> None:
     """Makes `spark.read.format("icefloe")` and `df.write.format("icefloe")` work in a session, classic or Connect: `register(spark, lake=catalog)`.
 
-    In a classic session without Java's Iceberg, `format("iceberg")` is the same. `attach` does this for its catalog by itself.
+    In a classic session without Java's Iceberg, `format("iceberg")` is the same.
 
     The catalogs are opened again by their properties, on Spark's driver. Those of earlier calls stay. Turns on `spark.sql.python.filterPushdown.enabled`, with
     which Spark 4.1 and later hand filters down.
@@ -41,12 +39,6 @@ def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None,
     with _LOCK:
         known = told(spark)
         _tell(spark, replace(known, catalogs={**known.catalogs, **recipes}))
-
-
-def register_attached(spark: SparkSession, name: str, catalog: Catalog) -> None:
-    """As `register`, for a catalog that a classic session has in its SQL; one that lives in this process alone is not known to the source."""
-    with suppress(UnsupportedFeatureError):
-        register(spark, {name: catalog})
 
 
 def told(spark: SparkSession) -> Known:

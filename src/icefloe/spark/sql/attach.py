@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.load import load_catalog
 from icefloe.errors import EngineError, InvalidInputError
-from icefloe.spark.connect.register import register_attached
 from icefloe.spark.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.jvm.compile import class_loader, new_object, static_method
 from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
@@ -37,8 +36,6 @@ def attach(
 
     `catalog` is a catalog, its properties, or the name under which `load_catalog` finds it; without it, `load_catalog(name)`. Other sessions of the same
     Spark, such as those of `spark.newSession()`, are attached by calls of their own.
-
-    `spark.read.format("icefloe")` and `df.write.format("icefloe")` know the catalog too, unless it lives in this process alone.
 
     Without a name, every catalog that the session's settings name is attached: `spark.sql.catalog.lake=icefloe`, with its properties in
     `spark.sql.catalog.lake.uri` and so on. Those are the answer, by name.
@@ -75,7 +72,6 @@ def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
 
 def _attach(spark: SparkSession, name: str, found: Catalog) -> Catalog:
     register(spark, name, CatalogAnswers(spark, name, found))
-    register_attached(spark, name, found)
     return found
 
 
