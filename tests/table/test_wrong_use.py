@@ -6,7 +6,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from icefloe import DecimalType, InvalidInputError, InvalidPartitionSpecError, LongType, NestedField, Schema, SqlCatalog
+from icefloe import (
+    DecimalType,
+    InvalidInputError,
+    InvalidPartitionSpecError,
+    InvalidSchemaError,
+    LongType,
+    NestedField,
+    Schema,
+    SqlCatalog,
+    StructType,
+)
 from icefloe.table import Table
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "money", DecimalType(5, 2)))
@@ -54,3 +64,12 @@ def test_one_partition_field_may_stand_alone_and_a_sort_order_is_no_list(catalog
     with pytest.raises(InvalidInputError, match="a sort order of type list is not understood"):
         catalog.create_table("db.two", SCHEMA, sort_order=["id"])  # type: ignore[arg-type]
     assert not catalog.table_exists("db.two")
+
+
+def test_a_list_is_no_field_and_a_text_is_no_type() -> None:
+    fields = [NestedField(1, "id", LongType()), NestedField(2, "n", LongType())]
+    for made in (Schema, StructType):
+        with pytest.raises(InvalidSchemaError, match=r"made of fields, and this is a list(?s:.)*one NestedField after the other"):
+            made(fields)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSchemaError, match=r"id: 'long' is no type; pass one such as LongType\(\)"):
+        Schema(NestedField(1, "id", "long"), fields[1])  # type: ignore[arg-type]

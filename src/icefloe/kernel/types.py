@@ -272,11 +272,17 @@ class NestedField:
 
 @dataclass(frozen=True, init=False)
 class StructType(IcebergType):
-    """Named fields in order: `StructType(field, field, ...)`."""
+    """Named fields in order: `StructType(field, field, ...)`. Raises `InvalidSchemaError` for what is no field."""
 
     fields: tuple[NestedField, ...]
 
     def __init__(self, *fields: NestedField) -> None:
+        for field in fields:
+            if not isinstance(field, NestedField):
+                raise InvalidSchemaError(
+                    f"a struct or schema is made of fields, and this is a {type(field).__name__}: {field!r}",
+                    next_step="pass one NestedField after the other, with no list around them",
+                )
         object.__setattr__(self, "fields", tuple(fields))
 
     @cached_property

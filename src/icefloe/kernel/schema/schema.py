@@ -22,8 +22,8 @@ class Schema:
     What is read from a table, or copied into a file, may hold metadata columns too; a table's own schema may not (`schema_from_json` refuses it).
 
     Raises:
-        InvalidSchemaError: a field id or a full name stands twice, a default is none of its type, or an identifier field breaks the rules; every
-            problem is listed.
+        InvalidSchemaError: a field is none, a type is none, a field id or a full name stands twice, a default is none of its type, or an identifier
+            field breaks the rules; every problem is listed.
     """
 
     fields: tuple[NestedField, ...]
@@ -31,10 +31,10 @@ class Schema:
     identifier_field_ids: tuple[int, ...]
 
     def __init__(self, *fields: NestedField, schema_id: int = 0, identifier_field_ids: Iterable[int] = ()) -> None:
-        object.__setattr__(self, "fields", tuple(fields))
+        object.__setattr__(self, "fields", StructType(*fields).fields)
         object.__setattr__(self, "schema_id", schema_id)
         object.__setattr__(self, "identifier_field_ids", tuple(identifier_field_ids))
-        problems = list(_problems(self))
+        problems = list(_wrong_types(self)) or list(_problems(self))
         if problems:
             raise InvalidSchemaError("the schema breaks the rules of the format", problems=problems)
 
@@ -198,6 +198,12 @@ def _prune(field: NestedField, wanted: set[int]) -> NestedField | None:
     if any(inner.field_id in wanted for _, inner in walk(children(field.field_type))):
         return field  # lists and maps are read whole
     return None
+
+
+def _wrong_types(schema: Schema) -> Iterator[Problem]:
+    for path, field in walk(schema.fields):
+        if not isinstance(field.field_type, IcebergType):
+            yield Problem(where=".".join(path), what=f"{field.field_type!r} is no type; pass one such as LongType()")
 
 
 def _problems(schema: Schema) -> Iterator[Problem]:
