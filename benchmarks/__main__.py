@@ -18,6 +18,7 @@ MODULES = {
     "adding": "benchmarks.adding",
     "spark": "benchmarks.spark_rows",
     "spark-scans": "benchmarks.spark_scans",
+    "spark-changes": "benchmarks.spark_changes",
 }
 
 
