@@ -30,6 +30,7 @@ from icefloe.kernel.types import (
     TimestampNanoType,
     TimestampType,
     TimestamptzNanoType,
+    TimeType,
     UUIDType,
 )
 from icefloe.kernel.values import physical_array
@@ -50,8 +51,16 @@ SCHEMA = Schema(
     NestedField(11, "b", BooleanType()),
     NestedField(12, "n", TimestampNanoType()),
     NestedField(13, "z", TimestamptzNanoType()),
+    NestedField(14, "c", TimeType()),
 )
-ARROW_TYPES = {"d": pa.date32(), "t": pa.timestamp("us"), "n": pa.timestamp("ns"), "z": pa.timestamp("ns", "UTC"), "u": pa.binary(16)}
+ARROW_TYPES = {
+    "d": pa.date32(),
+    "t": pa.timestamp("us"),
+    "n": pa.timestamp("ns"),
+    "z": pa.timestamp("ns", "UTC"),
+    "u": pa.binary(16),
+    "c": pa.time64("us"),
+}
 HOUR = 3_600_000_000
 
 # Few values, so that filters often hit them, with the edges of each type among them.
@@ -74,6 +83,7 @@ VALUES: dict[str, list[Any]] = {
     "b": [False, True],
     "n": [-400 * 24 * HOUR * 1000, -HOUR * 1000 - 1, -1000, -999, -1, 0, 1, 999, 1000, HOUR * 1000, 24 * HOUR * 1000, 2**63 - 1, -(2**63)],
     "z": [-1, 0, 1, 31 * 24 * HOUR * 1000],
+    "c": [0, 1, HOUR - 1, HOUR, 12 * HOUR, 24 * HOUR - 1],
 }
 # Literals that stand between or beyond a column's values.
 _ODD_LITERALS: dict[str, list[Any]] = {

@@ -1,8 +1,9 @@
 """Filters of every kind and type by Spark SQL over a partitioned and evolved table, beside the same SQL over the same rows in Spark's own cache."""
 
 import json
+import uuid
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,21 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from icefloe import LongType, SqlCatalog
+from icefloe import DateType, LongType, NestedField, Schema, SqlCatalog, TimestampType, UUIDType
 from icefloe.kernel.expressions.predicate import all_of
 from icefloe.spark.sql.attach import attach
+from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import expressions_of
 from icefloe.spark.sql.table_answers import TableAnswers
+from icefloe.spark.types import SPARK_TIME
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
 
 NAN = float("nan")
+DAY_US = 86_400_000_000
+# On both sides of where a signed number would change its sign.
+UUIDS = tuple(str(uuid.UUID(int=number)) for number in (0, (1 << 127) - 1, 1 << 127, 0xF79C3E09677C4BBDA4793F349CB785E7))
 COLUMNS: dict[str, tuple[pa.DataType, tuple[Any, ...], tuple[str, ...]]] = {
     # Each with values that rows have, and literals to compare them with.
     "i": (pa.int32(), (-1, 0, 7, 2**31 - 1), ("0", "7", "6.5BD", "2147483648", "-1L", "CAST(7 AS BYTE)")),
@@ -48,7 +54,14 @@ COLUMNS: dict[str, tuple[pa.DataType, tuple[Any, ...], tuple[str, ...]]] = {
     "st.q": (pa.int64(), (1, 2), ("1", "2", "1.5D")),
     "st.t": (pa.string(), ("k", "kk"), ("'k'", "'kk'")),
     "later": (pa.int64(), (5, 6), ("5", "6")),
+    "u": (pa.string(), UUIDS, (*(f"'{one}'" for one in UUIDS), f"'{UUIDS[1].upper()}'", "'8'", "'zz'")),
 }
+if SPARK_TIME is not None:
+    COLUMNS["clock"] = (
+        pa.time64("us"),
+        (time(0, 0), time(12, 30, 0, 1), time(23, 59, 59, 999999)),
+        ("TIME'12:30:00.000001'", "TIME'12:30:00'", "TIME'00:00:00'"),
+    )
 ROWS = 48
 
 
@@ -73,6 +86,12 @@ def _rows(first: int, last: int, names: list[str]) -> pa.Table:
     return pa.table(arrays)
 
 
+def with_uuids(rows: pa.Table) -> pa.Table:
+    """The rows with uuids where they have their texts."""
+    found = [None if text is None else uuid.UUID(text).bytes for text in rows["u"].to_pylist()]
+    return rows.set_column(rows.schema.get_field_index("u"), "u", pa.ExtensionArray.from_storage(pa.uuid(), pa.array(found, pa.binary(16))))
+
+
 @pytest.fixture(scope="module")
 def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     """A table of several specs, a renamed column and one that came later, as `lake.db.t`, and the same rows as `plain`."""
@@ -81,30 +100,37 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     lake.create_namespace("db")
     names = [name for name in COLUMNS if "." not in name and name != "later"] + ["st"]
     first = _rows(0, 16, names)
-    table = lake.create_table("db.t", first.schema, partition_spec=["d", "day(at)"], properties={"format-version": "2"})
-    table.append(first)
+    form = first.schema.set(first.schema.get_field_index("u"), pa.field("u", pa.uuid()))
+    table = lake.create_table("db.t", form, partition_spec=["d", "day(at)"], properties={"format-version": "2"})
+    table.append(with_uuids(first))
     with table.update_spec() as update:
         update.remove_field("d")
         update.remove_field("at_day")
         update.add_field("s", "identity", "s_part")
         update.add_field("i", "bucket[3]", "i_bucket")
         update.add_field("day", "identity", "day_part")
-    table.append(_rows(16, 32, names))
+        update.add_field("u", "bucket[2]", "u_bucket")
+    table.append(with_uuids(_rows(16, 32, names)))
     with table.update_schema() as update:
         update.add_column("later", LongType())
         update.rename_column("n", "number")
-    table.append(_rows(32, ROWS, [*names, "later"]).rename_columns({"n": "number"}))
+    table.append(with_uuids(_rows(32, ROWS, [*names, "later"])).rename_columns({"n": "number"}))
     attach(spark, "lake", lake)
     table = lake.load_table("db.t")
     found = pa.concat_tables([_rows(0, 32, names), _rows(32, ROWS, [*names, "later"])], promote_options="default")
     # Spark's cache leaves out batches by bounds that know nothing of NaN.
-    spark.conf.set("spark.sql.inMemoryColumnarStorage.partitionPruning", "false")
+    settings = {"spark.sql.inMemoryColumnarStorage.partitionPruning": "false"}
+    if SPARK_TIME is not None:
+        settings["spark.sql.timeType.enabled"] = "true"
+    for setting, value in settings.items():
+        spark.conf.set(setting, value)
     plain = spark.createDataFrame(found.rename_columns({"n": "number"})).cache()
     assert plain.count() == ROWS
     plain.createOrReplaceTempView("plain")
     yield table
     plain.unpersist()
-    spark.conf.unset("spark.sql.inMemoryColumnarStorage.partitionPruning")
+    for setting in settings:
+        spark.conf.unset(setting)
     spark.catalog.dropTempView("plain")
 
 
@@ -136,9 +162,31 @@ def _leaves() -> st.SearchStrategy[str]:
         st.sampled_from(["a%", "%b", "", "%", "a_", "k%", "é%"]),
     )
     others = st.sampled_from(
-        ["b", "st IS NULL", "i = l", "CAST(at AS DATE) = DATE'2024-03-31'", "isnan(f)", "upper(s) = 'AB'", "id < 20", "i + 1 > 1"]
+        ["b", "st IS NULL", "i = l", "date_trunc('DAY', at) = DATE'2024-03-31'", "isnan(f)", "upper(s) = 'AB'", "id < 20", "i + 1 > 1"]
     )
-    return st.one_of(comparisons, comparisons, members, nulls, patterns, others)
+    return st.one_of(comparisons, comparisons, members, nulls, patterns, others, _periods())
+
+
+def _periods() -> st.SearchStrategy[str]:
+    """Tests of the day, week, month, quarter or year of a column."""
+    columns = st.sampled_from(["at", "local", "day"])
+    days = ("DATE'2024-03-31'", "DATE'2024-03-30'", "DATE'1969-12-31'", "DATE'2024-01-01'", "DATE'2024-03-25'", "DATE'2024-02-29'", "NULL")
+    functions = st.sampled_from(
+        [("CAST({} AS DATE)", days), ("year({})", ("2024", "1969", "1970", "NULL"))]
+        + [(f"trunc({{}}, '{unit}')", days) for unit in ("week", "MM", "quarter", "yy", "day")]
+    )
+    tests = st.sampled_from(
+        ["= {0}", "<> {0}", "< {0}", "<= {0}", "> {1}", ">= {1}", "<=> {0}", "IN ({0}, {1})", "NOT IN ({0}, {1})", "IS NULL"]
+    )
+    return st.builds(
+        lambda column, function, test, places: (
+            f"{function[0].format(column)} {test.format(*(function[1][place % len(function[1])] for place in places))}"
+        ),
+        columns,
+        functions,
+        tests,
+        st.tuples(st.integers(0, 6), st.integers(0, 6)),
+    )
 
 
 PREDICATES = st.recursive(
@@ -222,3 +270,69 @@ def test_a_test_that_is_unknown_is_not_true_where_it_is_negated(table: Table, sp
     assert said is not None
     found = sorted(table.scan(said, selected_fields=("id",)).to_arrow()["id"].to_pylist())
     assert found == _ids(spark.sql(f"SELECT id FROM plain WHERE {expected}").collect())
+
+
+@pytest.mark.parametrize(
+    ("zone", "days"),
+    [
+        ("UTC", (0, 19783)),
+        ("America/Sao_Paulo", (date(2018, 11, 4), date(2018, 2, 18))),  # clocks are put on at midnight; back at midnight
+        ("America/Havana", (date(2024, 3, 10), date(2024, 11, 3))),
+        ("America/St_Johns", (date(2006, 10, 29), date(2006, 4, 2), date(2006, 10, 30))),  # back at one minute past midnight
+        ("Pacific/Apia", (date(2011, 12, 30), date(2011, 12, 31))),  # a day that never was
+        ("Africa/Monrovia", (date(1972, 1, 7), date(1960, 5, 5))),  # seconds beside whole minutes
+        ("+18:00", (0, 19783)),
+        ("-18:00", (0,)),
+    ],
+)
+def test_days_begin_where_spark_has_them_begin(spark: SparkSession, zone: str, days: tuple[Any, ...]) -> None:
+    """Every minute of the days around, and the microseconds around the instant itself."""
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for given in days:
+            day = given if isinstance(given, int) else (given - date(1970, 1, 1)).days
+            start = LocalDays(spark, zone).start(day)
+            around = [] if start is None else [start - 1, start]
+            instants = [*range((day - 2) * DAY_US, (day + 2) * DAY_US, 60_000_000), *around]
+            frame = spark.createDataFrame(pa.table({"us": instants})).selectExpr(
+                "us", f"CAST(timestamp_micros(us) AS DATE) >= DATE'1970-01-01' + {day}"
+            )
+            reached = {row[0]: row[1] for row in frame.collect()}
+            firsts = [instant for instant in sorted(reached) if reached[instant]]
+            if start is None:
+                assert zone == "America/St_Johns"
+                assert not all(reached[instant] for instant in sorted(reached) if instant >= firsts[0])
+            else:
+                assert firsts[0] == start
+                assert all(reached[instant] == (instant >= start) for instant in reached)
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+
+
+def _call(name: str, *children: Any) -> dict[str, Any]:
+    return {"is": "call", "name": name, "children": children}
+
+
+def _literal(kind: str, value: Any) -> dict[str, Any]:
+    return {"is": "literal", "type": json.dumps(kind), "value": str(value)}
+
+
+LOCAL, DAY, UUID = ({"is": "reference", "parts": [name]} for name in ("local", "day", "u"))
+DATE_OF_LOCAL = {"is": "cast", "type": '"date"', "children": [LOCAL]}
+YEAR_OF_LOCAL = {"is": "Extract", "children": [DATE_OF_LOCAL], "text": "EXTRACT(YEAR FROM CAST(local AS date))"}
+
+
+@pytest.mark.parametrize(
+    ("predicate", "said"),
+    [
+        (_call("=", YEAR_OF_LOCAL, _literal("integer", 2024)), "local >= 1704067200000000 AND local < 1735689600000000"),
+        (_call("<=>", DATE_OF_LOCAL, _literal("date", 0)), "local >= 0 AND local < 86400000000"),
+        (_call("=", _call("TRUNC", DAY, _literal("string", "MM")), _literal("date", 31)), "day >= 31 AND day < 59"),
+        (_call("=", _call("TRUNC", DAY, _literal("string", "MM")), _literal("date", 32)), "FALSE"),
+        (_call(">", UUID, _literal("string", UUIDS[2])), f"u > '{UUIDS[2]}'"),
+        (_call("=", UUID, _literal("string", "8")), "None"),
+    ],
+)
+def test_dates_of_times_and_uuids_become_ranges(predicate: dict[str, Any], said: str) -> None:
+    schema = Schema(NestedField(1, "local", TimestampType()), NestedField(2, "day", DateType()), NestedField(3, "u", UUIDType()))
+    assert [str(one) for one in expressions_of([predicate], schema)] == [said]

@@ -10,6 +10,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -17,7 +18,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Gathers what a query needs of a table and hands it to Python at once. */
 final class SparkScanBuilder implements SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit, SupportsPushDownAggregates {
   private final SparkTable table;
-  private final LinkedHashMap asked = new LinkedHashMap(); // options, operation, filters, schema, limit, aggregation
+  private final LinkedHashMap asked = new LinkedHashMap(); // options, operation, zone, filters, schema, limit, aggregation
   private Predicate[] pushed = new Predicate[0];
   private StructType schema;
 
@@ -26,6 +27,7 @@ final class SparkScanBuilder implements SupportsPushDownV2Filters, SupportsPushD
     this.schema = table.schema();
     asked.put("options", options.asCaseSensitiveMap());
     asked.put("operation", operation);
+    asked.put("zone", SQLConf.get().sessionLocalTimeZone());
   }
 
   /** Those that Spark must test on every row; Python says of which it can vouch for every row. */

@@ -16,6 +16,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.arrow_forms import to_spark_form
 from icefloe.spark.filters import column_named
 from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import pruning_filter
 from icefloe.spark.sql.read_options import with_options
 from icefloe.spark.sql.selectors import Selected
@@ -74,7 +75,8 @@ class MetadataScanAnswers(Answers):
         self._found = found
         self._asked = asked
         self._columns = SparkStruct.fromJson(json.loads(asked["schema"])).names
-        self._filter = pruning_filter(asked.get("filters") or (), found.schema)
+        days = LocalDays(spark, asked["zone"])
+        self._filter = pruning_filter(asked.get("filters") or (), found.schema, days)
 
     @answer
     def description(self, _: Any) -> str:

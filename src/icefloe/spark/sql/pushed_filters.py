@@ -1,10 +1,13 @@
 """Spark's pushed predicates as Iceberg expressions: exactly the same rows, or none at all.
 
-A predicate of SQL is true, false or unknown; what is said here is where it is true. Floor: spark. Spec: Scan Planning.
+A predicate of SQL is true, false or unknown; what is said here is where it is true. Functions of dates are `pushed_periods.py`'s. Floor: spark.
+Spec: Scan Planning.
 """
 
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -31,9 +34,12 @@ from icefloe.kernel.expressions.predicate import (
     Or,
     StartsWith,
     all_of,
+    any_of,
 )
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, UUIDType
+from icefloe.spark.sql.local_days import LocalDays
+from icefloe.spark.sql.pushed_periods import NotAPeriod, Period, check_date_like, period_of, test_of
 
 Plain = Mapping[str, Any]
 
@@ -48,6 +54,8 @@ _TESTS: Mapping[str, tuple[Callable[[str, Any], BooleanExpression], Callable[[st
     ">=": (GreaterThanOrEqual, LessThan),
     "STARTS_WITH": (StartsWith, NotStartsWith),
 }
+# The operators that are false where these are true, for tests of periods.
+_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "<=>": "not <=>"}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 
 
@@ -55,53 +63,65 @@ class _NotThe(Exception):  # noqa: N818 never leaves this file
     """There is no expression with the same meaning."""
 
 
-def expressions_of(predicates: Sequence[Plain], schema: Schema) -> list[BooleanExpression | None]:
-    """For each predicate the expression that is true for exactly the rows for which it is; None where there is none."""
-    return [_expression_of(one, schema) for one in predicates]
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What predicates are about: the columns, and the days of timestamps where the session's time zone is known."""
+
+    schema: Schema
+    days: LocalDays | None
 
 
-def pruning_filter(predicates: Sequence[Plain], schema: Schema) -> BooleanExpression:
+def expressions_of(predicates: Sequence[Plain], schema: Schema, days: LocalDays | None = None) -> list[BooleanExpression | None]:
+    """For each predicate the expression that is true for exactly the rows for which it is; None where there is none. `days` are those of the session."""
+    return [_expression_of(one, _Columns(schema, days)) for one in predicates]
+
+
+def pruning_filter(predicates: Sequence[Plain], schema: Schema, days: LocalDays | None = None) -> BooleanExpression:
     """What every row of interest fulfils: the predicates that can be said, together."""
-    return all_of([found for found in expressions_of(predicates, schema) if found is not None])
+    return all_of([found for found in expressions_of(predicates, schema, days) if found is not None])
 
 
-def _expression_of(predicate: Plain, schema: Schema) -> BooleanExpression | None:
+def _expression_of(predicate: Plain, columns: _Columns) -> BooleanExpression | None:
     try:
-        found = _rows_where(predicate, schema, outcome=True)
-        bind(found, schema)
-    except (_NotThe, InvalidFilterError, InvalidSchemaError):
+        found = _rows_where(predicate, columns, outcome=True)
+        bind(found, columns.schema)
+    except (_NotThe, NotAPeriod, InvalidFilterError, InvalidSchemaError):
         return None
     return found
 
 
-def _rows_where(node: Plain, schema: Schema, *, outcome: bool) -> BooleanExpression:
+def _rows_where(node: Plain, columns: _Columns, *, outcome: bool) -> BooleanExpression:
     """What holds for exactly the rows for which a predicate is true, or is false. It may be neither: NOT changes one for the other and keeps the third."""
     if node["is"] == "reference":
-        return EqualTo(_column(node, schema)[0], outcome)
+        return EqualTo(_column(node, columns.schema)[0], outcome)
     if node["is"] == "literal" and json.loads(node["type"]) == "boolean":
         return _constant(node["value"] == str(outcome).lower())
     if node["is"] not in ("call", "Predicate", "And", "Or", "Not", "AlwaysTrue", "AlwaysFalse"):
         raise _NotThe
     name, children = node["name"], node["children"]
     if name in ("AND", "OR"):
-        sides = [_rows_where(child, schema, outcome=outcome) for child in children]
+        sides = [_rows_where(child, columns, outcome=outcome) for child in children]
         return And(*sides) if (name == "AND") == outcome else Or(*sides)
     if name == "NOT":
-        return _rows_where(children[0], schema, outcome=not outcome)
+        return _rows_where(children[0], columns, outcome=not outcome)
     if name in ("ALWAYS_TRUE", "ALWAYS_FALSE"):
         return _constant((name == "ALWAYS_TRUE") == outcome)
     if name == "BOOLEAN_EXPRESSION":
-        return _rows_where(children[0], schema, outcome=outcome)
-    return _test(name, children, schema, outcome=outcome)
+        return _rows_where(children[0], columns, outcome=outcome)
+    return _test(name, children, columns, outcome=outcome)
 
 
-def _test(name: str, children: Sequence[Plain], schema: Schema, *, outcome: bool) -> BooleanExpression:
+def _test(name: str, children: Sequence[Plain], columns: _Columns, *, outcome: bool) -> BooleanExpression:
     if name in _MIRRORED and children[0]["is"] == "literal":
         name, children = _MIRRORED[name], children[::-1]
-    column = _column(children[0], schema)[0]
+    if children[0]["is"] != "reference":
+        return _test_of_period(name, period_of(children[0]), children[1:], columns, outcome=outcome)
+    column, kind = _column(children[0], columns.schema)
     if name in ("IS_NULL", "IS_NOT_NULL"):
         return IsNull(column) if (name == "IS_NULL") == outcome else NotNull(column)
     values = [_value(child) for child in children[1:]]
+    if isinstance(kind, UUIDType) and not all(value is None or _is_uuid(value) for value in values):
+        raise _NotThe
     if name == "IN":
         return _one_of(column, values, outcome=outcome)
     if len(values) != 1:
@@ -118,6 +138,29 @@ def _test(name: str, children: Sequence[Plain], schema: Schema, *, outcome: bool
     return _TESTS[name][0 if outcome else 1](column, value)
 
 
+def _test_of_period(name: str, period: Period, others: Sequence[Plain], columns: _Columns, *, outcome: bool) -> BooleanExpression:
+    """As `_test`, of a function of a column; the function is null where the column is."""
+    column, kind = _column(period.column, columns.schema)
+    check_date_like(kind)
+    if name in ("IS_NULL", "IS_NOT_NULL"):
+        return IsNull(column) if (name == "IS_NULL") == outcome else NotNull(column)
+    if any(child["is"] != "literal" or json.loads(child["type"]) not in period.takes for child in others):
+        raise _NotThe
+    values = [_value(child) for child in others]
+    known = [value for value in values if value is not None]
+    if name == "IN":
+        if not values or (not outcome and len(known) < len(values)):
+            return _one_of(column, values, outcome=outcome)
+        tests = [test_of(period, "=" if outcome else "<>", value, column, kind, columns.days) for value in known]
+        return any_of(tests) if outcome else all_of(tests)
+    if len(values) != 1 or name not in _OPPOSITE:
+        raise _NotThe
+    if not known:
+        return (IsNull(column) if outcome else NotNull(column)) if name == "<=>" else AlwaysFalse()
+    operator = {"<=>": "="}.get(name, name) if outcome else _OPPOSITE[name]
+    return test_of(period, operator, known[0], column, kind, columns.days)
+
+
 def _one_of(column: str, values: Sequence[Any], *, outcome: bool) -> BooleanExpression:
     """With a null among the values, a row is one of them or it is not known whether it is."""
     known = tuple(value for value in values if value is not None)
@@ -132,6 +175,14 @@ def _constant(is_true: bool) -> BooleanExpression:
     return AlwaysTrue() if is_true else AlwaysFalse()
 
 
+def _is_uuid(text: Any) -> bool:
+    """Whether it is a uuid's text as Spark has it. Spark compares uuids as their texts, which in that form are in the order of the bytes."""
+    try:
+        return isinstance(text, str) and str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
 def _column(node: Plain, schema: Schema) -> tuple[str, IcebergType]:
     """The dotted name of the column, where that name means no other one."""
     if node["is"] != "reference":
@@ -143,8 +194,7 @@ def _column(node: Plain, schema: Schema) -> tuple[str, IcebergType]:
         if found is None:
             raise _NotThe
         fields = getattr(found.field_type, "fields", ())
-    # Spark compares a uuid as its text, whatever its case.
-    if found is None or schema.find_field(name).field_id != found.field_id or isinstance(found.field_type, UUIDType):
+    if found is None or schema.find_field(name).field_id != found.field_id:
         raise _NotThe
     return name, found.field_type
 
@@ -158,7 +208,7 @@ def literal_value(node: Plain) -> Any:
 
 
 def _value(node: Plain) -> Any:
-    """A literal's value as expressions take it; dates and timestamps as numbers of days and microseconds."""
+    """A literal's value as expressions take it; dates, and timestamps and times, as numbers of days and of microseconds."""
     if node["is"] != "literal":
         raise _NotThe
     kind, text = json.loads(node["type"]), node["value"]
@@ -180,4 +230,8 @@ def _value(node: Plain) -> Any:
         return bytes.fromhex(text)
     if kind in ("date", "timestamp", "timestamp_ntz"):
         return int(text)
+    if isinstance(kind, str) and kind.startswith("time("):
+        micros, rest = divmod(int(text), 1000)  # Spark's own number is of nanoseconds
+        if not rest:
+            return micros
     raise _NotThe

@@ -29,6 +29,7 @@ from icefloe.kernel.types import MapType as IcebergMap
 from icefloe.spark.filters import literal
 from icefloe.spark.scan import read
 from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.metadata_aggregates import NotKnown, needs_statistics, values_of, wanted_columns
 from icefloe.spark.sql.pushed_filters import expressions_of, pruning_filter
 from icefloe.spark.sql.read_options import planning_mode, session_for, with_options
@@ -41,7 +42,7 @@ from icefloe.table.scan import DataScan
 
 @dataclass(frozen=True, kw_only=True)
 class ScanQuestion:
-    """What a query wants of a table: `asked` holds `filters`, `options`, and in the end `schema` (Spark's JSON) and perhaps `limit` and `aggregation`."""
+    """What a query wants of a table: `asked` holds `filters`, `options`, the session's `zone`, in the end `schema` (JSON), perhaps `limit`, `aggregation`."""
 
     spark: SparkSession
     selected: Selected
@@ -55,14 +56,20 @@ class ScanQuestion:
         found = chosen.scan()
         if chosen is not self.selected:  # an option comes after Spark learned the table's columns
             found = replace(found, by_table_schema=True)
-        return found if not self.filters else found.filter(pruning_filter(self.filters, found.schema()))
+        return found if not self.filters else found.filter(pruning_filter(self.filters, found.schema(), self.days))
 
     @cached_property
     def filters(self) -> Sequence[Mapping[str, Any]]:
         return self.asked.get("filters") or ()
 
+    @property
+    def days(self) -> LocalDays | None:
+        """The days that timestamps lie in, for the session that asks."""
+        zone = self.asked.get("zone")
+        return None if zone is None else LocalDays(self.spark, zone)
+
     def _expressions(self, scan: DataScan) -> list[BooleanExpression | None]:
-        return expressions_of(self.filters, scan.schema())
+        return expressions_of(self.filters, scan.schema(), self.days)
 
     def plan(self, *, include_statistics: bool = False) -> ScanPlan:
         """The planned files, all columns' statistics with them where asked for."""

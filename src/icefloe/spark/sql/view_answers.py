@@ -18,6 +18,7 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.spark.filters import column_named, filter_to_column
 from icefloe.spark.jvm.gateway import gateway_of, jvm_of
 from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import expressions_of
 from icefloe.spark.types import schema_to_struct
 from icefloe.view.view import View
@@ -77,7 +78,8 @@ class ViewScanAnswers(Answers):
         self._view = view
         self._columns = SparkStruct.fromJson(json.loads(asked["schema"])).names
         schema = view.schema()
-        self._filters = [bind(found, schema) for found in expressions_of(asked.get("filters") or (), schema) if found is not None]
+        said = expressions_of(asked.get("filters") or (), schema, LocalDays(spark, asked["zone"]))
+        self._filters = [bind(found, schema) for found in said if found is not None]
 
     @answer
     def description(self, _: Any) -> str:
