@@ -55,6 +55,19 @@ class FileMetrics:
     upper_bounds: dict[int, bytes]
     split_offsets: tuple[int, ...]
 
+    def as_fields(self) -> dict[str, Any]:
+        """What of them a `DataFile` has, by its fields' names; what nothing is known of is left out."""
+        optional = {"column_sizes": self.column_sizes, "split_offsets": self.split_offsets}
+        return {
+            "record_count": self.record_count,
+            "value_counts": self.value_counts,
+            "null_value_counts": self.null_value_counts,
+            "nan_value_counts": self.nan_value_counts,
+            "lower_bounds": self.lower_bounds,
+            "upper_bounds": self.upper_bounds,
+            **{name: value for name, value in optional.items() if value},
+        }
+
 
 @dataclass(slots=True)
 class Observations:

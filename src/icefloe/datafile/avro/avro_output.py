@@ -130,20 +130,14 @@ class AvroOutput:
             self._out.close()
         except OSError as error:
             raise storage_error(error, self.location) from error
-        found = self._seen.metrics(())
         return DataFile(
             file_path=self.location,
             file_format=FileFormat.AVRO,
             partition=partition,
-            record_count=found.record_count,
             file_size_in_bytes=length,
-            value_counts=found.value_counts,
-            null_value_counts=found.null_value_counts,
-            nan_value_counts=found.nan_value_counts,
-            lower_bounds=found.lower_bounds,
-            upper_bounds=found.upper_bounds,
             sort_order_id=sort_order_id,
             spec_id=spec_id,
+            **self._seen.metrics(()).as_fields(),
         )
 
     def abandon(self) -> None:

@@ -198,21 +198,14 @@ class OrcOutput:
                 offsets = tuple(stripe.offset for stripe in stripes_of(orc.ORCFile(file)))
         except OSError as error:
             raise storage_error(error, self.location) from error
-        found = self._seen.metrics(offsets)
         return DataFile(
             file_path=self.location,
             file_format=FileFormat.ORC,
             partition=partition,
-            record_count=found.record_count,
             file_size_in_bytes=length,
-            value_counts=found.value_counts,
-            null_value_counts=found.null_value_counts,
-            nan_value_counts=found.nan_value_counts,
-            lower_bounds=found.lower_bounds,
-            upper_bounds=found.upper_bounds,
-            split_offsets=found.split_offsets or None,
             sort_order_id=sort_order_id,
             spec_id=spec_id,
+            **self._seen.metrics(offsets).as_fields(),
         )
 
     def abandon(self) -> None:

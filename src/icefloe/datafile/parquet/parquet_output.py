@@ -177,22 +177,14 @@ class OpenFile:
             self._out.close()
         except OSError as error:
             raise storage_error(error, self.location) from error
-        found = file_metrics(self._footers[0], self._observed)
         return DataFile(
             file_path=self.location,
             file_format=FileFormat.PARQUET,
             partition=partition,
-            record_count=found.record_count,
             file_size_in_bytes=length,
-            column_sizes=found.column_sizes,
-            value_counts=found.value_counts,
-            null_value_counts=found.null_value_counts,
-            nan_value_counts=found.nan_value_counts,
-            lower_bounds=found.lower_bounds,
-            upper_bounds=found.upper_bounds,
-            split_offsets=found.split_offsets,
             sort_order_id=sort_order_id,
             spec_id=spec_id,
+            **file_metrics(self._footers[0], self._observed).as_fields(),
         )
 
     def abandon(self) -> None:
