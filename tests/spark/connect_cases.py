@@ -6,6 +6,7 @@ One server is started for all. Rows are compared with those of the in-process re
 import decimal
 import logging
 import os
+import socket
 import struct
 import sys
 import uuid
@@ -23,6 +24,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.pandas.types import to_arrow_schema
 from tests.spark.comparing import in_order, plain
 from tests.spark.merge_on_read import delete_keys, delete_positions
@@ -43,7 +45,11 @@ VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 def connect() -> Iterator[SparkSession]:
     os.environ.update(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    started = SparkSession.builder.remote("local[2]").getOrCreate()
+    # Spark's own port may be another server's, such as that of the same tests of another working copy.
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]  # a builder takes no port for a server of its own
+    started = SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.port", str(port)).getOrCreate()
     started.conf.set("spark.sql.shuffle.partitions", "2")
     yield started
     started.stop()
