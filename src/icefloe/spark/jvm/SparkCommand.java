@@ -10,6 +10,7 @@ import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
@@ -46,7 +47,13 @@ final class SparkCommand implements CreatableRelationProvider {
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset nothing) {
     if (statement instanceof WriteDelta) {
       WriteDelta write = (WriteDelta) statement;
-      ((SparkRowLevelOperation) write.write().get()).run(rows(context, write.query()), write.projections());
+      SparkRowLevelOperation operation = (SparkRowLevelOperation) write.write().get();
+      LogicalPlan query = operation.planned((org.apache.spark.sql.classic.SparkSession) context.sparkSession(), write.query());
+      operation.run(rows(context, query), write.projections());
+    } else if (statement != null && SparkWriteBuilder.appends(statement) != null) {
+      SparkWriteBuilder write = SparkWriteBuilder.appends(statement);
+      LogicalPlan query = write.planned((org.apache.spark.sql.classic.SparkSession) context.sparkSession(), ((V2WriteCommand) statement).query());
+      write.insert(rows(context, query), false);
     } else if (statement != null) {
       OverwritePartitionsDynamic write = (OverwritePartitionsDynamic) statement;
       ((SparkWriteBuilder) write.write().get()).insert(rows(context, write.query()), true);

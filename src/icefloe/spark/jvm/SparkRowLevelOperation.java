@@ -4,7 +4,9 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.ProjectingInternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.util.WriteDeltaProjections;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -79,6 +81,11 @@ final class SparkRowLevelOperation implements SupportsDelta, DeltaWriteBuilder, 
 
   public DeltaBatchWrite toBatch() {
     throw new UnsupportedOperationException("rows of " + description() + " are written by Icefloe: attach the catalog to this session with icefloe.spark.attach");
+  }
+
+  /** The query by which a statement's rows are computed, as Spark planned it or better. */
+  LogicalPlan planned(SparkSession session, LogicalPlan query) {
+    return GatheredSource.in(session, table, query, false);
   }
 
   /** Runs the statement. The rows' first column says what becomes of each; the places of the others come with it. */

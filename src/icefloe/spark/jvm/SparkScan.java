@@ -59,6 +59,11 @@ final class SparkScan implements SupportsReportStatistics, SupportsRuntimeV2Filt
     throw new IllegalStateException("a scan is replaced by its rows before it could be filtered");
   }
 
+  /** The same scan, only of files that may have rows of which all these are true. */
+  SparkScan narrowed(Predicate[] predicates) {
+    return new SparkScan((BiFunction) Python.ask(python, "narrowed", Plain.json(predicates)), schema);
+  }
+
   private synchronized Map said() {
     if (said == null) said = (Map) Python.askJson(python, "statistics", "null");
     return said;

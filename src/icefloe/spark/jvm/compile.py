@@ -34,6 +34,7 @@ SOURCES = (
     "SparkScanBuilder",
     "SparkScan",
     "SparkWriteBuilder",
+    "GatheredSource",
     "SparkRowLevelOperation",
     "SparkProcedure",
     "SparkCommand",

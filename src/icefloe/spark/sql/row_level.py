@@ -27,6 +27,11 @@ from icefloe.table.result import WriteResult
 from icefloe.table.rows.row_level import ChangedRows, Command, RowLevel, check_row_level, row_level_result
 from icefloe.table.rows.write_target import commit_context, write_target
 
+# Bytes that the source of a MERGE may take on the driver to be read before the target and sent to wherever that is read; and those of a row beside its columns.
+MOST_SOURCE_BYTES, _ROW_OVERHEAD = 64 * 1024 * 1024, 64
+# Above this Spark does not know how many there are, as of rows that Python or a stream gave it; then it is tried.
+_UNKNOWN_BYTES = 2**50
+
 
 class RowLevelAnswers(Answers):
     """The part of a loaded table that changes rows. Rows are those of the metadata that was loaded, which the commit is planned on."""
@@ -67,6 +72,14 @@ class RowLevelAnswers(Answers):
     @answer
     def row_level_columns(self, _: Any) -> list[str]:
         return [ROW_ID.name] if self._selected.table.metadata.format_version > 2 else []
+
+    @answer
+    def most_source_rows(self, asked: Mapping[str, Any]) -> int:
+        """How many rows the source of a MERGE may have to be read first and kept here; 0: it is not tried. `asked` says its bytes and those of one row."""
+        width = max(asked["width"], 1)
+        most = max(MOST_SOURCE_BYTES // (width + _ROW_OVERHEAD), 0)
+        is_known = asked["bytes"] < _UNKNOWN_BYTES
+        return 0 if is_known and asked["bytes"] // width > most else int(most)
 
     @answer
     def row_level(self, given: Any) -> None:

@@ -134,6 +134,12 @@ class ScanAnswers(Answers):
         return found._jdf.queryExecution().optimizedPlan()
 
     @answer
+    def narrowed(self, predicates: list[Any]) -> "ScanAnswers":
+        """The same columns, only of files that may have rows of which all these predicates are true."""
+        question = self._question
+        return ScanAnswers(replace(question, asked={**question.asked, "filters": [*question.filters, *predicates]}))
+
+    @answer
     def statistics(self, _: Any) -> dict[str, Any]:
         """Rows, bytes as Spark will have them in memory, distinct values by column where a statistics file counted them, and columns by which files can go."""
         if "aggregation" in self._question.asked:

@@ -1,0 +1,208 @@
+"""The sources of MERGE: whatever they are, each is read once, and what matches, and is read of the target, is what the statement says.
+
+Clauses are `test_row_level.py`. Expected rows are told by hand, and hold as well where the source is too large to be read first.
+"""
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.io.locations import local_path
+from icefloe.spark.sql import row_level
+
+pytestmark = pytest.mark.spark
+
+LONGS = StructType([StructField("id", LongType()), StructField("v", LongType())])
+MODES = ("copy-on-write", "merge-on-read")
+
+
+@pytest.fixture(params=["read first", "too large"])
+def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How Icefloe treats the sources of the test."""
+    if request.param == "too large":
+        monkeypatch.setattr(row_level, "MOST_SOURCE_BYTES", 0)
+    return str(request.param)
+
+
+def made(sql: Run, columns: str, rows: str, mode: str = "merge-on-read") -> None:
+    sql(f"CREATE TABLE lake.db.t ({columns}) TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = '{mode}')")
+    sql(f"INSERT INTO lake.db.t {rows}")
+
+
+def ids(sql: Run) -> list[tuple[Any, ...]]:
+    return sql("SELECT id, v FROM lake.db.t ORDER BY id NULLS FIRST, v")
+
+
+TAKE_ALL = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_source_that_is_another_each_time_is_read_once(spark: SparkSession, sql: Run, reading: str, mode: str) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(200)", mode)
+    # Of each pair of ids one, by chance: whoever asks twice finds others. What Spark itself knows to be so, such as rand(), it refuses.
+    by_chance = spark.sparkContext.parallelize(range(150), 2).map(lambda pair: (2 * pair + secrets.randbelow(2), -1))
+    spark.createDataFrame(by_chance, LONGS).createOrReplaceTempView("by_chance")
+    sql(f"MERGE INTO lake.db.t t USING by_chance s ON t.id = s.id {TAKE_ALL}")
+    found = ids(sql)
+    assert len({one for one, _ in found}) == len(found) == 250
+    taken = [one for one, v in found if v == -1]
+    assert sorted(one // 2 for one in taken) == list(range(150))
+    assert [one for one, v in found if v == 0] == sorted(set(range(200)) - set(taken))
+
+
+def test_a_row_that_several_of_the_source_match_is_refused(sql: Run, lake: SqlCatalog, reading: str) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, id FROM range(5)")
+    before = lake.load_table("db.t").metadata_location
+    twice = "(SELECT id % 4 AS id, id AS v FROM range(1, 7))"
+    with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
+        sql(f"MERGE INTO lake.db.t t USING {twice} s ON t.id = s.id {TAKE_ALL}")
+    assert lake.load_table("db.t").metadata_location == before
+    # A row may go by several, and be told apart by more than its key; several rows without a match are as many new ones.
+    sql(f"MERGE INTO lake.db.t t USING {twice} s ON t.id = s.id AND t.v = s.v {TAKE_ALL}")
+    assert ids(sql) == [(0, 0), (0, 4), (1, 1), (1, 5), (2, 2), (2, 6), (3, 3), (4, 4)]
+    sql(f"MERGE INTO lake.db.t t USING {twice} s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert ids(sql) == [(4, 4)]
+
+
+def test_nulls_match_where_the_condition_says_so(sql: Run, reading: str) -> None:
+    rows = "SELECT * FROM VALUES (CAST(NULL AS BIGINT), 1L), (2L, 2L), (3L, 3L)"
+    made(sql, "id BIGINT, v BIGINT", rows)
+    source = "(SELECT * FROM VALUES (CAST(NULL AS BIGINT), -1L), (2L, -2L) AS (id, v))"
+    sql(f"MERGE INTO lake.db.t t USING {source} s ON t.id <=> s.id {TAKE_ALL}")
+    assert ids(sql) == [(None, -1), (2, -2), (3, 3)]
+    sql(f"MERGE INTO lake.db.t t USING {source.replace('-2', '-7')} s ON s.id = t.id {TAKE_ALL}")
+    assert ids(sql) == [(None, -1), (None, -1), (2, -7), (3, 3)]
+    nothing_but_null = "(SELECT CAST(NULL AS BIGINT) AS id, -9L AS v)"
+    sql(f"MERGE INTO lake.db.t t USING {nothing_but_null} s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert len(ids(sql)) == 4
+
+
+def test_numbers_match_as_in_spark(sql: Run, reading: str) -> None:
+    made(sql, "id DOUBLE, v BIGINT", "SELECT * FROM VALUES (double('NaN'), 1L), (double('-0.0'), 2L), (double('Infinity'), 3L), (1.5D, 4L)")
+    source = "(SELECT * FROM VALUES (double('NaN'), -1L), (0.0D, -2L), (2.5D, -4L) AS (id, v))"
+    sql(f"MERGE INTO lake.db.t t USING {source} s ON t.id = s.id {TAKE_ALL}")
+    assert sql("SELECT v FROM lake.db.t ORDER BY id, v") == [(-2,), (4,), (-4,), (3,), (-1,)]
+    sql("MERGE INTO lake.db.t t USING (SELECT double('NaN') AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert sql("SELECT v FROM lake.db.t ORDER BY id, v") == [(-2,), (4,), (-4,), (3,)]
+
+
+def test_conditions_name_columns_of_both_sides(sql: Run, reading: str) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, id * 10 FROM range(6)")
+    source = "(SELECT id, 25L AS v, if(id = 5, 'x', 'y') AS kind FROM range(1, 8))"
+    sql(f"""MERGE INTO lake.db.t t USING {source} s ON t.id + 1 = s.id AND t.v < s.v AND t.id > 0 AND s.kind = 'y'
+            WHEN MATCHED AND t.v + s.id = 13 THEN DELETE
+            WHEN MATCHED THEN UPDATE SET v = t.v + s.v
+            WHEN NOT MATCHED AND s.kind = 'x' THEN INSERT (id, v) VALUES (s.id + 100, NULL)
+            WHEN NOT MATCHED AND s.id > 6 THEN INSERT (id, v) VALUES (s.id, s.v)""")
+    # 1 matches 2 and is updated to 10 + 25; 2 matches 3 and is updated to 20 + 25; 0, 3, 4 and 5 match nothing.
+    assert ids(sql) == [(0, 0), (1, 35), (2, 45), (3, 30), (4, 40), (5, 50), (7, 25), (105, None)]
+    sql(f"MERGE INTO lake.db.t t USING {source} s ON t.id + 1 = s.id AND t.v = 35 WHEN MATCHED AND t.v - s.id = 33 THEN DELETE")
+    assert (1, 35) not in ids(sql)
+
+
+def test_no_key_is_needed(sql: Run, reading: str) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(4)")
+    sql("MERGE INTO lake.db.t t USING (SELECT 1 AS low, 2 AS high) s ON t.id BETWEEN s.low AND s.high WHEN MATCHED THEN UPDATE SET v = 1")
+    sql("MERGE INTO lake.db.t t USING (SELECT 9L AS id, 9L AS v) s ON false WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *")
+    assert ids(sql) == [(0, 0), (1, 1), (2, 1), (3, 0), (9, 9)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_target_can_be_its_own_source(sql: Run, reading: str, mode: str) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, id FROM range(4)", mode)
+    sql(f"MERGE INTO lake.db.t t USING lake.db.t s ON t.id = s.id + 1 {TAKE_ALL}")
+    # 1, 2 and 3 take the values of 0, 1 and 2; the row 3 is no other row's, and comes again.
+    assert ids(sql) == [(0, 0), (1, 0), (2, 1), (3, 2), (3, 3)]
+    sql(
+        "MERGE INTO lake.db.t t USING (SELECT id, max(v) AS v FROM lake.db.t GROUP BY id) s ON t.id = s.id AND t.v < s.v WHEN MATCHED THEN DELETE"
+    )
+    assert ids(sql) == [(0, 0), (1, 0), (2, 1), (3, 3)]
+
+
+def test_a_source_without_rows_changes_nothing(sql: Run, lake: SqlCatalog, reading: str) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, id FROM range(4)")
+    before = lake.load_table("db.t").metadata_location
+    sql(f"MERGE INTO lake.db.t t USING (SELECT * FROM lake.db.t WHERE v > 100) s ON t.id = s.id {TAKE_ALL}")
+    sql("MERGE INTO lake.db.t t USING (SELECT id FROM range(0)) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert lake.load_table("db.t").metadata_location == before
+    sql("MERGE INTO lake.db.t t USING (SELECT id FROM range(0)) s ON t.id = s.id WHEN NOT MATCHED BY SOURCE AND t.id > 1 THEN DELETE")
+    assert ids(sql) == [(0, 0), (1, 1)]
+
+
+def test_rows_from_python_are_a_source_whose_size_spark_does_not_know(spark: SparkSession, sql: Run, reading: str) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(100)")
+    spark.createDataFrame(spark.sparkContext.parallelize([(50 + one, one) for one in range(60)], 3), LONGS).createOrReplaceTempView("given")
+    sql(f"MERGE INTO lake.db.t t USING given s ON t.id = s.id {TAKE_ALL}")
+    assert ids(sql) == [(one, max(one - 50, 0)) for one in range(110)]
+
+
+ONLY_INSERTS = {
+    "one clause": "WHEN NOT MATCHED THEN INSERT *",
+    "two clauses": "WHEN NOT MATCHED AND s.id % 2 = 0 THEN INSERT * WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)",
+}
+
+
+@pytest.mark.parametrize("clauses", ONLY_INSERTS)
+def test_a_merge_that_only_inserts_reads_its_source_once(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, reading: str, clauses: str
+) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT * FROM VALUES (CAST(NULL AS BIGINT), 1L), (2L, 2L), (3L, 3L)")
+    given = spark.sparkContext.parallelize([(None, -1), (2, -2), (4, -4), (4, -4), (7, -7)], 2)
+    spark.createDataFrame(given, LONGS).createOrReplaceTempView("given")
+    statement = f"MERGE INTO lake.db.t t USING given s ON t.id = s.id {ONLY_INSERTS[clauses]}"
+    before = lake.load_table("db.t").metadata_location
+    sql(f"EXPLAIN {statement}")
+    assert lake.load_table("db.t").metadata_location == before
+    sql(statement)
+    assert ids(sql) == [(None, -1), (None, 1), (2, 2), (3, 3), (4, -4), (4, -4), (7, -7)]
+    sql("INSERT INTO lake.db.t SELECT id + 1, v FROM given g WHERE NOT EXISTS (SELECT 1 FROM lake.db.t WHERE id = g.id + 1)")
+    by_id = [row for row in ids(sql) if row[0] is not None]
+    assert by_id == [(2, 2), (3, 3), (4, -4), (4, -4), (5, -4), (5, -4), (7, -7), (8, -7)]
+    assert len(ids(sql)) - len(by_id) == 3  # a null is equal to nothing
+
+
+KINDS = {
+    "INT": "id",
+    "STRING": "concat('n', lpad(id, 3, '0'))",
+    "DECIMAL(10, 2)": "id + 0.25BD",
+    "DATE": "date_add(DATE '2024-01-01', int(id))",
+    "TIMESTAMP": "TIMESTAMP '2024-01-01 00:00:00' + make_dt_interval(id)",
+    "TIMESTAMP_NTZ": "TIMESTAMP_NTZ '1969-12-01 00:00:00' + make_dt_interval(id)",
+    "BINARY": "encode(lpad(id, 3, '0'), 'utf-8')",
+    "FLOAT": "id / 7",
+    "BOOLEAN": "id > 20",
+    "STRUCT<a: INT>": "named_struct('a', int(id))",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_of_every_kind_find_their_rows_and_leave_out_files(sql: Run, lake: SqlCatalog, kind: str) -> None:
+    key = f"CAST({KINDS[kind]} AS {kind})"
+    made(sql, f"k {kind}, id BIGINT, v BIGINT", f"SELECT /*+ REPARTITION(1) */ {key}, id, 0 FROM range(10)")
+    sql(f"INSERT INTO lake.db.t SELECT /*+ REPARTITION(1) */ {key}, id, 0 FROM range(30, 40)")
+    paths = [Path(local_path(task.file.file_path)) for task in lake.load_table("db.t").scan("id >= 30").plan_files()]
+    assert len(paths) == 1
+    hidden = paths[0].with_suffix(".hidden")
+    if kind not in (
+        "STRUCT<a: INT>",
+        "FLOAT",
+    ):  # files have no bounds of the one, and Spark makes all NaN the same before it compares the other
+        paths[0].rename(hidden)
+    keys = "id > 20 AND id < 22" if kind == "BOOLEAN" else "id BETWEEN 3 AND 5"
+    clauses = "WHEN MATCHED THEN UPDATE SET v = 1 WHEN NOT MATCHED THEN INSERT (k, id, v) VALUES (s.k, s.id, 2)"
+    if kind == "BOOLEAN":
+        hidden.rename(paths[0])  # true is in the second file alone
+        sql(f"MERGE INTO lake.db.t t USING (SELECT {key} AS k, id FROM range(50) WHERE {keys}) s ON t.k = s.k {clauses}")
+        assert ids(sql) == [*((one, 0) for one in range(10)), *((one, 1) for one in range(30, 40))]
+        return
+    sql(f"MERGE INTO lake.db.t t USING (SELECT {key} AS k, id FROM range(50) WHERE {keys} OR id = 10) s ON t.k = s.k {clauses}")
+    if hidden.exists():
+        hidden.rename(paths[0])
+    assert ids(sql) == [*((one, int(3 <= one <= 5)) for one in range(10)), (10, 2), *((one, 0) for one in range(30, 40))]
