@@ -56,6 +56,8 @@ def test_a_view_is_changed_renamed_and_dropped(made: Run, lake: SqlCatalog) -> N
         lake.load_view("db.w")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         made("DROP VIEW lake.db.w")
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
+        made("SHOW VIEWS IN lake.nowhere")
 
 
 def test_a_view_is_described_and_its_text_makes_it_again(made: Run, lake: SqlCatalog) -> None:

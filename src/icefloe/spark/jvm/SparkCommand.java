@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.unsafe.Platform;
 import scala.collection.immutable.Map$;
 
 /** A statement that runs when Spark executes it, and not while it plans or explains. */
@@ -24,12 +25,14 @@ final class SparkCommand implements CreatableRelationProvider {
   private final LogicalPlan statement;
   private final BiFunction python;
   private final String text;
+  private final Throwable failure;
 
   /** A write whose rows Spark computes and Icefloe writes. */
   SparkCommand(LogicalPlan statement) {
     this.statement = statement;
     this.python = null;
     this.text = statement.nodeName();
+    this.failure = null;
   }
 
   /** A statement of which Spark knows nothing but the text. */
@@ -37,6 +40,15 @@ final class SparkCommand implements CreatableRelationProvider {
     this.statement = null;
     this.python = python;
     this.text = text;
+    this.failure = null;
+  }
+
+  /** A statement that was refused while it was parsed, by an error that Spark's parser may not throw. */
+  SparkCommand(Throwable failure, String text) {
+    this.statement = null;
+    this.python = null;
+    this.text = text;
+    this.failure = failure;
   }
 
   LogicalPlan plan() {
@@ -45,6 +57,7 @@ final class SparkCommand implements CreatableRelationProvider {
   }
 
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset nothing) {
+    if (failure != null) Platform.throwException(failure);
     if (statement instanceof WriteDelta) {
       WriteDelta write = (WriteDelta) statement;
       SparkRowLevelOperation operation = (SparkRowLevelOperation) write.write().get();

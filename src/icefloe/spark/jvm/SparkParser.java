@@ -17,6 +17,7 @@ import org.antlr.v4.runtime.CommonToken;
 import org.antlr.v4.runtime.ParserRuleContext;
 import org.antlr.v4.runtime.misc.Pair;
 import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -24,6 +25,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.unsafe.Platform;
 
 /**
  * Spark's parser, and Python's behind it: for what Spark cannot parse, and for the few kinds of statements that Spark parses and cannot run on catalogs such as ours. A proxy,
@@ -92,7 +94,13 @@ public final class SparkParser implements InvocationHandler {
     LinkedHashMap asked = new LinkedHashMap();
     asked.put("text", text);
     asked.put("kind", kind);
-    Object answer = Python.ask(python, "statement", Python.json(asked));
+    Object answer;
+    try {
+      answer = Python.ask(python, "statement", Python.json(asked));
+    } catch (Throwable error) {
+      if (!(error instanceof AnalysisException) || error instanceof ParseException) Platform.throwException(error);
+      return new SparkCommand(error, text).plan();
+    }
     if (answer instanceof LogicalPlan) return (LogicalPlan) answer;
     return "true".equals(answer) ? new SparkCommand(python, text).plan() : null;
   }
