@@ -54,9 +54,10 @@ def footer_metrics(footer: Any, columns: Sequence[ColumnReading]) -> tuple[FileM
 
     `footer` is a `pyarrow.parquet.FileMetaData`. NaNs are not counted: no footer tells.
     """
+    sizes: dict[int, int] = {}
     metrics = FileMetrics(
         record_count=footer.num_rows,
-        column_sizes={},
+        column_sizes=sizes,
         value_counts={},
         null_value_counts={},
         nan_value_counts={},
@@ -67,12 +68,14 @@ def footer_metrics(footer: Any, columns: Sequence[ColumnReading]) -> tuple[FileM
     extremes: dict[int, Extremes] = {}
     groups = [(group, group.num_rows) for group in map(footer.row_group, range(footer.num_row_groups))]
     for column in columns:
-        _read_column(column, groups, metrics, extremes)
+        _read_column(column, groups, metrics, sizes, extremes)
     return metrics, extremes
 
 
 # One loop for all that is asked: this runs for every column of every file, and most of its time goes into asking Arrow for one number after another.
-def _read_column(column: ColumnReading, groups: Sequence[tuple[Any, int]], metrics: FileMetrics, extremes: dict[int, Extremes]) -> None:
+def _read_column(
+    column: ColumnReading, groups: Sequence[tuple[Any, int]], metrics: FileMetrics, sizes: dict[int, int], extremes: dict[int, Extremes]
+) -> None:
     place, convert = column.place, column.convert
     size = values = nulls = 0
     low = high = None
@@ -99,7 +102,7 @@ def _read_column(column: ColumnReading, groups: Sequence[tuple[Any, int]], metri
         else:
             is_known = found >= rows
     if column.counts:
-        metrics.column_sizes[column.field_id] = size
+        sizes[column.field_id] = size
         metrics.value_counts[column.field_id] = values
         if counts_nulls:
             metrics.null_value_counts[column.field_id] = nulls

@@ -6,7 +6,7 @@ Spec: Data File Fields (column_sizes to split_offsets); Appendix D; Field-level 
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -44,29 +44,20 @@ BoundsInBytes = Callable[[Any, Any], tuple[bytes, bytes | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMetrics:
-    """The metrics of one file, by field id; sizes and offsets in bytes."""
+    """The metrics of one file, by field id; sizes and offsets in bytes, None where the format tells none."""
 
     record_count: int
-    column_sizes: dict[int, int]
+    column_sizes: dict[int, int] | None
     value_counts: dict[int, int]
     null_value_counts: dict[int, int]
     nan_value_counts: dict[int, int]
     lower_bounds: dict[int, bytes]
     upper_bounds: dict[int, bytes]
-    split_offsets: tuple[int, ...]
+    split_offsets: tuple[int, ...] | None
 
     def as_fields(self) -> dict[str, Any]:
-        """What of them a `DataFile` has, by its fields' names; what nothing is known of is left out."""
-        optional = {"column_sizes": self.column_sizes, "split_offsets": self.split_offsets}
-        return {
-            "record_count": self.record_count,
-            "value_counts": self.value_counts,
-            "null_value_counts": self.null_value_counts,
-            "nan_value_counts": self.nan_value_counts,
-            "lower_bounds": self.lower_bounds,
-            "upper_bounds": self.upper_bounds,
-            **{name: value for name, value in optional.items() if value},
-        }
+        """The same as fields of a `DataFile`, whose names these are."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(slots=True)
@@ -114,9 +105,10 @@ def file_metrics(footer: Any, observed: Observations) -> FileMetrics:
 
     `footer` is its `pyarrow.parquet.FileMetaData`.
     """
+    sizes: dict[int, int] = {}
     metrics = FileMetrics(
         record_count=footer.num_rows,
-        column_sizes={},
+        column_sizes=sizes,
         value_counts={},
         null_value_counts={},
         nan_value_counts=dict(observed.nan_counts),
@@ -130,7 +122,7 @@ def file_metrics(footer: Any, observed: Observations) -> FileMetrics:
             continue
         chunks = [row_group.column(leaf.place) for row_group in row_groups]
         statistics = [chunk.statistics for chunk in chunks]
-        metrics.column_sizes[leaf.field_id] = sum(chunk.total_compressed_size for chunk in chunks)
+        sizes[leaf.field_id] = sum(chunk.total_compressed_size for chunk in chunks)
         metrics.value_counts[leaf.field_id] = sum(chunk.num_values for chunk in chunks)
         if all(found is not None and found.has_null_count for found in statistics):
             metrics.null_value_counts[leaf.field_id] = sum(found.null_count for found in statistics)

@@ -72,13 +72,13 @@ class SeenMetrics:
         counted = [leaf.field_id for leaf, mode in self.columns if mode.counts and not leaf.repeated]
         found = FileMetrics(
             record_count=self.rows,
-            column_sizes={},
+            column_sizes=None,
             value_counts=dict.fromkeys(counted, self.rows),
             null_value_counts={number: self.nulls.get(number, 0) for number in counted},
             nan_value_counts=dict(self.nans),
             lower_bounds={},
             upper_bounds={},
-            split_offsets=split_offsets,
+            split_offsets=split_offsets or None,
         )
         for leaf, mode in self.columns:
             if leaf.field_id in self.lows:
