@@ -222,7 +222,7 @@ def test_a_commit_that_was_begun_is_not_undone_by_abort(lake: SqlCatalog) -> Non
     left = other.write(iter(pa.table({"id": [10], "kind": ["z"]}).to_batches()))
     assert isinstance(left, FilesMessage)
     other.abort([left, None])
-    assert not Path(left.files[0].file_path).exists()
+    assert not Path(left.written[0].files[0].file_path).exists()
 
 
 def test_the_files_of_a_table_that_was_dropped_meanwhile_are_deleted(lake: SqlCatalog) -> None:
@@ -233,4 +233,4 @@ def test_the_files_of_a_table_that_was_dropped_meanwhile_are_deleted(lake: SqlCa
     with pytest.raises(Exception, match="lake"):
         writer.commit([message])
     assert isinstance(message, FilesMessage)
-    assert not Path(message.files[0].file_path).exists()
+    assert not Path(message.written[0].files[0].file_path).exists()
