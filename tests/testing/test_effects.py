@@ -32,7 +32,7 @@ TRANSACTIONS: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[
 def test_a_write_that_had_nothing_to_do_is_not_taken_for_the_one_after_it(name: str) -> None:
     made, before, together = TRANSACTIONS[name]
     machine = ManyWriters()
-    machine.create(**{"version": 2, "mode": "copy-on-write", "spec": (), **made})
+    machine.create(**{"version": 2, "mode": "copy-on-write", "spec": (), "evolves": False, **made})
     operations = [*before, ("together", together)]
     for operation in operations:
         machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=(), before="refresh"))
@@ -43,7 +43,7 @@ def test_a_write_that_had_nothing_to_do_is_not_taken_for_the_one_after_it(name: 
 def test_an_expiry_answers_for_no_file_that_another_operation_left() -> None:
     """Statistics replace those of the same snapshot; before their writer hears that they stand, another one expires snapshots."""
     machine = ManyWriters()
-    machine.create(version=2, mode="copy-on-write", spec=())
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
     expiry = Step(writer=1, operation=("expire", 1), faults=(), meanwhile=(), before="refresh")
     for operation, meanwhile in ((ROWS, ()), (ROWS, ()), (("statistics",), ()), (("statistics",), [("overtake", 0, expiry)])):
         machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=meanwhile, before="refresh"))
@@ -56,7 +56,7 @@ def test_an_expiry_answers_for_the_files_of_its_own_snapshots(monkeypatch: pytes
     """Also for those that it leaves beside what another operation left."""
     monkeypatch.setattr(FaultyFileIO, "delete", lambda self, location: None)
     machine = ManyWriters()
-    machine.create(version=2, mode="copy-on-write", spec=())
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
     for operation in (ROWS, ROWS, ("statistics",), ("statistics",)):
         machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=(), before="refresh"))
     with pytest.raises(BrokenInvariantError, match="files of expired snapshots are left"):
@@ -71,7 +71,7 @@ def of_writer(writer: int, *operation: Any) -> Step:
 def test_an_expiry_answers_for_no_file_that_another_one_is_about_to_delete(retain_last: int, expired: int) -> None:
     """The first one's commit stands, and it looks at the table once more before it deletes; meanwhile a second one comes and goes."""
     machine = ManyWriters()
-    machine.create(version=2, mode="copy-on-write", spec=())
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
     for _ in range(4):
         machine.step(step=of_writer(0, *ROWS))
     between = ("load", 0, of_writer(1, "expire", retain_last))
@@ -84,7 +84,7 @@ def test_an_expiry_answers_for_no_file_that_another_one_is_about_to_delete(retai
 @pytest.mark.parametrize("between", [IDLE, ROWS, ("expire", 3)], ids=lambda operation: operation[0])
 def test_an_expiry_answers_for_its_files_whatever_others_do_meanwhile(between: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ManyWriters()
-    machine.create(version=2, mode="copy-on-write", spec=())
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
     for _ in range(3):
         machine.step(step=of_writer(0, *ROWS))
     monkeypatch.setattr(FaultyFileIO, "delete", lambda self, location: None)
