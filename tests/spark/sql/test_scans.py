@@ -1,5 +1,6 @@
 """What a scan tells Spark's optimizer, and what it spares the query: filters that hold, aggregates of metadata, limits, sizes, files left out at run time."""
 
+import uuid
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
+from icefloe.spark.sql.attach import attach
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -213,3 +215,39 @@ def _jobs(spark: SparkSession) -> list[str]:
     listed = spark._jsparkSession.sparkContext().statusStore().jobsList(None)
     found = [listed.apply(place) for place in range(listed.size())]
     return [str(job.description()) for job in sorted(found, key=lambda job: job.jobId())]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize(
+    ("predicate", "files"),
+    [
+        ("CAST(at AS DATE) = DATE'2024-03-02'", 1),
+        ("CAST(at AS DATE) IN (DATE'2024-03-02', DATE'2025-07-01')", 2),
+        ("CAST(at AS DATE) <=> DATE'2024-03-02'", 1),
+        ("year(at) = 2024", 2),
+        ("year(at) > 2024", 1),
+        ("trunc(at, 'MM') = DATE'2024-03-01'", 1),
+        ("trunc(at, 'MM') = DATE'2024-03-02'", 0),
+        ("trunc(day, 'quarter') IN (DATE'2024-01-01')", 1),
+        ("trunc(day, 'week') < DATE'2024-07-01'", 1),
+        ("year(local) IN (2024, 2027)", 2),
+        ("u = '80000000-0000-0000-0000-000000000000'", 1),
+        ("u > '80000000-0000-0000-0000-000000000000'", 1),
+    ],
+)
+def test_files_are_left_out_by_dates_of_times_and_by_uuids(
+    spark: SparkSession, lake: SqlCatalog, predicate: str, files: int, zone: str
+) -> None:
+    table = lake.create_table(
+        "db.moments", pa.schema([("at", pa.timestamp("us", "UTC")), ("local", pa.timestamp("us")), ("day", pa.date32()), ("u", pa.uuid())])
+    )
+    keys = [uuid.UUID(int=number).bytes for number in (0, 1 << 127, (1 << 127) + 1)]
+    for moment, key in zip((datetime(2024, 3, 2, 12), datetime(2024, 7, 1, 12), datetime(2025, 7, 1, 12)), keys, strict=True):
+        keyed = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([key], pa.binary(16)))
+        table.append(pa.table({"at": [moment.replace(tzinfo=UTC)], "local": [moment], "day": [moment.date()], "u": keyed}))
+    attach(spark, "lake", lake)
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        assert _files_read(spark, f"SELECT at, local, day FROM lake.db.moments WHERE {predicate}") == files
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
