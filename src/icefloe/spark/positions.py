@@ -1,4 +1,4 @@
-"""Finding rows by a filter on Spark, for merge-on-read: each file is looked through in a Spark task, by `datafile.positions`.
+"""Finding rows by a filter on Spark, for merge-on-read: files are looked through in Spark's tasks, by `datafile.positions`.
 
 Writing the deletes down is the floor table's. Floor: spark. Spec: Row-level Deletes.
 """
@@ -22,6 +22,9 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs import errors_carried, run_job
 from icefloe.spark.rewrite import MOST_SPARK_TASKS
 from icefloe.table.engine import PositionsRequest
+
+# Bytes of files that a Spark task looks through: only the filter's columns are read of them, and after each task its worker collects garbage.
+BYTES_OF_A_TASK = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,13 @@ def find_positions(spark: SparkSession, request: PositionsRequest) -> list[NDArr
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
     finder = TaskFinder(request.io, request.delete_filter, request.schema, dict(request.specs), request.name_mapping, deletes)
     packed = [pickle.dumps(task) for task in request.tasks]
-    found = spark.sparkContext.parallelize(packed, min(len(packed), MOST_SPARK_TASKS)).map(finder)
+    found = spark.sparkContext.parallelize(packed, _spark_tasks(spark, request)).map(finder)
     vectors = run_job(spark, f"find rows to delete in {request.table_name}", found.collect)
     return [pickle.loads(vector).positions().astype(np.int64) for vector in vectors]  # noqa: S301 packed by TaskFinder in this job
+
+
+def _spark_tasks(spark: SparkSession, request: PositionsRequest) -> int:
+    """One for each file where they are large; of smaller ones, each takes several, but as many run as this Spark has room for at a time."""
+    size = sum(task.file.file_size_in_bytes for task in request.tasks)
+    wanted = max(spark.sparkContext.defaultParallelism, -(-size // BYTES_OF_A_TASK))
+    return min(len(request.tasks), wanted, MOST_SPARK_TASKS)
