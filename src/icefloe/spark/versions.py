@@ -9,7 +9,7 @@ import pyspark
 
 from icefloe.errors import EngineError
 
-# The whole Spark suite passes on these.
+# The Spark tests are run on these.
 PROVEN_VERSIONS = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
 # What works where the Java glue does not.
 WITHOUT_GLUE = (
@@ -36,7 +36,7 @@ def check_version(version: str) -> None:
 
 
 def is_proven(version: str) -> bool:
-    """Whether it is a patch release, of a vendor too, of a version that the whole suite passes on."""
+    """Whether it is a patch release, of a vendor too, of a version that the tests are run on."""
     return _numbers(version) in _PROVEN
 
 
