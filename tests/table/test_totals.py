@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from tests.table.test_commit_loop import faulty
 
 from icefloe import SqlCatalog
-from icefloe.errors import CommitConflictError, CommitInvalidatedError
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidInputError
 from icefloe.table import Table
 from icefloe.table.handle import load_metadata
 from icefloe.testing.faults import Faults
@@ -49,7 +49,7 @@ def apply(table: Table, kind: str, part: str, number: int, staged: list[str]) ->
         write(rows(number, part), {"wap.id": staged[-1]})
     elif kind == "publish" and staged:
         # A replacement whose partition was written to since cannot be published.
-        with suppress(CommitConflictError, CommitInvalidatedError):
+        with suppress(CommitConflictError, CommitInvalidatedError, InvalidInputError):
             table.manage_snapshots().publish_changes(staged.pop(0)).commit()
     elif kind == "expire":
         staged.clear()
