@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from icefloe import SqlCatalog
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
+from icefloe.errors import StorageError
 from icefloe.io.local import LocalFileIO
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import LongType, NestedField
@@ -87,6 +89,32 @@ def test_files_of_the_attempt_that_lost_are_deleted_and_no_others(tmp_path: Path
     assert all(Path(path).exists() for path in (*first, *second))
     delete_files_of_operation(target, set(second), (0.0,))
     assert sorted(str(path) for path in (tmp_path / "data").iterdir()) == sorted([*second, str(other)])
+
+
+class Refusing(LocalFileIO):
+    """A storage that deletes nothing."""
+
+    def delete(self, location: str) -> None:
+        raise StorageError(f"no right to delete {location}", path=location)
+
+
+def test_files_that_the_storage_does_not_delete_are_warned_of_and_nothing_waits_for_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, first, second = two_attempts(tmp_path)
+    waits: list[float] = []
+    monkeypatch.setattr("icefloe.spark.leftovers.time.sleep", waits.append)
+    delete_files_of_operation(replace(target, io=Refusing()), set(second))
+    assert waits == [0.0]
+    assert [*first, *second] == sorted(str(path) for path in (tmp_path / "data").iterdir())
+    assert len(caplog.messages) == 1
+    assert all(part in caplog.messages[0] for part in (target.data_location, target.operation_uuid, first[0]))
+
+
+def test_no_folder_of_data_is_nothing_to_delete(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    target, _, _ = two_attempts(tmp_path)
+    delete_files_of_operation(replace(target, data_location=str(tmp_path / "none")), (), (0.0,))
+    assert not caplog.messages
 
 
 @pytest.mark.spark

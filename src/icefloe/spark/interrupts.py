@@ -24,6 +24,7 @@ _ON_THE_WAY = ("py4j.", "socket")
 _MARK = "raises_interrupts_after_answers"
 _AGAIN_SECONDS = 0.5
 _late = threading.Event()  # an interrupt is raised as soon as Java has answered the main thread
+_cancelling = threading.Lock()  # held while jobs are cancelled for a late interrupt: the next statement begins after it
 
 
 def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
@@ -41,14 +42,14 @@ def interrupt_after_answer() -> None:
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 the signature is Python's
-    now = _late.is_set() or not _waits_for_java(frame)
-    if now:
+    if _late.is_set() or not _waits_for_java(frame):
         _late.clear()
-    else:
-        _late.set()
-    threading.Thread(target=_cancel_jobs, name="icefloe-cancel", daemon=True).start()
-    if now:
+        at_once = threading.Thread(target=_cancel_jobs, name="icefloe-cancel", daemon=True)
+        at_once.start()
+        at_once.join(_AGAIN_SECONDS)
         raise KeyboardInterrupt
+    _late.set()
+    threading.Thread(target=_cancel_jobs_of_call, name="icefloe-cancel", daemon=True).start()
 
 
 def _waits_for_java(frame: FrameType | None) -> bool:
@@ -60,14 +61,20 @@ def _waits_for_java(frame: FrameType | None) -> bool:
 
 
 def _cancel_jobs() -> None:
-    """Cancels what runs, and what the interrupted call still starts."""
     context = SparkContext._active_spark_context
     with suppress(Py4JError):
-        while context is not None and context._jsc is not None:
+        if context is not None and context._jsc is not None:
             context.cancelAllJobs()
+
+
+def _cancel_jobs_of_call() -> None:
+    """Cancels what runs, and what the interrupted call still starts; nothing of what comes after that call."""
+    while True:
+        with _cancelling:
             if not _late.is_set():
                 return
-            time.sleep(_AGAIN_SECONDS)
+            _cancel_jobs()
+        time.sleep(_AGAIN_SECONDS)
 
 
 def _raise_late_interrupts(client: Any) -> None:
@@ -80,7 +87,8 @@ def _raise_late_interrupts(client: Any) -> None:
     def send_command(*arguments: Any, **named: Any) -> Any:
         answer = send(*arguments, **named)
         if _late.is_set() and threading.current_thread() is threading.main_thread():
-            _late.clear()
+            with _cancelling:
+                _late.clear()
             raise KeyboardInterrupt
         return answer
 

@@ -4,17 +4,20 @@ Every job that writes data files runs in `writing_job`. A task that fails delete
 Spec: Writing Data Files.
 """
 
+import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 from pyspark import TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.target import WriteTarget
-from icefloe.errors import IcefloeError
+from icefloe.errors import IcefloeError, NoSuchFileError
+from icefloe.io.bulk_delete import delete_files
 from icefloe.io.listing import files_of
 from icefloe.spark.native import gateway_is_at_hand
 
@@ -22,6 +25,7 @@ from icefloe.spark.native import gateway_is_at_hand
 LOOK_AGAIN_S = (0.0, 1.0, 3.0)
 MOST_LOOKS_MORE = 20
 SPECULATION = "spark.speculation"
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +50,35 @@ def this_attempt() -> Attempt:
 def delete_files_of_operation(target: WriteTarget, kept: Collection[str] = (), waits_s: Sequence[float] = LOOK_AGAIN_S) -> None:
     """Deletes the files with the operation's id in their name, save those `kept`; no metadata names them. The data folder is listed.
 
-    An attempt that was cut short may still write on, so this looks again, and again, and then for as long as there was something to find.
+    An attempt that was cut short may still write on, so this looks again, and again, and then for as long as there was something to find. Where the storage
+    refuses, a warning says what may be left: the caller must hear of the operation's own error, or that it succeeded.
     """
-    found = 0
-    for wait_s in waits_s:
-        time.sleep(wait_s)
-        found = _delete_those_there(target, kept)
-    for _ in range(MOST_LOOKS_MORE):
-        if not found:
-            break
-        time.sleep(waits_s[-1])
-        found = _delete_those_there(target, kept)
-
-
-def _delete_those_there(target: WriteTarget, kept: Collection[str]) -> int:
-    found = 0
     # A storage may list a file under another form of its location; a name is never given twice in an operation.
     kept_names = {_name(location) for location in kept}
-    with suppress(IcefloeError):
-        for location in files_of(target.io, target.data_location):
-            if target.operation_uuid in _name(location) and _name(location) not in kept_names:
-                found += 1
-                target.io.delete(location)
-    return found
+    try:
+        for look, wait_s in enumerate(chain(waits_s, repeat(waits_s[-1], MOST_LOOKS_MORE)), start=1):
+            time.sleep(wait_s)
+            found = [
+                location
+                for location in _files_there(target)
+                if target.operation_uuid in _name(location) and _name(location) not in kept_names
+            ]
+            failures = delete_files(target.io, found)
+            if failures:
+                raise failures[0][1]
+            if not found and look >= len(waits_s):
+                return
+    except IcefloeError as error:
+        LOG.warning(
+            "files that no metadata names may be left in %s, with %s in their names: %s", target.data_location, target.operation_uuid, error
+        )
+
+
+def _files_there(target: WriteTarget) -> list[str]:
+    try:
+        return files_of(target.io, target.data_location)
+    except NoSuchFileError:
+        return []
 
 
 def _name(location: str) -> str:

@@ -4,7 +4,6 @@ Few rows are handed over as Arrow as well: what they are joined with may be litt
 Floor: spark. Spec: Identifier Field IDs.
 """
 
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +38,7 @@ from icefloe.spark.arrow_forms import from_spark_form
 from icefloe.spark.filters import column_named
 from icefloe.spark.fit import check_fits, widened_decimals
 from icefloe.spark.jobs import run_job
+from icefloe.spark.kept import unpersist_with
 from icefloe.spark.types import spark_type
 from icefloe.table.engine import KeyValues, UpsertSource
 from icefloe.table.rows.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
@@ -81,7 +81,7 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
             kept.unpersist()
         raise
     if not is_kept:
-        weakref.finalize(source, kept.unpersist).atexit = False
+        unpersist_with(source, kept)
     return UpsertSource(rows=source, keys=keys, here=here)
 
 
