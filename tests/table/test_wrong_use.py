@@ -10,6 +10,7 @@ from icefloe import (
     DecimalType,
     InvalidInputError,
     InvalidPartitionSpecError,
+    InvalidPropertyError,
     InvalidSchemaError,
     LongType,
     NestedField,
@@ -55,6 +56,17 @@ def test_a_value_that_cannot_be_truncated_is_refused_with_its_column(table: Tabl
     with pytest.raises(InvalidPartitionSpecError, match=r"column money cannot be partitioned by truncate\[2\]"):
         table.append(rows(2, "-999.99"))
     assert table.scan().count() == 1
+
+
+def test_what_metadata_says_elsewhere_is_no_property_to_set_and_none_that_a_replaced_table_takes_over(
+    catalog: SqlCatalog, table: Table
+) -> None:
+    with pytest.raises(InvalidPropertyError, match="current-schema, uuid: not a property that can be set"):
+        table.set_properties({"uuid": "another's", "current-schema": "{}", "owner": "me"})
+    assert "owner" not in table.properties
+    replaced = catalog.replace_table(table.name, table.schema(), properties={"uuid": "another's", "owner": "me"})
+    assert "uuid" not in replaced.properties
+    assert replaced.properties["owner"] == "me"
 
 
 def test_one_partition_field_may_stand_alone_and_a_sort_order_is_no_list(catalog: SqlCatalog) -> None:

@@ -55,10 +55,11 @@ def test_an_unpartitioned_unsorted_table_has_ids_0() -> None:
     assert metadata.current_snapshot() is None
 
 
-def test_the_format_version_comes_from_the_property_which_is_not_kept() -> None:
-    metadata = new(properties={"format-version": "1", "owner": "me"})
+def test_the_format_version_comes_from_the_property_and_no_reserved_property_is_kept() -> None:
+    metadata = new(properties={"format-version": "1", "owner": "me", "uuid": "another's", "current-snapshot-id": "none"})
     assert metadata.format_version == 1
     assert metadata.properties == {"owner": "me"}
+    assert metadata.table_uuid != "another's"
     with pytest.raises(UnsupportedFormatVersionError, match=r"version 4 .it is a draft."):
         new(properties={"format-version": "4"})
 

@@ -24,9 +24,14 @@ def set_property_updates(base: TableMetadata, given: Mapping[str, object], new_u
     `new_uuid` is as in `version_updates`.
 
     Raises:
-        InvalidPropertyError: a value is no text, number or truth value, or not what its property may be.
+        InvalidPropertyError: a value is no text, number or truth value, or not what its property may be; or metadata says it elsewhere.
     """
     texts = {name: _text(name, value) for name, value in given.items()}
+    if derived := sorted(texts.keys() & properties.DERIVED):
+        raise InvalidPropertyError(
+            f"{', '.join(derived)}: not a property that can be set; the table's metadata says it, and changes it with the table",
+            next_step="leave it out",
+        )
     properties.check_properties(texts)
     version = properties.FORMAT_VERSION.read(texts) if properties.FORMAT_VERSION.name in texts else base.format_version
     changed = {name: text for name, text in texts.items() if name != properties.FORMAT_VERSION.name and base.properties.get(name) != text}

@@ -12,6 +12,7 @@ from icefloe.kernel.commit.attempt import Attempt, Read
 from icefloe.kernel.commit.change_properties import set_property_updates
 from icefloe.kernel.commit.evolve_layout import sort_order_requirements, spec_requirements
 from icefloe.kernel.commit.evolve_schema import schema_requirements
+from icefloe.kernel.metadata.properties import without_derived
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, Requirement, check_requirements
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -56,7 +57,7 @@ class ReplaceTable:
         self._spec = spec
         self._sort_order = sort_order
         self._location = location
-        self._properties = dict(properties)
+        self._properties = without_derived(properties)
         self._new_uuid = new_uuid
         self._requirements: tuple[Requirement, ...] = (
             *schema_requirements(base),

@@ -38,7 +38,7 @@ def new_table_metadata(
 ) -> TableMetadata:
     """Metadata without a snapshot. Columns get fresh ids, and the spec and the sort order, which name columns of `schema`, follow them.
 
-    `format_version` is that of the property `format-version` where not given, and 2 without that; the property itself is not kept.
+    `format_version` is that of the property `format-version` where not given, and 2 without that; reserved properties are not kept.
 
     Raises:
         InvalidSchemaError: a column has a type or a default that the format version does not know.
@@ -46,7 +46,7 @@ def new_table_metadata(
         InvalidPropertyError: a property that Icefloe acts on is not what it may be.
         UnsupportedFormatVersionError: a version other than 1, 2 and 3.
     """
-    given = dict(properties or {})
+    given = table_properties.without_derived(properties or {})
     table_properties.check_properties(given)
     version = table_properties.FORMAT_VERSION.read(given) if format_version is None else format_version
     check_version(version)

@@ -194,8 +194,26 @@ GC_ENABLED = _flag("gc.enabled", default=True)
 
 # Given when a table is made; never kept among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
 FORMAT_VERSION = _number("format-version", 2, 1, "version")
+# What metadata says elsewhere, under names that some writers list among properties.
+DERIVED = frozenset(
+    {
+        "uuid",
+        "snapshot-count",
+        "current-snapshot-id",
+        "current-snapshot-summary",
+        "current-snapshot-timestamp-ms",
+        "current-schema",
+        "default-partition-spec",
+        "default-sort-order",
+    }
+)
 
 ALL: tuple[Property[object], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Property))
+
+
+def without_derived(given: Mapping[str, str]) -> dict[str, str]:
+    """Those that a new table may be given: a list of another table's properties may hold more."""
+    return {name: text for name, text in given.items() if name not in DERIVED}
 
 
 def column_metrics_modes(properties: Mapping[str, str]) -> dict[str, str]:
