@@ -17,9 +17,9 @@ from pyspark.sql import functions as f
 
 from benchmarks import measure
 from benchmarks.measure import Comparison, interleaved, median, say, seconds
-from benchmarks.spark_rows import aggregate, rows
+from benchmarks.spark_lake import new_lake_in, session_with_lake
+from benchmarks.spark_rows import aggregate, rows, rows_in_parquet
 from icefloe.catalog.sql import SqlCatalog
-from icefloe.spark.session import session
 from icefloe.spark.sql.attach import attach
 
 ROWS = int(os.environ.get("ICEFLOE_BENCH_ROWS", "10000000"))
@@ -114,15 +114,9 @@ def rolled_back(catalog: SqlCatalog, name: str, snapshot_id: int) -> None:
 
 def partitioned_append(spark: SparkSession, folder: Path) -> Comparison:
     """All rows, read from Parquet, into 100 partitions."""
-    given = str(folder / f"source-{ROWS}")
-    if not Path(given, "_SUCCESS").exists():
-        rows(spark, ROWS).write.mode("overwrite").parquet(given)
+    given = rows_in_parquet(spark, folder, ROWS)
     scratch = folder / "written"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    catalog = SqlCatalog("written", uri=f"sqlite:///{scratch}/catalog.db", warehouse=f"file://{scratch}/warehouse")
-    catalog.create_namespace("bench")
-    attach(spark, "written", catalog)
+    attach(spark, "written", new_lake_in(scratch, "written"))
     spark.read.parquet(given).createOrReplaceTempView("given")
 
     def append() -> float:
@@ -160,16 +154,7 @@ def partitioned_append(spark: SparkSession, folder: Path) -> Comparison:
 
 def run() -> list[Comparison]:
     """All of it, in one session."""
-    folder = measure.BUILD / "spark-changes"
-    folder.mkdir(parents=True, exist_ok=True)
-    spark = session()
-    try:
-        catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
-        if not catalog.namespace_exists("bench"):
-            catalog.create_namespace("bench")
-        attach(spark, "lake", catalog)
+    with session_with_lake("spark-changes") as (spark, catalog, folder):
         source(spark, folder, "updates", 0)
         source(spark, folder, "half", ROWS // 2)
         return [*changes(spark, catalog), partitioned_append(spark, folder)]
-    finally:
-        spark.stop()

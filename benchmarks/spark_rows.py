@@ -15,10 +15,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks import measure
 from benchmarks.measure import Comparison, interleaved, median, say, seconds
+from benchmarks.spark_lake import new_lake_in, session_with_lake
 from icefloe.catalog.sql import SqlCatalog
-from icefloe.spark.session import session
 
 ROWS_READ, ROWS_WRITTEN, PARTITIONS = 20_000_000, 10_000_000, 8
 REPEATS_OF_READS, REPEATS_OF_WRITES = 7, 5
@@ -39,6 +38,14 @@ def rows(spark: SparkSession, count: int) -> DataFrame:
         f.timestamp_seconds(f.lit(1_700_000_000) + number).alias("sold_at"),
         f.concat(f.lit("note "), f.pmod(f.xxhash64(number, f.lit(3)), f.lit(1_000_000)).cast("string")).alias("note"),
     )
+
+
+def rows_in_parquet(spark: SparkSession, folder: Path, count: int) -> str:
+    """A folder of them, written once."""
+    path = str(folder / f"source-{count}")
+    if not Path(path, "_SUCCESS").exists():
+        rows(spark, count).write.mode("overwrite").parquet(path)
+    return path
 
 
 def timed(action: Callable[[], Any]) -> float:
@@ -65,12 +72,10 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*.parquet"))
 
 
-def reading(spark: SparkSession, folder: Path) -> Comparison:
+def reading(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
     """The aggregate over 20 million rows; the table is made once."""
-    catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
     if not catalog.table_exists(TABLE):
         say(f"spark: a table of {ROWS_READ:,} rows (made once)")
-        catalog.create_namespace("bench")
         made = rows(spark, ROWS_READ)
         catalog.create_table(TABLE, schema=made.limit(1).toArrow().schema).append(made)
     paths = [task.file.file_path for task in catalog.load_table(TABLE).scan().plan_files()]
@@ -88,9 +93,8 @@ def reading(spark: SparkSession, folder: Path) -> Comparison:
     )
 
 
-def reading_with_deletes(spark: SparkSession, folder: Path) -> Comparison:
+def reading_with_deletes(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
     """The aggregate over 10 million rows of which deletion vectors delete one in a hundred, scattered; the other side reads all of them."""
-    catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
     if not catalog.table_exists(TABLE_WITH_DELETES):
         say(f"spark: a table of {ROWS_WRITTEN:,} rows, and vectors that delete one in a hundred (made once)")
         made = rows(spark, ROWS_WRITTEN)
@@ -120,14 +124,9 @@ def reading_with_deletes(spark: SparkSession, folder: Path) -> Comparison:
 
 def writing(spark: SparkSession, folder: Path) -> Comparison:
     """An append of 10 million rows, read from Parquet, with the same codec."""
-    source = str(folder / f"source-{ROWS_WRITTEN}")
-    if not Path(source, "_SUCCESS").exists():
-        rows(spark, ROWS_WRITTEN).write.mode("overwrite").parquet(source)
+    source = rows_in_parquet(spark, folder, ROWS_WRITTEN)
     scratch = folder / "written"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    catalog = SqlCatalog("bench", uri=f"sqlite:///{scratch}/catalog.db", warehouse=f"file://{scratch}/warehouse")
-    catalog.create_namespace("bench")
+    catalog = new_lake_in(scratch)
     schema = spark.read.parquet(source).limit(1).toArrow().schema
     sizes: dict[str, int] = {}
 
@@ -159,10 +158,5 @@ def writing(spark: SparkSession, folder: Path) -> Comparison:
 
 def run() -> list[Comparison]:
     """All three, in one session."""
-    folder = measure.BUILD / "spark"
-    folder.mkdir(parents=True, exist_ok=True)
-    spark = session()
-    try:
-        return [reading(spark, folder), reading_with_deletes(spark, folder), writing(spark, folder)]
-    finally:
-        spark.stop()
+    with session_with_lake("spark") as (spark, catalog, folder):
+        return [reading(spark, catalog), reading_with_deletes(spark, catalog), writing(spark, folder)]

@@ -20,10 +20,9 @@ from tests.spark.merge_on_read import delete_keys
 from benchmarks import measure
 from benchmarks.measure import Comparison, interleaved, median, say, seconds
 from benchmarks.planning_table import FEW_FILTER, metadata_path
+from benchmarks.spark_lake import session_with_lake
 from benchmarks.spark_rows import aggregate, rows
 from icefloe.catalog.sql import SqlCatalog
-from icefloe.spark.session import session
-from icefloe.spark.sql.attach import attach
 
 ROWS = int(os.environ.get("ICEFLOE_BENCH_ROWS", "10000000"))
 REPEATS = 5
@@ -129,14 +128,5 @@ def query_start(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
 
 def run() -> list[Comparison]:
     """All of it, in one session."""
-    folder = measure.BUILD / "spark-scans"
-    folder.mkdir(parents=True, exist_ok=True)
-    spark = session()
-    try:
-        catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
-        if not catalog.namespace_exists("bench"):
-            catalog.create_namespace("bench")
-        attach(spark, "lake", catalog)
+    with session_with_lake("spark-scans") as (spark, catalog, _):
         return [query_start(spark, catalog), *scans(spark, catalog)]
-    finally:
-        spark.stop()

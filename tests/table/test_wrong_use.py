@@ -64,7 +64,7 @@ def test_what_metadata_says_elsewhere_is_no_property_to_set_and_none_that_a_repl
     with pytest.raises(InvalidPropertyError, match="current-schema, uuid: not a property that can be set"):
         table.set_properties({"uuid": "another's", "current-schema": "{}", "owner": "me"})
     assert "owner" not in table.properties
-    replaced = catalog.replace_table(table.name, table.schema(), properties={"uuid": "another's", "owner": "me"})
+    replaced = catalog.replace_table("db.t", table.schema(), properties={"uuid": "another's", "owner": "me"})
     assert "uuid" not in replaced.properties
     assert replaced.properties["owner"] == "me"
 

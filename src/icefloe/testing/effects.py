@@ -173,9 +173,7 @@ class Files:
 
     def apply(self, state: State, landing: Landing) -> None:
         """See `Effect`."""
-        parent = state.head(self.branch)
-        gone = landing.rows_in(parent, self.removed) if parent is not None else Counter()
-        Rows(change=lambda before: before - gone + self.added, branch=self.branch).apply(state, landing)
+        _swap_rows(state, landing, self.branch, _held(state, landing, self.branch, self.removed), self.added)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,10 +191,19 @@ class MarkedRows:
 
     def apply(self, state: State, landing: Landing) -> None:
         """See `Effect`."""
-        parent = state.head(self.branch)
-        held = landing.rows_in(parent, {self.path}) if parent is not None else Counter()
+        held = _held(state, landing, self.branch, {self.path})
         gone = Counter({row: count for row, count in held.items() if row[0] in self.keys})
-        Rows(change=lambda before: before - gone + self.added, branch=self.branch).apply(state, landing)
+        _swap_rows(state, landing, self.branch, gone, self.added)
+
+
+def _held(state: State, landing: Landing, branch: str, paths: Collection[str]) -> Bag:
+    """The rows that the branch has in these data files."""
+    parent = state.head(branch)
+    return landing.rows_in(parent, paths) if parent is not None else Counter()
+
+
+def _swap_rows(state: State, landing: Landing, branch: str, gone: Bag, added: Bag) -> None:
+    Rows(change=lambda before: before - gone + added, branch=branch).apply(state, landing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
