@@ -8,7 +8,14 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.errors import CommitConflictError, CommitUnknownError, NoSuchTableError, StoragePermissionError
+from icefloe.errors import (
+    CommitConflictError,
+    CommitInvalidatedError,
+    CommitUnknownError,
+    InvalidInputError,
+    NoSuchTableError,
+    StoragePermissionError,
+)
 from icefloe.kernel.commit.outcome import Refused
 from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
@@ -335,3 +342,18 @@ def test_ctrl_c_before_the_first_swap_leaves_no_file_though_the_catalog_cannot_b
     with pytest.raises(KeyboardInterrupt):
         writer.append(one(1))
     assert files(tmp_path, "*.*") == before
+
+
+def test_what_another_writer_made_wrong_is_said_to_be_so(catalog: SqlCatalog, tmp_path: Path) -> None:
+    catalog.create_table("db.old", SCHEMA, properties={"format-version": "1"})
+    ours, theirs = catalog.load_table("db.old"), catalog.load_table("db.old")
+    theirs.upgrade_table_version(3)
+    there = files(tmp_path, "*.metadata.json")
+    with pytest.raises(CommitInvalidatedError, match="another writer changed the table since this change was first made") as refused:
+        ours.upgrade_table_version(2)
+    assert "of format version 3 cannot go back to version 2" in refused.value.message
+    assert refused.value.table == "lake.db.old"
+    assert files(tmp_path, "*.metadata.json") == there
+    assert ours.refresh().metadata.format_version == 3
+    with pytest.raises(InvalidInputError, match="cannot go back to version 2"):
+        ours.upgrade_table_version(2)

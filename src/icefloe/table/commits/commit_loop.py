@@ -15,6 +15,7 @@ from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
     IcefloeError,
+    InvalidInputError,
     NoSuchFileError,
     NoSuchTableError,
     NotFoundError,
@@ -92,11 +93,25 @@ class _Commit:
         return change
 
     def _prepared(self, part: CommitPart, number: int) -> PointerChange | None:
-        """The part's change. Where files of what it was given are gone because others have expired them since, on the table there is."""
+        """The part's change. Where files of what it was given are gone because others have expired them since, on the table there is.
+
+        What was right on an earlier base and is not on this one was made wrong by another writer: `CommitInvalidatedError`.
+        """
         while True:
             given = part.base.location
             try:
                 return part.prepare(number)
+            except InvalidInputError as error:
+                if number == 0:
+                    raise
+                raise CommitInvalidatedError(
+                    f"another writer changed the table since this change was first made: {error.message}",
+                    table=error.table,
+                    path=error.path,
+                    snapshot_id=error.snapshot_id,
+                    problems=error.problems,
+                    next_step="; ".join(["a retry will fail again: refresh the table", *filter(None, [error.next_step])]),
+                ) from error
             except NoSuchFileError:
                 part.reload()
                 if part.base.location == given:
