@@ -41,6 +41,8 @@ PATIENCE = {
     "write.metadata.delete-after-commit.enabled": "true",
 }
 COPIES = 3
+# Python ignores an interrupt that it gets in the middle of a fork or of a finalizer; whoever presses Ctrl-C presses it again.
+PRESS_AGAIN_S = 10.0
 Row = tuple[str, int, int]
 
 
@@ -163,12 +165,16 @@ class Child:
         self.text += part
         return bool(part)
 
-    def end(self) -> None:
-        """Hears all there is, and waits for its end."""
-        while self.listen(None):
-            pass
+    def end(self, press: Callable[[], None] | None = None) -> int:
+        """Hears all there is, and waits for its end. Where it goes on for long, `press` is called again and again; how often it was."""
+        pressed, ends_by = 0, time.monotonic() + PRESS_AGAIN_S
+        while self.listen(None if press is None else PRESS_AGAIN_S):
+            if press is not None and time.monotonic() > ends_by:
+                press()
+                pressed, ends_by = pressed + 1, time.monotonic() + PRESS_AGAIN_S
         os.close(self.pipe)
         self.status = os.waitpid(self.pid, 0)[1]
+        return pressed
 
 
 def fork(writer: str, work: Callable[[int], None]) -> Child:
@@ -320,6 +326,7 @@ class Storm:
     acknowledged: int = 0
     unheard: int = 0  # commits that stand, and whose writer was stopped before it heard of them
     outcomes: Counter[str] = field(default_factory=Counter)  # how the writers ended
+    pressed_again: int = 0  # signals that did not end a writer
 
 
 def storm(
@@ -335,7 +342,8 @@ def storm(
         checked(partial(here.create, chance.choice([2, 3])))
         acknowledged: dict[str, int] = {}
         for number in range(first, min(first + rounds_each, rounds)):
-            child = stopped_writer(here, f"r{number}", chance, chance.choice(signals))
+            child, pressed = stopped_writer(here, f"r{number}", chance, chance.choice(signals))
+            result.pressed_again += pressed
             result.outcomes[str(child.status)] += 1
             assert child.status != 256, "a writer failed by itself: see above"
             acknowledged[child.writer] = len(child.said)
@@ -350,15 +358,14 @@ def storm(
     return result
 
 
-def stopped_writer(place: Place, writer: str, chance: random.Random, kind: int) -> Child:
-    """A writer that got the signal at a random moment: mostly after its first commits, sometimes before."""
+def stopped_writer(place: Place, writer: str, chance: random.Random, kind: int) -> tuple[Child, int]:
+    """A writer that got the signal at a random moment: mostly after its first commits, sometimes before; and how often it got it again."""
     child = fork(writer, lambda pipe: write(place, writer, 1000, pipe))
     if chance.random() < 0.8:
         child.listen(20)
     time.sleep(chance.random() * 0.15)
     os.kill(child.pid, kind)
-    child.end()
-    return child
+    return child, child.end(lambda: os.kill(child.pid, kind))
 
 
 def main() -> None:

@@ -140,6 +140,7 @@ def test_the_demonstration_s_trace_skips_at_both_levels(demonstration: tuple[Pat
 
 
 @pytest.mark.spark
+@pytest.mark.spark
 def test_the_demonstration_s_tables_read_back_equal_to_their_files(demonstration: tuple[Path, dict[str, Any]]) -> None:
     folder = demonstration[0]
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))

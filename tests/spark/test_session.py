@@ -69,6 +69,7 @@ def test_a_machine_without_java_starts_spark_on_the_wheel_s(tmp_path: Path) -> N
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_job_and_leaves_the_session_usable() -> None:
     done = run(INTERRUPTED, PATH=os.environ["PATH"])
     assert done.stdout.splitlines() == ["interrupted True", "[] 7"], done.stderr

@@ -146,6 +146,7 @@ def test_a_newer_spark_whose_own_scan_reads_wrong_is_not_read_with(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_glue_that_a_newer_spark_does_not_compile_is_refused_with_what_works(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

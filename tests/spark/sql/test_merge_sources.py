@@ -23,7 +23,7 @@ LONGS = StructType([StructField("id", LongType()), StructField("v", LongType())]
 MODES = ("copy-on-write", "merge-on-read")
 
 
-@pytest.fixture(params=["read first", "too large"])
+@pytest.fixture(params=["read first", pytest.param("too large", marks=pytest.mark.slow)])
 def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How Icefloe treats the sources of the test."""
     if request.param == "too large":

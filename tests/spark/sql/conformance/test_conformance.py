@@ -10,7 +10,20 @@ from tests.spark.sql.conformance.java import java_outcomes
 from tests.spark.sql.conftest import Run
 
 # These run with the slow tests, so that the others stay quick: what they are about has tests of its own.
-SLOW = ("alter_tables", "branches", "inserts", "merges", "overwrites", "procedures", "updates", "views")
+SLOW = (
+    "alter_tables",
+    "branches",
+    "deletes",
+    "inserts",
+    "layouts",
+    "merges",
+    "metadata_tables",
+    "overwrites",
+    "procedures",
+    "reading",
+    "updates",
+    "views",
+)
 
 
 def subjects() -> list[ParameterSet]:
