@@ -168,20 +168,27 @@ def _leaves() -> st.SearchStrategy[str]:
 
 
 def _periods() -> st.SearchStrategy[str]:
-    """Tests of the day, week, month, quarter or year of a column."""
+    """Tests of the hour, day, week, month, quarter or year of a column; dates have no hours."""
     columns = st.sampled_from(["at", "local", "day"])
     days = ("DATE'2024-03-31'", "DATE'2024-03-30'", "DATE'1969-12-31'", "DATE'2024-01-01'", "DATE'2024-03-25'", "DATE'2024-02-29'", "NULL")
     functions = st.sampled_from(
         [("CAST({} AS DATE)", days), ("year({})", ("2024", "1969", "1970", "NULL"))]
         + [(f"trunc({{}}, '{unit}')", days) for unit in ("week", "MM", "quarter", "yy", "day")]
+        + [("lake.system.days({})", days), ("lake.system.years({})", ("54", "-1", "0", "2147483647", "NULL"))]
+        + [("lake.system.months({})", ("650", "-1", "0", "649", "-2147483648", "NULL"))]
+        + [("lake.system.hours(TIMESTAMP({}))", ("475489", "-1", "0", "475490", "-2147483648", "NULL"))]
+        + [("lake.system.hours({})", ("475489", "-1", "0", "475490", "-2147483648", "NULL"))]
     )
     tests = st.sampled_from(
         ["= {0}", "<> {0}", "< {0}", "<= {0}", "> {1}", ">= {1}", "<=> {0}", "IN ({0}, {1})", "NOT IN ({0}, {1})", "IS NULL"]
     )
+
+    def predicate(column: str, function: tuple[str, tuple[str, ...]], test: str, places: tuple[int, int]) -> str:
+        source = "at" if column == "day" and "hours({})" in function[0] else column
+        return f"{function[0].format(source)} {test.format(*(function[1][place % len(function[1])] for place in places))}"
+
     return st.builds(
-        lambda column, function, test, places: (
-            f"{function[0].format(column)} {test.format(*(function[1][place % len(function[1])] for place in places))}"
-        ),
+        predicate,
         columns,
         functions,
         tests,

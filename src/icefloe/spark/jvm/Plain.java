@@ -14,6 +14,7 @@ import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
 import org.apache.spark.sql.types.DataType;
 
 /** Values of Spark's connector interfaces as maps, lists and texts, which JSON can carry to Python. What a value means is decided there. */
@@ -62,6 +63,10 @@ final class Plain {
     } else if (value instanceof GeneralScalarExpression) {
       map.put("is", "call");
       map.put("name", ((GeneralScalarExpression) value).name());
+      map.put("children", of(value.children()));
+    } else if (value instanceof UserDefinedScalarFunc) {
+      map.put("is", "function");
+      map.put("name", ((UserDefinedScalarFunc) value).canonicalName());
       map.put("children", of(value.children()));
     } else if (value instanceof Cast) {
       map.put("is", "cast");

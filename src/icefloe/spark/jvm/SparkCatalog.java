@@ -8,7 +8,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.BiFunction;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
@@ -18,12 +20,13 @@ import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A catalog of Spark SQL whose every answer comes from Python. Source form, here and beside: raw types, no lambdas, for Janino. */
-public final class SparkCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+public final class SparkCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   private static final ThreadLocal EVOLVED = new ThreadLocal(); // catalog's key, table's name, table
   private String name;
   private String key;
@@ -178,7 +181,17 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
     return Boolean.TRUE.equals(answer("drop_namespace", asked));
   }
 
-  // Procedures
+  // Functions and procedures
+
+  public UnboundFunction loadFunction(Identifier name) throws NoSuchFunctionException {
+    Object found = ask("load_function", with("function", parts(name)));
+    if (!(found instanceof BiFunction)) throw new NoSuchFunctionException(name);
+    return new SparkFunction((BiFunction) found);
+  }
+
+  public Identifier[] listFunctions(String[] namespace) {
+    return identifiers(namespace, "list_functions");
+  }
 
   public UnboundProcedure loadProcedure(Identifier name) {
     return new SparkProcedure((BiFunction) ask("load_procedure", with("procedure", parts(name))));

@@ -37,7 +37,7 @@ public final class SparkParser implements InvocationHandler {
           Arrays.asList(
               new Object[] {
                 "CreateView", "CreateViewCommand", "DropView", "ShowViews", "AlterViewAs", "SetViewProperties", "UnsetViewProperties", "RenameTable", "ShowCreateTable",
-                "CreateTableLike", "CreateTableLikeCommand", "ShowPartitions"
+                "CreateTableLike", "CreateTableLikeCommand", "ShowPartitions", "ShowFunctions", "DescribeFunction"
               }));
 
   private final ParserInterface spark;

@@ -3,6 +3,7 @@ package icefloe;
 import java.util.ArrayList;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
@@ -20,7 +21,7 @@ import scala.Option;
 import scala.collection.Iterator;
 import scala.runtime.AbstractFunction1;
 
-/** The last rule of Spark's optimizer: planned scans become their rows, and writes that Spark cannot run become commands. */
+/** The last rule of Spark's optimizer: planned scans become their rows, functions Spark's own, and writes that Spark cannot run commands. */
 public final class SparkRule extends Rule {
   public TreeNode apply(TreeNode plan) {
     LogicalPlan found = put((LogicalPlan) plan);
@@ -61,10 +62,13 @@ public final class SparkRule extends Rule {
     }
   }
 
-  /** Queries inside expressions that Spark put there last, such as the one by whose rows a join leaves out files, and did not optimize again. */
+  /** Functions of catalogs, and queries that Spark put there last, such as the one by whose rows a join leaves out files, and did not optimize again. */
   private final class Inside extends AbstractFunction1 {
     public Object apply(Object node) {
       Expression found = (Expression) ((Expression) node).mapChildren(this);
+      if (found instanceof ApplyFunctionExpression && ((ApplyFunctionExpression) found).function() instanceof SparkFunction) {
+        return ((SparkFunction) ((ApplyFunctionExpression) found).function()).of(found.children());
+      }
       if (!(found instanceof SubqueryExpression)) return found;
       LogicalPlan inner = (LogicalPlan) ((SubqueryExpression) found).plan();
       LogicalPlan put = (LogicalPlan) SparkRule.this.apply((TreeNode) inner);

@@ -37,6 +37,7 @@ SOURCES = (
     "GatheredSource",
     "SparkRowLevelOperation",
     "SparkProcedure",
+    "SparkFunction",
     "SparkCommand",
     "SparkRule",
     "SparkParser",

@@ -16,6 +16,7 @@ from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.changes_answers import CHANGES, ChangesScanAnswers, session_procedures
 from icefloe.spark.sql.definitions import definition_of
 from icefloe.spark.sql.evolved_answers import EvolvedAnswers
+from icefloe.spark.sql.function_answers import FUNCTIONS, FunctionAnswers, is_for_functions
 from icefloe.spark.sql.metadata_answers import MetadataTableAnswers
 from icefloe.spark.sql.procedure_answers import SYSTEM, ProcedureAnswers
 from icefloe.spark.sql.selectors import at_timestamp, at_version, select
@@ -180,6 +181,15 @@ class CatalogAnswers(Answers):
             raise NamespaceNotEmptyError(f"namespace {'.'.join(name)} has namespaces below it", next_step="drop those first")
         for table in self._catalog.list_tables(name):
             self._catalog.drop_table(table)
+
+    @answer
+    def load_function(self, asked: Asked) -> FunctionAnswers | None:
+        *namespace, name = asked["function"]
+        return FunctionAnswers(self._spark, name.lower()) if is_for_functions(namespace) and name.lower() in FUNCTIONS else None
+
+    @answer
+    def list_functions(self, asked: Asked) -> list[str]:
+        return sorted(FUNCTIONS) if is_for_functions(asked["namespace"]) else []
 
     @answer
     def load_procedure(self, asked: Asked) -> ProcedureAnswers:

@@ -1,6 +1,7 @@
 """`ParserAnswers`: statements that Spark's parser hands over: those it cannot parse, and the kinds it parses and cannot run on our catalogs.
 
-The Java side is `jvm/SparkParser.java`; the grammar is in `statements.py`, `view_statements.py` and `partition_statements.py`. Floor: spark.
+The Java side is `jvm/SparkParser.java`; the grammar is in `statements.py`, `view_statements.py`, `partition_statements.py`
+and `function_statements.py`. Floor: spark.
 """
 
 from typing import Any
@@ -11,6 +12,7 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.attached import found_in
+from icefloe.spark.sql.function_statements import function_statement
 from icefloe.spark.sql.partition_statements import partition_statement
 from icefloe.spark.sql.statements import alter_statement
 from icefloe.spark.sql.tokens import Tokens
@@ -51,7 +53,8 @@ class ParserAnswers(Answers):
             return None
         found = alter_statement(asked["text"])
         if found is None:
-            made = view_statement(self._spark, asked["text"]) or partition_statement(self._spark, asked["text"])
+            texts = (parse(self._spark, asked["text"]) for parse in (view_statement, partition_statement, function_statement))
+            made = next((one for one in texts if one is not None), None)
             if made is not None:
                 asked["table"] = list(made.name)  # Spark's own errors say the name
             return made

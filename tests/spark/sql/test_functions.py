@@ -1,0 +1,237 @@
+"""The functions of a catalog, such as `lake.system.bucket(16, id)`: beside the kernel's transforms, and as filters that prune."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+from icefloe import SqlCatalog, __version__
+from icefloe.kernel.partitioning.transforms import parse_transform
+from icefloe.kernel.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+from icefloe.spark.sql.attach import attach
+
+pytestmark = pytest.mark.spark
+
+_MOMENTS = (
+    "0001-01-01",
+    "1582-10-10",
+    "1969-12-31T23:59:59.999999",
+    "1970-01-01",
+    "2017-11-16T22:31:08.000001",
+    "2024-02-29T23:00:00",
+    "9999-12-31T23:59:59",
+)
+_UTC = [datetime.fromisoformat(text).replace(tzinfo=UTC) for text in _MOMENTS]
+_BIG = 10**38 - 1
+COLUMNS: dict[str, tuple[PrimitiveType, pa.DataType, list[Any]]] = {
+    "i": (IntegerType(), pa.int32(), [-(2**31), -(2**31) + 9, -11, -1, 0, 7, 34, 2**31 - 1]),
+    "l": (LongType(), pa.int64(), [-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 34, 2**63 - 1]),
+    "day": (DateType(), pa.date32(), [one.date() for one in _UTC]),
+    "ts": (TimestampType(), pa.timestamp("us"), [one.replace(tzinfo=None) for one in _UTC]),
+    "tz": (TimestamptzType(), pa.timestamp("us", "UTC"), _UTC),
+    "n": (DecimalType(9, 2), pa.decimal128(9, 2), [Decimal("14.20"), Decimal("-0.01"), Decimal("0.00"), Decimal("-9999998.99"), Decimal("9999999.99")]),
+    "w": (DecimalType(38, 10), pa.decimal128(38, 10), [Decimal(f"{one}e-10") for one in (0, 1, -1, -128, 128, 2**64, -(2**64), _BIG, 10**6 - _BIG)]),
+    "f": (DecimalType(38, 38), pa.decimal128(38, 38), [Decimal(f"{one}e-38") for one in (0, 7, -7, _BIG)]),
+    "s": (StringType(), pa.string(), ["", "a", "iceberg", "naïve", "日本語テキスト", "\U0001f9ca\U0001f30a-floe", "a\U0001f9caé"]),
+    "x": (BinaryType(), pa.binary(), [b"", b"\0", b"\0\1\2\3", b"\xff\xfe\x80abc\x7f"]),
+}  # fmt: skip
+_TIME_NAMES = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
+# Calls and the transforms that they are, by column.
+CALLS = [
+    *((name, f"{call}({name})", transform) for name in ("day", "ts", "tz") for call, transform in _TIME_NAMES.items() if name != "day" or call != "hours"),
+    *((name, f"bucket({n}, {name})", f"bucket[{n}]") for name in COLUMNS for n in (1, 16, 2**31 - 1)),
+    *((name, f"truncate({n}, {name})", f"truncate[{n}]") for name in ("i", "l", "n", "w", "f", "s", "x") for n in (1, 3, 10)),
+    *((name, f"truncate({n}, {name})", f"truncate[{n}]") for name in ("i", "l") for n in (1000, 2**31 - 1)),
+]  # fmt: skip
+
+
+def _rows() -> pa.Table:
+    longest = max(len(values) for _, _, values in COLUMNS.values()) + 1
+    return pa.table({name: pa.array([*values, *[None] * (longest - len(values))], kind) for name, (_, kind, values) in COLUMNS.items()})
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCatalog]:
+    """The rows as `lake.db.t`, and in Spark alone as `plain`."""
+    folder: Path = tmp_path_factory.mktemp("functions")
+    lake = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+    lake.create_namespace("db")
+    lake.create_table("db.t", _rows().schema).append(_rows())
+    attach(spark, "lake", lake)
+    spark.createDataFrame(_rows()).createOrReplaceTempView("plain")
+    yield lake
+    spark.catalog.dropTempView("plain")
+
+
+@pytest.mark.parametrize(("source", "zone"), [("lake.db.t", "America/Los_Angeles"), ("plain", "UTC")])
+def test_functions_are_the_transforms(spark: SparkSession, lake: SqlCatalog, source: str, zone: str) -> None:
+    """In tasks by generated code, and for rows that Spark computes while it plans."""
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        found = spark.sql(f"SELECT {', '.join(f'lake.system.{call} AS `{call}`' for _, call, _ in CALLS)} FROM {source}").toArrow()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    rows = _rows()
+    for name, call, text in CALLS:
+        kind, transform = COLUMNS[name][0], parse_transform(text)
+        expected = transform.apply_array(kind, rows[name])
+        assert found[call].combine_chunks().cast(expected.type).equals(expected), call
+
+
+def test_values_of_the_specification(spark: SparkSession, lake: SqlCatalog) -> None:
+    """Appendix B; the calls are computed while Spark plans."""
+    hashes = {
+        "34": 2017239379,
+        "34L": 2017239379,
+        "CAST(34 AS TINYINT)": 2017239379,
+        "14.20BD": -500754589,
+        "DATE'2017-11-16'": -653330422,
+        "TIMESTAMP_NTZ'2017-11-16 22:31:08'": -2047944441,
+        "TIMESTAMP'2017-11-16 14:31:08-08:00'": -2047944441,
+        "TIMESTAMP_NTZ'2017-11-16 22:31:08.000001'": -1207196810,
+        "'iceberg'": 1210000089,
+        "X'00010203'": -188683207,
+    }
+    found = spark.sql(f"SELECT {', '.join(f'lake.system.bucket(2147483647, {value})' for value in hashes)}").collect()[0]
+    assert list(found) == [(one & 0x7FFFFFFF) % 0x7FFFFFFF for one in hashes.values()]
+    calls = (
+        "lake.bucket(100, 34), lake.system.BUCKET(CAST(16 AS SMALLINT), CAST(null AS INT)), lake.system.truncate(CAST(10 AS TINYINT), -1L)"
+    )
+    assert tuple(spark.sql(f"SELECT {calls}").collect()[0]) == (79, None, -10)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "value"),
+    [
+        ("years(DATE'1969-05-05')", "int", -1),
+        ("months(DATE'1969-12-31')", "int", -1),
+        ("days(TIMESTAMP_NTZ'1969-12-31 00:00:01')", "date", date(1969, 12, 31)),
+        ("hours(TIMESTAMP_NTZ'1969-12-31 23:59:59')", "int", -1),
+        ("bucket(16, 'iceberg')", "int", 9),
+        ("truncate(10, CAST(-1 AS TINYINT))", "tinyint", -10),
+        ("truncate(100, CAST(-127 AS TINYINT))", "tinyint", 56),  # past the least tinyint, as Java's
+        ("truncate(1000, CAST(-32768 AS SMALLINT))", "smallint", 32536),
+        ("truncate(10, 12.34BD)", "decimal(4,2)", Decimal("12.30")),
+        ("truncate(2, 'iceberg')", "string", "ic"),
+        ("truncate(2, X'010203')", "binary", b"\1\2"),
+        ("iceberg_version()", "string", f"Icefloe {__version__}"),
+    ],
+)  # fmt: skip
+def test_types_of_results(spark: SparkSession, lake: SqlCatalog, call: str, kind: str, value: Any) -> None:
+    frame = spark.sql(f"SELECT lake.system.{call} AS found")
+    assert frame.schema[0].dataType.simpleString() == kind
+    assert frame.collect()[0][0] == value
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("bucket(16, 1.5D)", r"bucket\(n, x\) is not of a value of type double\s+Next: give one of date, timestamp"),
+        ("bucket('a', 1)", r"the first argument of bucket\(n, x\) is of type string\s+Next: give a tinyint, smallint or int"),
+        ("bucket(16L, 1)", "is of type bigint"),
+        ("bucket(16)", r"bucket\(n, x\) takes 2 arguments, not 1"),
+        ("truncate(1, true)", r"truncate\(n, x\) is not of a value of type boolean"),
+        ("days('2024-01-01')", r"days\(x\) is not of a value of type string"),
+        ("days(null)", r"days\(x\) is not of a value of type void"),
+        ("hours(DATE'2024-01-01')", r"hours\(x\) is not of a value of type date\s+Next: give one of timestamp, timestamp_ntz"),
+        ("days()", r"days\(x\) takes one argument, not 0"),
+        ("iceberg_version(1)", r"iceberg_version\(\) takes no arguments, not 1"),
+        ("bucket(0, 1)", "bucket: the first argument is above 0, and it is 0"),
+        ("truncate(-3, 'a')", "truncate: the first argument is above 0, and it is -3"),
+        ("decades(1)", r"lake.*decades"),
+        ("truncate(10, -9999999.99BD)", "NUMERIC_VALUE_OUT_OF_RANGE"),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_call(spark: SparkSession, lake: SqlCatalog, call: str, message: str) -> None:
+    with pytest.raises(PySparkException, match=message):
+        spark.sql(f"SELECT lake.system.{call}").collect()
+
+
+def test_functions_stand_wherever_expressions_do(spark: SparkSession, lake: SqlCatalog) -> None:
+    """Grouping, joins, views, inline tables, MERGE, and numbers of buckets that are columns."""
+    run = lambda text: [tuple(row) for row in spark.sql(text).collect()]  # noqa: E731
+    call = "lake.system.bucket(4, l)"
+    assert run(f"SELECT {call} AS k, count(*) FROM lake.db.t GROUP BY {call} ORDER BY k NULLS FIRST")[0] == (None, 3)
+    assert run("SELECT * FROM VALUES (lake.system.truncate(10, 17)), (lake.system.truncate(10, -3))") == [(10,), (-10,)]
+    joined = "SELECT count(*) FROM lake.db.t a JOIN lake.db.t b ON lake.system.days(a.ts) = lake.system.days(b.tz)"
+    assert run(joined) == [(7,)]
+    with_columns = "SELECT lake.system.bucket(id, id) < id FROM (SELECT CAST(id AS INT) + 1 AS id FROM range(5))"
+    assert run(with_columns) == [(True,)] * 5
+    run("CREATE TABLE lake.db.u (id INT, k INT)")
+    run("INSERT INTO lake.db.u SELECT i, lake.system.bucket(4, i) FROM lake.db.t WHERE lake.system.truncate(10, i) = 0")
+    run(
+        "MERGE INTO lake.db.u USING (SELECT 7 AS id) s ON u.k = lake.system.bucket(4, s.id) WHEN MATCHED THEN UPDATE SET k = lake.system.truncate(5, 9)"
+    )
+    run("UPDATE lake.db.u SET k = lake.system.truncate(5, k + 1) WHERE k <> 5")
+    assert sorted(run("FROM lake.db.u")) == [(0, 0), (7, 5)]
+    run("DROP TABLE lake.db.u")
+
+
+def test_functions_without_their_catalog(spark: SparkSession, lake: SqlCatalog) -> None:
+    """In a catalog that is current, names of its namespaces are enough."""
+    session = spark.newSession()
+    attach(session, "lake", lake)
+    session.sql("USE lake")
+    assert session.sql("SELECT bucket(100, 34), system.bucket(100, 34)").collect() == [(79, 79)]
+    with pytest.raises(AnalysisException, match="decades"):
+        session.sql("SELECT decades(1)")
+    assert session.sql("SELECT upper('a')").collect() == [("A",)]
+
+
+def test_functions_are_shown(spark: SparkSession, lake: SqlCatalog) -> None:
+    run = lambda text: [tuple(row) for row in spark.sql(text).collect()]  # noqa: E731
+    names = ["bucket", "days", "hours", "iceberg_version", "months", "truncate", "years"]
+    assert run("SHOW FUNCTIONS IN lake.system") == run("SHOW USER FUNCTIONS FROM lake") == [(f"lake.system.{name}",) for name in names]
+    assert run("SHOW FUNCTIONS IN lake.system LIKE 'Y*|da*'") == [("lake.system.days",), ("lake.system.years",)]
+    assert run("SHOW FUNCTIONS IN lake.db") == []
+    assert len(run("SHOW FUNCTIONS LIKE 'upp*'")) == 1
+    described = run("DESCRIBE FUNCTION EXTENDED lake.system.bucket")
+    assert described == [("Function: lake.system.bucket",), ("Usage: bucket(n, x) - the hash of a value, modulo n",)]
+    assert "upper" in str(run("DESCRIBE FUNCTION upper"))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "files"),
+    [
+        ("lake.system.days(at) = DATE'2024-01-03'", 1),
+        ("lake.system.days(at) IN (DATE'2024-01-03', DATE'2024-01-05')", 2),
+        ("lake.system.hours(at) < 473376", 1),  # before 2024-01-02
+        ("NOT lake.system.hours(at) >= 473376", 1),
+        ("lake.system.months(at) = 648", 8),
+        ("54 > lake.system.years(at)", 0),
+        ("lake.system.bucket(16, id) = 3", 8),  # no expression says it: every file is read
+    ],
+)
+def test_filters_by_functions_leave_out_files(spark: SparkSession, lake: SqlCatalog, predicate: str, files: int) -> None:
+    if not lake.table_exists("db.days"):
+        spark.sql("CREATE TABLE lake.db.days (id INT, at TIMESTAMP) PARTITIONED BY (days(at))")
+        spark.sql(
+            "INSERT INTO lake.db.days SELECT id, TIMESTAMP'2024-01-01 12:00:00' + make_dt_interval(id) FROM (SELECT CAST(id AS INT) FROM range(8))"
+        )
+    spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    try:
+        frame = spark.sql(f"SELECT id FROM lake.db.days WHERE {predicate}")
+        read, found = len(frame.inputFiles()), sorted(row.id for row in frame.collect())
+        plain = spark.sql("SELECT id, at FROM lake.db.days").cache()
+        plain.createOrReplaceTempView("rows")
+        assert found == sorted(row.id for row in spark.sql(f"SELECT id FROM rows WHERE {predicate}").collect())
+        plain.unpersist()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert read == files
