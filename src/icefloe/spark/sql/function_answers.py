@@ -6,6 +6,7 @@ Spec: Partition Transforms.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,7 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
-from icefloe import __version__
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.partitioning.transforms import DayTransform, HourTransform, MonthTransform, Transform, YearTransform
 from icefloe.kernel.types import (
@@ -217,7 +217,7 @@ def _bind_truncate(function: Function, types: Sequence[DataType]) -> Bound:
 
 
 def _bind_version(function: Function, _: Sequence[DataType]) -> Bound:
-    return Bound(name=function.name, inputs=(), result=spark_types.StringType(), of=lambda *_: F.lit(f"Icefloe {__version__}"))
+    return Bound(name=function.name, inputs=(), result=spark_types.StringType(), of=lambda *_: F.lit(f"Icefloe {version('icefloe')}"))
 
 
 FUNCTIONS: Mapping[str, Function] = {
