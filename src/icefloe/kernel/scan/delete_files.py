@@ -4,7 +4,7 @@ Which data files each applies to is `delete_index.py`. Floor: kernel.scan. Spec:
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError, Problem
 from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy_of, scalar_of
+from icefloe.kernel.avro.objects import Values
 from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.expressions.residual import simplify
@@ -50,9 +51,7 @@ class LiveDeletes:
         found: list[DataFile] = []
         for part, rows in self._rows(chosen):
             entries = part.entries.take(rows).drop_columns([_PLACE])
-            files = file_objects(entries, part.spec.spec_id, partition_tuples(entries, part.partition_type))
-            lower, upper = (entries[statistic_column(*bound)].to_pylist() for bound in PATH_BOUNDS)
-            found += map(_with_path, files, lower, upper)
+            found += file_objects(entries, part.spec.spec_id, partition_tuples(entries, part.partition_type), known=_path_bounds(entries))
         return tuple(found)
 
     def _rows(self, chosen: NDArray[np.int64]) -> Iterator[tuple[DeleteFilesOfSpec, Any]]:
@@ -63,11 +62,14 @@ class LiveDeletes:
             start += len(part)
 
 
-def _with_path(file: DataFile, lower: bytes | None, upper: bytes | None) -> DataFile:
-    """The file with the bounds of the paths in it, where they show that it is about one data file alone."""
-    if lower is None or lower != upper or file.referenced_data_file is not None:
-        return file
-    return replace(file, lower_bounds={_PATH: lower}, upper_bounds={_PATH: upper})
+def _path_bounds(entries: Any) -> Mapping[str, Values]:
+    """The bounds of the paths in delete files, where they show that a file is about one data file alone."""
+    lower, upper = (entries[statistic_column(*bound)] for bound in PATH_BOUNDS)
+    is_one = filled(pc.and_(pc.equal(lower, upper), pc.is_null(entries["referenced_data_file"])), False)
+    bounds: Values = [
+        None if path is None else {_PATH: path} for path in pc.if_else(is_one, lower, scalar_of(None, lower.type)).to_pylist()
+    ]
+    return {"lower_bounds": bounds, "upper_bounds": bounds}
 
 
 def read_deletes(question: Question, manifests: Sequence[ManifestFile], read: Read, parallel: Parallel) -> LiveDeletes:

@@ -38,8 +38,13 @@ _LISTS = ("split_offsets", "equality_ids")
 _NAMED: Mapping[str, Mapping[Any, Any]] = {"file_format": _FORMATS, "content": _CONTENTS}
 
 
-def file_objects(rows: Any, spec_id: int, partitions: list[tuple[Any, ...]], statistics: Sequence[int] = ()) -> list[DataFile]:
-    """One object a row, in order, each with its partition; column statistics of the fields in `statistics`, whose slot columns are there."""
+def file_objects(
+    rows: Any, spec_id: int, partitions: list[tuple[Any, ...]], statistics: Sequence[int] = (), known: Mapping[str, Values] | None = None
+) -> list[DataFile]:
+    """One object a row, in order, each with its partition; column statistics of the fields in `statistics`, whose slot columns are there.
+
+    `known` gives values of fields in place of what the rows say.
+    """
     columns = {name: array_of_chunks(rows[name]) for name in (*_PLAIN, *_LISTS, *_NAMED) if name in rows.column_names}
     values: dict[str, Values] = {
         **{field.name: Same(None) for field in fields(DataFile)},
@@ -49,6 +54,7 @@ def file_objects(rows: Any, spec_id: int, partitions: list[tuple[Any, ...]], sta
         **{name: _named(columns[name], kinds) for name, kinds in _NAMED.items()},
         "partition": partitions,
         "spec_id": Same(spec_id),
+        **(known or {}),
     }
     return objects(DataFile, values, rows.num_rows)
 
