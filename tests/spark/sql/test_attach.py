@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -79,13 +79,19 @@ def test_a_name_that_cannot_be_is_refused(spark: SparkSession, lake: SqlCatalog)
 
 @pytest.mark.slow
 def test_a_new_process_is_configured_by_settings_and_keeps_quiet(tmp_path: Path) -> None:
-    other_catalog(tmp_path / "one", "lake")
+    other_catalog(tmp_path / "one", "lake").create_table("db.two", pa.table({"id": [0, 1]}).schema).append(pa.table({"id": [0, 1]}))
     program = f"""
 import json
 import icefloe.spark
+from icefloe import SqlCatalog
 spark = icefloe.spark.session({{"spark.sql.catalog.lake": "icefloe", "spark.sql.catalog.lake.uri": "sqlite:///{tmp_path}/one/catalog.db",
     "spark.sql.catalog.lake.warehouse": "{tmp_path}/one/warehouse"}}, master="local[1]")
+told = spark.newSession()
+icefloe.spark.register(told, pond=SqlCatalog("lake", uri="sqlite:///{tmp_path}/one/catalog.db"))
+print(json.dumps(told.read.format("icefloe").load("pond.db.two").count()))
 print(json.dumps(sorted(icefloe.spark.attach(spark))))
+for form in ("icefloe", "iceberg"):
+    print(json.dumps([one.read.format(form).load(name + ".db.two").where("id > 0").count() for one, name in ((told, "pond"), (spark, "lake"))]))
 spark.sql("CREATE TABLE lake.db.t AS SELECT 7 AS x")
 print(json.dumps([row.x for row in spark.table("lake.db.t").collect()]))
 try:
@@ -94,34 +100,5 @@ except Exception as error:
     print(json.dumps(type(error).__name__))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [["lake"], [7], "AnalysisException"]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [2, ["lake"], [1, 1], [1, 1], [7], "AnalysisException"]
     assert "SQLQueryContextLogger" not in done.stderr
-
-
-def test_the_formats_icefloe_and_iceberg_take_options_of_writes(sql: Run, spark: SparkSession, lake: SqlCatalog) -> None:
-    icefloe.spark.register(spark, lake=lake)
-    sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
-    rows = spark.sql("SELECT id, if(id < 2, 'a', 'b') AS kind FROM range(4)")
-    options = {"compression-codec": "gzip", "snapshot-property.who": "me"}
-    rows.write.format("icefloe").mode("append").options(**options).save("lake.db.t")
-    table = lake.load_table("db.t")
-    assert table.current_snapshot().summary["who"] == "me"
-    for task in table.scan().plan_files():
-        assert pq.ParquetFile(task.file.file_path.removeprefix("file://")).metadata.row_group(0).column(0).compression == "GZIP"
-    start = table.current_snapshot().snapshot_id
-    table.manage_snapshots().create_branch(branch_name="b").commit()
-    changed = rows.where("id = 3").selectExpr("id + 10 AS id", "kind")
-    changed.write.format("iceberg").mode("overwrite").option("overwrite-mode", "dynamic").option("branch", "b").save("lake.db.t")
-
-    def read(**options: object) -> list[int]:
-        found = spark.read.format("iceberg").options(**options).load("lake.db.t")
-        return sorted(row.id for row in found.collect())
-
-    assert read(branch="b") == [0, 1, 13]
-    assert read() == read(**{"snapshot-id": start}) == [0, 1, 2, 3]
-    where = table.refresh().metadata_location
-    assert spark.read.format("icefloe").load(where).where("kind = 'a'").count() == 2
-    with pytest.raises(Exception, match="distribution-mode"):
-        rows.write.format("icefloe").mode("append").option("distribution-mode", "hash").save("lake.db.t")
-    rows.write.format("iceberg").mode("append").saveAsTable("lake.db.t")
-    assert len(read()) == 8

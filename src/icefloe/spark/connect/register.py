@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
@@ -14,8 +15,9 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.connect.options import CatalogRecipe, Known
-from icefloe.spark.connect.source import IcebergSource, IcefloeSource
+from icefloe.spark.connect.source import FORMAT, IcebergSource, IcefloeSource
 from icefloe.spark.jvm.compile import knows_class
+from icefloe.spark.named_sessions import give_name
 from icefloe.spark.native import gateway_is_at_hand
 
 JAVAS_SOURCE = "org.apache.iceberg.spark.source.IcebergSource"
@@ -27,7 +29,8 @@ _LOCK = threading.RLock()
 def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None, /, **more: Catalog) -> None:
     """Makes `spark.read.format("icefloe")` and `df.write.format("icefloe")` work in a session, classic or Connect: `register(spark, lake=catalog)`.
 
-    In a classic session without Java's Iceberg, `format("iceberg")` is the same.
+    In a classic session without Java's Iceberg, `format("iceberg")` is the same. Once a catalog is attached to one, both formats are there without this call,
+    and Spark's own scan reads for them; this call then only tells of more catalogs.
 
     The catalogs are opened again by their properties, on Spark's driver. Those of earlier calls stay. Turns on `spark.sql.python.filterPushdown.enabled`, with
     which Spark 4.1 and later hand filters down.
@@ -46,6 +49,17 @@ def told(spark: SparkSession) -> Known:
     return _TOLD.get(spark, Known())
 
 
+def told_to(java_session: Any) -> Known:
+    """The same of a classic session by its object in Java, which several of Python's may stand for."""
+    return next(
+        (known for spark, known in list(_TOLD.items()) if _java_of(spark) is not None and _java_of(spark).equals(java_session)), Known()
+    )
+
+
+def _java_of(spark: SparkSession) -> Any:
+    return getattr(spark, "_jsparkSession", None)
+
+
 def storage_key(spark: SparkSession, io: FileIO) -> str:
     """What stands for a storage in an option; the session is told of it where it was not."""
     with _LOCK:
@@ -61,10 +75,16 @@ def storage_key(spark: SparkSession, io: FileIO) -> str:
 def _tell(spark: SparkSession, known: Known) -> None:
     if _TOLD.get(spark) == known:
         return
+    is_classic = gateway_is_at_hand(spark)
+    if is_classic:
+        give_name(spark)
+    if is_classic and knows_class(spark, f"{FORMAT}.DefaultSource"):
+        _TOLD[spark] = known  # Spark takes no second source of a name; the one that is there asks for what it was told
+        return
     spark.conf.set(FILTERS_CONF, "true")
     # A class that no module holds is sent whole, with what it knows; one that can be imported would be sent as its name.
     held = {"__module__": __name__, "known": known, "pushes_filters": True}
     spark.dataSource.register(type("ToldSource", (IcefloeSource,), held))
-    if gateway_is_at_hand(spark) and not knows_class(spark, JAVAS_SOURCE):
+    if is_classic and not knows_class(spark, JAVAS_SOURCE):
         spark.dataSource.register(type("ToldIcebergSource", (IcebergSource,), held))
     _TOLD[spark] = known

@@ -42,11 +42,15 @@ SOURCES = (
     "SparkRule",
     "SparkParser",
 )
+# Those by whose names Spark finds data sources: Spark sees them only where `offer_formats` was called. Each is a source file with the class that it makes.
+FORMATS = {"DefaultSource": "icefloe/DefaultSource", "IcebergSource": "iceberg/DefaultSource"}
 # Those that a version of Spark may have no use for, with the class of Spark's that they need.
 NEEDED = {"EvolvingTable": "org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution"}
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
+_FORMATS_FOLDER = "formats"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
+_FOLDER_ATTRIBUTE = "_icefloe_class_folder"
 
 
 def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
@@ -83,18 +87,27 @@ def class_loader(spark: SparkSession) -> Any:
     loader = gateway.__dict__.get(_LOADER_ATTRIBUTE)
     if loader is None:
         check_version(spark.version)  # PySpark may be newer than the Spark that it starts
-        loader = _load_from(spark, compiled_folder(spark))
-        gateway.__dict__[_LOADER_ATTRIBUTE] = loader
+        folder = compiled_folder(spark)
+        loader = _load_from(spark, folder)
+        gateway.__dict__.update({_LOADER_ATTRIBUTE: loader, _FOLDER_ATTRIBUTE: folder})
     return loader
+
+
+def offer_formats(spark: SparkSession) -> None:
+    """Lets Spark find the classes in `FORMATS` by the names of their packages, in every session; nothing changes the second time."""
+    gateway = gateway_of(spark)
+    loader = class_loader(spark)
+    if _takes_folders(gateway.jvm, loader):
+        loader.addURL(gateway.jvm.java.io.File(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{_FORMATS_FOLDER}/").toURI().toURL())
 
 
 def compiled_folder(spark: SparkSession) -> Path:
     """The folder of class files for this Spark and these sources, compiled now unless an earlier session left them."""
-    wanted_here = [name for name in SOURCES if name not in NEEDED or knows_class(spark, NEEDED[name])]
+    wanted_here = [name for name in (*SOURCES, *FORMATS) if name not in NEEDED or knows_class(spark, NEEDED[name])]
     sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in wanted_here}
     text_hash = sha256("\0".join(sources.values()).encode()).hexdigest()[:16]
     wanted = cache_folder() / f"{spark.version}-{text_hash}"
-    if all((wanted / "icefloe" / f"{name}.class").is_file() for name in sources):
+    if all((wanted / _class_file(name)).is_file() for name in sources):
         return wanted
     try:
         wanted.parent.mkdir(parents=True, exist_ok=True)
@@ -110,6 +123,10 @@ def compiled_folder(spark: SparkSession) -> Path:
         shutil.rmtree(making, ignore_errors=True)
         raise
     return _put_in_place(making, wanted)
+
+
+def _class_file(name: str) -> Path:
+    return Path(_FORMATS_FOLDER, f"{FORMATS[name]}.class") if name in FORMATS else Path("icefloe", f"{name}.class")
 
 
 def cache_folder() -> Path:
@@ -157,6 +174,10 @@ def _compile(spark: SparkSession, sources: dict[str, str], folder: Path) -> None
             problems=[Problem(where="", what=java_words(error))],
             next_step=f"{'report this' if proven else 'use a proven version'}; {WITHOUT_GLUE}",
         ) from error
+    for found in FORMATS.values():
+        kept = folder / _FORMATS_FOLDER / f"{found}.class"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{found}.class").rename(kept)
 
 
 def _load_from(spark: SparkSession, folder: Path) -> Any:

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, overload
+from typing import overload
 
 from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
@@ -12,12 +12,13 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.load import load_catalog
 from icefloe.errors import EngineError, InvalidInputError
 from icefloe.spark.interrupts import cancel_jobs_on_interrupt
-from icefloe.spark.jvm.compile import class_loader, new_object, static_method
-from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
-from icefloe.spark.session import NEEDED_CONF
+from icefloe.spark.jvm.compile import class_loader, static_method
+from icefloe.spark.jvm.gateway import gateway_of, java_words
 from icefloe.spark.sql.attached import ATTACHED, PREFIX
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
+from icefloe.spark.sql.format_answers import HIDDEN, offer
 from icefloe.spark.sql.parser_answers import ParserAnswers
+from icefloe.spark.sql.rule import install_rule
 from icefloe.spark.sql.trial import try_statements
 from icefloe.spark.trial import try_scan
 
@@ -58,7 +59,11 @@ def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
     while entries.hasNext():
         entry = entries.next()
         settings[entry._1()] = entry._2()
-    names = [key[len(PREFIX) :] for key, value in settings.items() if key.startswith(PREFIX) and value in CATALOG_NAMES]
+    names = [
+        key[len(PREFIX) :]
+        for key, value in settings.items()
+        if key.startswith(PREFIX) and value in CATALOG_NAMES and key != PREFIX + HIDDEN
+    ]
     return {
         name: {
             key[len(PREFIX) + len(name) + 1 :]: value
@@ -91,13 +96,12 @@ def register(spark: SparkSession, name: str, answers: CatalogAnswers) -> None:
     try:
         ATTACHED[key] = answers
         static_method(spark, "Python", "register", key, ATTACHED[key])
-        _add_rule(spark)
+        install_rule(spark)
+        offer(spark, CATALOG_CLASS)
         static_method(spark, "SparkParser", "install", spark._jsparkSession.sessionState(), ParserAnswers(spark))
     except Py4JError as error:
         raise EngineError(f"Spark {spark.version} did not take the catalog {name!r}: {java_words(error)}") from error
     cancel_jobs_on_interrupt(spark)
-    for setting, value in NEEDED_CONF.items():
-        spark.conf.set(setting, value)
     spark.conf.set(f"{PREFIX}{name}.icefloe", key)
     spark.conf.set(PREFIX + name, CATALOG_CLASS)
 
@@ -112,16 +116,3 @@ def _catalog_of(name: str, given: Catalog | Mapping[str, str] | str | None) -> C
             f"a catalog of type {type(given).__qualname__} is not understood", next_step="pass a catalog, its properties or its name"
         )
     return given
-
-
-def _add_rule(spark: SparkSession) -> None:
-    """Puts the rule behind what others may have added, once a session."""
-    experimental = spark._jsparkSession.experimental()
-    rules: Any = jvm_of(spark).java.util.ArrayList()
-    known = experimental.extraOptimizations()
-    for place in range(known.size()):
-        rules.add(known.apply(place))
-    if any(rule.getClass().getName() == "icefloe.SparkRule" for rule in rules):
-        return
-    rules.add(new_object(spark, "SparkRule"))
-    getattr(experimental, "extraOptimizations_$eq")(jvm_of(spark).org.apache.spark.api.python.PythonUtils.toSeq(rules))

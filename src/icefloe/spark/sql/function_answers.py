@@ -6,7 +6,6 @@ Spec: Partition Transforms.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +30,7 @@ from icefloe.spark.filters import column_named
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.procedure_answers import SYSTEM
 from icefloe.spark.transform_columns import TransformColumns, truncated_within
+from icefloe.table.engine import VERSION
 
 _NUMBER = spark_types.IntegerType()
 _NUMBERS = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType)
@@ -217,7 +217,7 @@ def _bind_truncate(function: Function, types: Sequence[DataType]) -> Bound:
 
 
 def _bind_version(function: Function, _: Sequence[DataType]) -> Bound:
-    return Bound(name=function.name, inputs=(), result=spark_types.StringType(), of=lambda *_: F.lit(f"Icefloe {version('icefloe')}"))
+    return Bound(name=function.name, inputs=(), result=spark_types.StringType(), of=lambda *_: F.lit(f"Icefloe {VERSION}"))
 
 
 FUNCTIONS: Mapping[str, Function] = {

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.kernel.metadata.properties import PLANNING_MODE, SPLIT_OPEN_FILE_COST, SPLIT_SIZE, Property
+from icefloe.spark.connect.options import milliseconds
 from icefloe.spark.planning import PlanningMode
 from icefloe.spark.sql.selectors import Selected
 
@@ -26,7 +27,7 @@ _SELECTING = {"snapshot-id": "snapshot_id", "branch": "branch", "tag": "tag", "a
 
 
 def with_options(selected: Selected, options: Mapping[str, str], *, takes_range: bool = False) -> Selected:
-    """The selection that a read's options make: `snapshot-id`, `branch`, `tag` or `as-of-timestamp` (milliseconds).
+    """The selection that a read's options make: `snapshot-id`, `branch`, `tag` or `as-of-timestamp` (milliseconds, or a time with its zone).
 
     Raises:
         InvalidInputError: several of them, one beside a selector in the name, or one that is no number where it has to be.
@@ -51,22 +52,17 @@ def with_options(selected: Selected, options: Mapping[str, str], *, takes_range:
         selected,
         branch=given.get("branch"),
         tag=given.get("tag"),
-        snapshot_id=_number(given, "snapshot_id"),
-        as_of_ms=_number(given, "as_of_ms"),
+        snapshot_id=_snapshot_id(given["snapshot_id"]) if "snapshot_id" in given else None,
+        as_of_ms=milliseconds(given["as_of_ms"]) if "as_of_ms" in given else None,
     )
 
 
-def _number(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name)
-    if text is None:
-        return None
+def _snapshot_id(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        option = next(key for key, value in _SELECTING.items() if value == name)
         raise InvalidInputError(
-            f"the read option {option} is {text!r}, which is no whole number",
-            next_step="give a snapshot's id" if name == "snapshot_id" else "give milliseconds since 1970, such as 1700000000000",
+            f"the read option snapshot-id is {text!r}, which is no whole number", next_step="give a snapshot's id"
         ) from None
 
 

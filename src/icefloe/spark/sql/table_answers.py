@@ -45,7 +45,7 @@ class TableAnswers(RowLevelAnswers):
         selected = self._selected
         metadata = selected.table.metadata
         return {
-            "name": f"{self._catalog_name}.{'.'.join(selected.table.name())}",
+            "name": self._name(),
             "version": f"{selected.table.metadata_location} {selected.text()}",
             "schema": columns_struct(selected.scan().schema()).json(),
             "properties": table_properties(metadata, selected.table.metadata_location),
@@ -53,6 +53,9 @@ class TableAnswers(RowLevelAnswers):
             "capabilities": [*_CAPABILITIES, *(name for name, known in _ASKED_FOR.items() if known.read(metadata.properties))],
             "metadata_columns": self._metadata_columns(),
         }
+
+    def _name(self) -> str:
+        return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}"
 
     def _metadata_columns(self) -> list[dict[str, Any]]:
         partition = partition_column(table_partition_type(self._selected.table.metadata))

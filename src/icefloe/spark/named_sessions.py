@@ -1,0 +1,26 @@
+"""Which Spark session a data source is asked by: Spark hands a source the settings `spark.datasource.icefloe.*` of the session, and one names it here.
+
+Floor: spark.
+"""
+
+import uuid
+from weakref import WeakValueDictionary
+
+from pyspark.sql import SparkSession
+
+OPTION = "session"  # as which a source sees the setting
+_SETTING = f"spark.datasource.icefloe.{OPTION}"
+_NAMED: "WeakValueDictionary[str, SparkSession]" = WeakValueDictionary()
+
+
+def give_name(spark: SparkSession) -> None:
+    """Names a session, once."""
+    name = spark.conf.get(_SETTING, None) or uuid.uuid4().hex
+    if name not in _NAMED:
+        _NAMED[name] = spark
+        spark.conf.set(_SETTING, name)
+
+
+def session_named(name: str | None) -> SparkSession | None:
+    """The session of a name, as long as this process holds it."""
+    return _NAMED.get(name or "")

@@ -1,0 +1,202 @@
+"""`FormatAnswers`: which table `spark.read.format("icefloe")` and `df.write.format("icefloe")` mean by their options, in a classic session.
+
+A table of an attached catalog is the one that its name means in SQL. Others are in a hidden catalog, whose names are the options: tables by their location,
+of catalogs that were not attached, and reads with the options `columns` and `where`. The Java side is `jvm/DefaultSource.java`. Floor: spark.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError
+from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.scan.plan import ScanPlan
+from icefloe.spark.connect.options import Asked, asked_for, is_location, opened, scan_of
+from icefloe.spark.connect.register import told_to
+from icefloe.spark.filters import column_named
+from icefloe.spark.jvm.compile import offer_formats, static_method
+from icefloe.spark.jvm.gateway import jvm_of
+from icefloe.spark.named_sessions import OPTION, give_name, session_named
+from icefloe.spark.scan import read
+from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.attached import PREFIX, found_in
+from icefloe.spark.sql.local_days import LocalDays
+from icefloe.spark.sql.pushed_filters import pruning_filter
+from icefloe.spark.sql.rule import install_rule
+from icefloe.spark.sql.selectors import Selected
+from icefloe.spark.sql.table_answers import TableAnswers
+from icefloe.spark.sql.writing import Write
+from icefloe.spark.types import schema_to_struct
+from icefloe.table.scan import DataScan
+from icefloe.table.static_table import StaticTable
+from icefloe.table.table import Table
+
+HIDDEN = "icefloe_format"
+_ANSWERS = "formats"  # under which Java finds them
+_COLUMN_BYTES = 16  # what a value is taken for; Spark's own scan, which comes in its place, knows better
+
+
+def offer(spark: SparkSession, catalog_class: str) -> None:
+    """Makes the formats known to Spark: `icefloe`, and `iceberg` where Java's is not there. All sessions of the JVM see them; a second time changes nothing."""
+    static_method(spark, "Python", "register", _ANSWERS, FormatAnswers(catalog_class))
+    offer_formats(spark)
+    give_name(spark)
+
+
+class FormatAnswers(Answers):
+    """For all sessions of a JVM."""
+
+    def __init__(self, catalog_class: str) -> None:
+        self._catalog_class = catalog_class
+
+    @answer
+    def table(self, given: Any) -> list[str]:
+        """The catalog's name and the table's within it. `given` are the options and the session that Spark has for active, which may be another."""
+        options: dict[str, str] = json.loads(given[0])
+        spark = session_named(options.pop(OPTION, None)) or SparkSession(SparkContext.getOrCreate(), given[1])
+        if not spark._jsparkSession.equals(given[1]):
+            # Spark loads catalogs by the settings of the active session, whichever reads. `createDataFrame` makes its session the active one too.
+            jvm_of(spark).org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+        asked = asked_for(options)
+        if not is_location(asked.path or "") and asked.columns == ("*",) and asked.where is None:
+            found = found_in(spark, _parts(spark, asked))
+            if found is not None:
+                return [found[0].name, *found[1]]
+        self._show_hidden(spark)
+        return [HIDDEN, json.dumps(options)]
+
+    def _show_hidden(self, spark: SparkSession) -> None:
+        install_rule(spark)
+        setting = f"{PREFIX}{HIDDEN}"
+        if spark.conf.get(setting, None) is not None:
+            return
+        key = str(uuid.uuid4())
+        answers = HiddenAnswers(spark)
+        static_method(spark, "Python", "register", key, answers)
+        spark.conf.set(f"{setting}.icefloe", key)
+        spark.conf.set(setting, self._catalog_class)
+
+
+class HiddenAnswers(Answers):
+    """The catalog of tables that options say, for one session. A name is the options as JSON."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    @answer
+    def load_table(self, given: dict[str, Any]) -> "AskedTableAnswers":
+        asked = asked_for(json.loads(given["table"][-1]))
+        name = [asked.path or ""] if is_location(asked.path or "") else _parts(self._spark, asked)
+        given["table"] = list(name)  # Spark's own errors say it
+        found = found_in(self._spark, name)
+        known = told_to(self._spark._jsparkSession)
+        try:
+            table = opened(asked, known) if found is None else found[0].catalog.load_table(found[1])
+        except NoSuchCatalogError as error:
+            raise NoSuchCatalogError(
+                f"this session has no catalog {name[0]!r}, and it is not configured elsewhere",
+                next_step=f'attach it: icefloe.spark.attach(spark, "{name[0]}", catalog)',
+            ) from error
+        return AskedTableAnswers(self._spark, table, asked)
+
+    @answer
+    def table_exists(self, _: Any) -> bool:
+        raise UnsupportedFeatureError(
+            "only a table of an attached catalog is made by format(...).save(...)",
+            next_step='attach its catalog: icefloe.spark.attach(spark, name, catalog); or write with mode("append") or mode("overwrite") to a table',
+        )
+
+    stage_table = create_table = table_exists
+
+
+class AskedTableAnswers(TableAnswers):
+    """A table, or the rows and columns of it that options ask for. One that is opened by its location is read-only, as its writes say."""
+
+    def __init__(self, spark: SparkSession, table: Table | StaticTable, asked: Asked) -> None:
+        super().__init__(spark, "", Selected(table=table))  # type: ignore[arg-type]  # both are read alike
+        self._asked = asked
+
+    def _name(self) -> str:
+        return self._selected.table.full_name
+
+    @answer
+    def describe(self, asked: Any) -> dict[str, Any]:
+        columns = schema_to_struct(self._scan().projection(), field_ids=False)
+        options = f"{self._asked.where} {self._asked.columns}"
+        found = super().describe(asked)
+        return {
+            **found,
+            "version": f"{found['version']} {options}",
+            "schema": columns.json(),
+            "prunes_nested": False,
+            "metadata_columns": [],
+        }
+
+    @answer
+    def filters(self, asked: Mapping[str, Any]) -> list[bool]:
+        return [False for _ in asked["filters"]]
+
+    @answer
+    def aggregate(self, _: Any) -> str | None:
+        return None
+
+    @answer
+    def scan(self, asked: Mapping[str, Any]) -> "AskedScanAnswers":  # type: ignore[override]
+        found = self._scan()
+        pushed = pruning_filter(asked.get("filters") or (), found.schema(), LocalDays(self._spark, asked["zone"]))
+        return AskedScanAnswers(self._spark, found.filter(pushed), asked)
+
+    def _run(self, write: Write) -> None:
+        if self._asked.where is not None:  # which rows are replaced
+            if write.overwrite_filter is None or write.options.overwrites_partitions:
+                raise InvalidInputError(
+                    "the option where says which rows a write replaces",
+                    next_step='leave it out, or write with mode("overwrite") and without the overwrite-mode dynamic',
+                )
+            write = replace(write, overwrite_filter=to_expression(self._asked.where))
+        super()._run(write)
+
+    def _scan(self) -> DataScan:
+        return scan_of(self._selected.table, self._asked)
+
+
+class AskedScanAnswers(Answers):
+    """One read of such a table."""
+
+    def __init__(self, spark: SparkSession, scan: DataScan, asked: Mapping[str, Any]) -> None:
+        self._spark = spark
+        self._scan = scan
+        self._columns = StructType.fromJson(json.loads(asked["schema"])).names
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        return self._scan.plan()
+
+    @answer
+    def description(self, _: Any) -> str:
+        return f"Icefloe {self._scan.table_name} [{self._scan.row_filter}]"
+
+    @answer
+    def rows(self, _: Any) -> Any:
+        rows = read(self._spark, self._scan.request(plan=self._plan))
+        return rows.select(*map(column_named, self._columns))._jdf.queryExecution().optimizedPlan()
+
+    @answer
+    def statistics(self, _: Any) -> dict[str, Any]:
+        rows = self._plan.records_before_deletes
+        return {"rows": rows, "bytes": rows * _COLUMN_BYTES * (len(self._columns) + 1), "distinct": {}}
+
+
+def _parts(spark: SparkSession, asked: Asked) -> list[str]:
+    """The parts of a table's name, its catalog first where one is named. Raises Spark's own error for a text that is no name."""
+    text = asked.table or asked.path or ""
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    parts: list[str] = parser.parseMultipartIdentifier(text).mkString("\0").split("\0")
+    return [asked.catalog, *parts] if asked.catalog else parts
