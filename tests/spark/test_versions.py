@@ -152,7 +152,7 @@ def test_glue_that_a_newer_spark_does_not_compile_is_refused_with_what_works(
 ) -> None:
     sources = tmp_path / "sources"
     sources.mkdir()
-    for name in java_compile.SOURCES:
+    for name in (*java_compile.SOURCES, *java_compile.FORMATS):
         text = (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8")
         (sources / f"{name}.java").write_text(text.replace("DataSourceV2ScanRelation", "DataSourceV3ScanRelation"))
     monkeypatch.setattr(java_compile, "files", lambda _: sources)
