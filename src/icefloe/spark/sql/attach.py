@@ -47,9 +47,14 @@ def attach(
         InvalidInputError: the name is not one that SQL can say, or Spark has a catalog of its own under it.
         NoSuchCatalogError: there is no catalog of that name.
     """
+    found: dict[str, Catalog] | Catalog
     if name is None:
-        return {one: _attach(spark, one, load_catalog(one, **properties)) for one, properties in _configured(spark).items()}
-    return _attach(spark, name, _catalog_of(name, catalog))
+        found = {one: _attach(spark, one, load_catalog(one, **properties)) for one, properties in _configured(spark).items()}
+    else:
+        found = _attach(spark, name, _catalog_of(name, catalog))
+    if found or name is not None:
+        offer(spark, CATALOG_CLASS)
+    return found
 
 
 def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
@@ -97,7 +102,6 @@ def register(spark: SparkSession, name: str, answers: CatalogAnswers) -> None:
         ATTACHED[key] = answers
         static_method(spark, "Python", "register", key, ATTACHED[key])
         install_rule(spark)
-        offer(spark, CATALOG_CLASS)
         static_method(spark, "SparkParser", "install", spark._jsparkSession.sessionState(), ParserAnswers(spark))
     except Py4JError as error:
         raise EngineError(f"Spark {spark.version} did not take the catalog {name!r}: {java_words(error)}") from error
