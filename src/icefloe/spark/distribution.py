@@ -10,18 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.metadata.properties import DISTRIBUTION_MODE, FANOUT_ENABLED
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField
-from icefloe.kernel.partitioning.transforms import (
-    BucketTransform,
-    IdentityTransform,
-    Transform,
-    TruncateTransform,
-    VoidTransform,
-    is_time_transform,
-)
+from icefloe.kernel.partitioning.transforms import Transform, UnknownTransform, VoidTransform
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import PrimitiveType, UUIDType
 from icefloe.spark.filters import column_named
-from icefloe.spark.transform_columns import TransformColumns
+from icefloe.spark.transform_columns import transforms_in
 from icefloe.spark.types import spark_type
 
 # Columns that live only for the shuffle; the sign keeps them apart from anything a table would call its own.
@@ -71,7 +64,7 @@ class Sources:
         self._names = set(rows.columns)
         self._types = {field.name: field.dataType for field in rows.schema.fields}
         self._schema = schema
-        self._columns = TransformColumns(rows.sparkSession)
+        self._columns = transforms_in(rows.sparkSession)
 
     def transformed(self, source_id: int, transform: Transform) -> Column:
         """A transform of a table column as Spark computes it; a constant null for a column that the rows lack."""
@@ -86,15 +79,6 @@ class Sources:
         # A narrower column of the rows first takes the table's type: buckets and truncation of an int differ from those of a byte.
         if own_type is not None and len(path) == 1 and self._types[path[0]] != own_type and not isinstance(kind, UUIDType):
             column = column.cast(own_type)
-        return self._transformed(column, kind, transform)
-
-    def _transformed(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
-        if isinstance(transform, BucketTransform):
-            return self._columns.bucket(column, kind, F.lit(transform.num_buckets))
-        if isinstance(transform, TruncateTransform):
-            return self._columns.truncate(column, kind, F.lit(transform.width))
-        if is_time_transform(transform):
-            return self._columns.period(column, kind, transform)
-        if isinstance(transform, IdentityTransform):
-            return column
-        return F.lit(None).cast("int")  # void, or a transform of a later version, which writing refuses
+        if isinstance(transform, VoidTransform | UnknownTransform):
+            return F.lit(None).cast("int")  # of a later version, which writing refuses
+        return self._columns.transformed(column, kind, transform)

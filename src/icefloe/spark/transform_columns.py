@@ -4,42 +4,36 @@ They give what `kernel.partitioning.transforms` gives. A null gives null. Floor:
 Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from icefloe.kernel.literals import INTEGER_RANGES
-from icefloe.kernel.partitioning.transforms import DayTransform, HourTransform, MonthTransform, Transform, YearTransform
+from icefloe.kernel.partitioning.transforms import BucketTransform, TruncateTransform
 from icefloe.kernel.types import (
     BinaryType,
-    DateType,
     DecimalType,
     FixedType,
-    IntegerType,
-    LongType,
     PrimitiveType,
     StringType,
     TimestampNanoType,
     TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
     UUIDType,
 )
 from icefloe.spark.jvm.gateway import jvm_of
-
-MICROS_PER_HOUR = 3_600_000_000
-MICROS_PER_DAY = 24 * MICROS_PER_HOUR
-_IN_UTC = (TimestamptzType, TimestamptzNanoType)
-_LOCAL = (TimestampType, TimestampNanoType)
-_LOWEST, _HIGHEST = INTEGER_RANGES[LongType]
+from icefloe.spark.native import gateway_is_at_hand
+from icefloe.spark.portable_transforms import PortableTransforms, truncated, uuid_bytes
 
 
-class TransformColumns:
-    """Transforms in one classic session. Columns are of the Spark type of their Iceberg type."""
+def transforms_in(spark: SparkSession) -> PortableTransforms:
+    """The best that a session has."""
+    return TransformColumns(spark) if gateway_is_at_hand(spark) else PortableTransforms()
+
+
+class TransformColumns(PortableTransforms):
+    """Transforms in one classic session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm = jvm_of(spark)
@@ -50,17 +44,15 @@ class TransformColumns:
 
     def truncate(self, column: Column, kind: PrimitiveType, width: Column) -> Column:
         """A column of the same type: rounded down to a multiple of `width` (int), or so many code points or bytes of it."""
-        if isinstance(kind, StringType | BinaryType):
-            return F.substring(column, F.lit(1), width)
-        if isinstance(kind, DecimalType):
-            return self._truncated_decimals(column, kind, width)
-        if isinstance(kind, LongType):
-            return _truncated_longs(column, width)
-        return truncated_within(column, width, *INTEGER_RANGES[IntegerType]).cast("int")
+        return self._truncated_decimals(column, kind, width) if isinstance(kind, DecimalType) else truncated(column, kind, width)
 
-    def period(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
-        """Years, months or hours (int) since 1970, or the day (date), of a date or a timestamp; of its time in UTC where it has a zone."""
-        return _PERIODS[type(transform)](self, column, kind)
+    def truncate_of(self, column: Column, kind: PrimitiveType, transform: TruncateTransform) -> Column:
+        """As `truncate`, of a partition spec's transform."""
+        return self.truncate(column, kind, F.lit(transform.width))
+
+    def bucket_of(self, column: Column, kind: PrimitiveType, transform: BucketTransform) -> Column:
+        """As `bucket`, of a partition spec's transform."""
+        return self.bucket(column, kind, F.lit(transform.num_buckets))
 
     def _hash(self, column: Column, kind: PrimitiveType) -> Column:
         if isinstance(kind, StringType):
@@ -68,7 +60,7 @@ class TransformColumns:
         if isinstance(kind, FixedType | BinaryType):
             return self._hash_of_bytes(column)
         if isinstance(kind, UUIDType):
-            return self._hash_of_bytes(F.unhex(F.replace(column.cast("string"), F.lit("-"), F.lit(""))))
+            return self._hash_of_bytes(uuid_bytes(column))
         if isinstance(kind, DecimalType):
             unscaled = self._call(self._big_decimal(column), "unscaledValue", self._object("java.math.BigInteger"))
             return self._hash_of_bytes(self._column(self._call(unscaled, "toByteArray", self._type("binary"))))
@@ -81,36 +73,13 @@ class TransformColumns:
         hasher = "org.apache.commons.codec.digest.MurmurHash3"
         return self._column(self._call_static(hasher, "hash32x86", self._type("int"), [self._expression(column)]))
 
-    def _whole_number(self, column: Column, kind: PrimitiveType) -> Column:
-        if isinstance(kind, DateType):
-            return F.unix_date(column).cast("bigint")
-        return column.cast("bigint") if isinstance(kind, IntegerType | LongType) else self._micros(column, kind)
-
     def _micros(self, column: Column, kind: PrimitiveType) -> Column:
-        """Microseconds since 1970, or since midnight for a time, whatever the session's time zone."""
-        if isinstance(kind, TimeType):
-            minutes = F.hour(column) * 60 + F.minute(column)
-            return minutes.cast("bigint") * 60_000_000 + (F.date_part(F.lit("SECOND"), column) * 1_000_000).cast("bigint")
-        if isinstance(kind, _IN_UTC):
-            return F.unix_micros(column)
+        """A timestamp without a zone is held as what is asked for."""
+        if not isinstance(kind, TimestampType | TimestampNanoType):
+            return super()._micros(column, kind)
         expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
         held = expressions.PreciseTimestampConversion(self._expression(column), self._type("timestamp_ntz"), self._type("bigint"))
         return self._column(held)
-
-    def _days(self, column: Column, kind: PrimitiveType) -> Column:
-        if isinstance(kind, _IN_UTC):
-            return F.date_from_unix_date(_floor(F.unix_micros(column), MICROS_PER_DAY).cast("int"))
-        return column.cast("date")
-
-    def _hours(self, column: Column, kind: PrimitiveType) -> Column:
-        return _floor(self._micros(column, kind), MICROS_PER_HOUR).cast("int")
-
-    def _months(self, column: Column, kind: PrimitiveType) -> Column:
-        day = self._days(column, kind)
-        return self._years(column, kind) * 12 + F.month(day) - 1
-
-    def _years(self, column: Column, kind: PrimitiveType) -> Column:
-        return F.year(self._days(column, kind)) - 1970
 
     def _truncated_decimals(self, column: Column, kind: DecimalType, width: Column) -> Column:
         """By Java's decimals, which hold one digit more than Spark's where they need it; what no longer fits the type is Spark's error."""
@@ -157,29 +126,3 @@ class TransformColumns:
 
     def _object(self, class_name: str) -> Any:
         return self._jvm.org.apache.spark.sql.types.ObjectType(self._jvm.java.lang.Class.forName(class_name))
-
-
-_PERIODS: Mapping[type[Transform], Callable[[TransformColumns, Column, PrimitiveType], Column]] = {
-    YearTransform: TransformColumns._years,
-    MonthTransform: TransformColumns._months,
-    DayTransform: TransformColumns._days,
-    HourTransform: TransformColumns._hours,
-}
-
-
-def truncated_within(column: Column, width: Column, low: int, high: int) -> Column:
-    """Numbers of less than 64 bits rounded down to a multiple of the width, as longs; below the least of them it goes on with the greatest, as in Java."""
-    number = column.cast("bigint")
-    return F.pmod(number - F.pmod(number, width) - low, F.lit(high - low + 1)) + low
-
-
-def _truncated_longs(column: Column, width: Column) -> Column:
-    """The same of longs, where Spark must not compute past the ends of the type: that would be an error."""
-    rest = F.pmod(column, width.cast("bigint"))
-    beyond = F.lit(_HIGHEST) - (rest - (column - F.lit(_LOWEST)) - 1)
-    return F.when(column >= F.lit(_LOWEST) + rest, column - rest).when(column.isNotNull() & width.isNotNull(), beyond)
-
-
-def _floor(column: Column, step: int) -> Column:
-    """Whole steps, rounded down also below zero; in whole numbers, as a double has too few digits for far years."""
-    return F.call_function("div", column - F.pmod(column, F.lit(step)), F.lit(step))

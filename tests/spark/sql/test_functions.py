@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe import SqlCatalog, __version__
 from icefloe.kernel.partitioning.transforms import parse_transform
@@ -24,6 +25,7 @@ from icefloe.kernel.types import (
     TimestampType,
     TimestamptzType,
 )
+from icefloe.spark.portable_transforms import PortableTransforms
 from icefloe.spark.sql.attach import attach
 
 pytestmark = pytest.mark.spark
@@ -92,6 +94,19 @@ def test_functions_are_the_transforms(spark: SparkSession, lake: SqlCatalog, sou
         kind, transform = COLUMNS[name][0], parse_transform(text)
         expected = transform.apply_array(kind, rows[name])
         assert found[call].combine_chunks().cast(expected.type).equals(expected), call
+
+
+@pytest.mark.slow
+def test_transforms_without_a_jvm_are_the_same(spark: SparkSession, lake: SqlCatalog) -> None:
+    """What Spark Connect sorts and spreads rows by."""
+    calls = {(name, text) for name, _, text in CALLS if not (text.startswith("truncate") and name in ("n", "w", "f"))}
+    columns = {
+        f"{text} {name}": PortableTransforms().transformed(F.col(name), COLUMNS[name][0], parse_transform(text)) for name, text in calls
+    }
+    found = spark.table("lake.db.t").select(*(column.alias(name) for name, column in columns.items())).toArrow()
+    for name, text in calls:
+        expected = parse_transform(text).apply_array(COLUMNS[name][0], _rows()[name])
+        assert found[f"{text} {name}"].combine_chunks().cast(expected.type).equals(expected), (text, name)
 
 
 def test_values_of_the_specification(spark: SparkSession, lake: SqlCatalog) -> None:

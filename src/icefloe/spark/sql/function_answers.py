@@ -27,9 +27,10 @@ from icefloe.kernel.types import (
     TimestamptzType,
 )
 from icefloe.spark.filters import column_named
+from icefloe.spark.portable_transforms import truncated_within
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.procedure_answers import SYSTEM
-from icefloe.spark.transform_columns import TransformColumns, truncated_within
+from icefloe.spark.transform_columns import TransformColumns
 from icefloe.table.engine import VERSION
 
 _NUMBER = spark_types.IntegerType()
