@@ -178,6 +178,7 @@ def test_what_is_not_a_call(spark: SparkSession, lake: SqlCatalog, call: str, me
         spark.sql(f"SELECT lake.system.{call}").collect()
 
 
+@pytest.mark.slow
 def test_functions_stand_wherever_expressions_do(spark: SparkSession, lake: SqlCatalog) -> None:
     """Grouping, joins, views, inline tables, MERGE, and numbers of buckets that are columns."""
     run = lambda text: [tuple(row) for row in spark.sql(text).collect()]  # noqa: E731
