@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import icefloe
-from icefloe import CommitConflictError, InvalidInputError, NoSuchSnapshotError, SqlCatalog
+from icefloe import CommitConflictError, CommitInvalidatedError, InvalidInputError, NoSuchSnapshotError, SqlCatalog
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.metadata.update_snapshots import RemoveSnapshots
 from icefloe.table import Table, write_audit_publish
@@ -144,7 +144,7 @@ def test_two_writers_of_one_wap_id_stage_it_once(tmp_path: Path) -> None:
     tx = table.transaction()
     tx.append(rows(1), snapshot_properties={"wap.id": "w"})
     again(tmp_path).append(rows(2), snapshot_properties={"wap.id": "w"})
-    with pytest.raises(InvalidInputError, match="the wap id 'w' was to be new"):
+    with pytest.raises(CommitInvalidatedError, match="the wap id 'w' was to be new"):
         tx.commit_transaction()
     assert len(again(tmp_path).snapshots()) == 2
 

@@ -12,6 +12,7 @@ from tests.table.reachable import everything, files_of, on_disk
 
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import (
+    CommitInvalidatedError,
     CommitUnknownError,
     FormatError,
     InvalidInputError,
@@ -335,7 +336,7 @@ def test_a_tag_made_meanwhile_holds_its_snapshot(table: Table) -> None:
     second = table.snapshots()[-2].snapshot_id
     broken, faults = faulty(table)
     faults.order("swap", meanwhile=meanwhile(table, lambda other: set_ref(other, "held", second, type="tag")))
-    with pytest.raises(InvalidInputError, match="tag held"):
+    with pytest.raises(CommitInvalidatedError, match="tag held"):
         broken.expire_snapshots(snapshot_ids=[second])
     check_files(table.refresh())
 

@@ -10,6 +10,7 @@ import pytest
 
 from icefloe import (
     CommitConflictError,
+    CommitInvalidatedError,
     DecimalType,
     DoubleType,
     IntegerType,
@@ -190,7 +191,7 @@ def test_a_first_append_meanwhile_makes_a_required_column_impossible(catalog: Sq
     table = catalog.create_table("db.empty", pa.schema([("a", pa.int64())]), properties=QUICK)
     update = table.update_schema().add_column("key", LongType(), required=True)
     catalog.load_table("db.empty").append(pa.table({"a": [1]}))
-    with pytest.raises(InvalidInputError, match="cannot be added as required"):
+    with pytest.raises(CommitInvalidatedError, match="cannot be added as required"):
         update.commit()
     assert table.refresh().schema().names == ["a"]
 

@@ -110,7 +110,7 @@ class _Commit:
                     path=error.path,
                     snapshot_id=error.snapshot_id,
                     problems=error.problems,
-                    next_step="; ".join(["a retry will fail again: refresh the table", *filter(None, [error.next_step])]),
+                    next_step=f"a retry will fail again: {error.next_step or 'refresh the table, and look at what changed'}",
                 ) from error
             except NoSuchFileError:
                 part.reload()
