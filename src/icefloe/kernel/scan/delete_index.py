@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError
-from icefloe.kernel.arrow_values import filled, mask_array, numpy_of, scalar_of
+from icefloe.kernel.arrow_values import array_of_chunks, filled, mask_array, numpy_of, scalar_of
 from icefloe.kernel.expressions.ranges import ColumnRange, Mask
 from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, statistic_column
 from icefloe.kernel.manifest.data_file import FileContent, FileFormat
@@ -98,7 +98,8 @@ class DeleteIndex:
         all_numbers = np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64)
         self._global = _Runs(every, np.zeros(len(every), dtype=np.int64), all_numbers[every])
         self._count = int(starts[-1])
-        self._ids = [ids or () for part in parts for ids in part.entries["equality_ids"].to_pylist()] if self._compared else []
+        # Delete files and the columns they compare, as pairs.
+        self._comparing, self._columns = _equality_columns(parts) if self._compared else (np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._delete_ranges = {field_id: _joined(parts, field_id, kind) for field_id, kind in self._compared.items()}
 
     def __len__(self) -> int:
@@ -106,9 +107,11 @@ class DeleteIndex:
 
     def compared_columns(self, spec_id: int) -> frozenset[int]:
         """The columns by whose bounds the data files of a spec can be told from equality deletes that may apply to them."""
+        if not self._compared:
+            return frozenset()
         of_spec = self._specs.get(spec_id)
         found = [self._global.ids, *([of_spec.equality.ids] if of_spec else [])]
-        return frozenset(field_id for ids in found for index in ids.tolist() for field_id in self._of(index)) & frozenset(self._compared)
+        return frozenset(np.unique(self._columns[np.isin(self._comparing, np.concatenate(found))]).tolist()) & frozenset(self._compared)
 
     def match(self, entries: Any, spec_id: int) -> Matches | None:
         """The delete files of each data file of `entries` (a table of `ManifestColumns` of one spec); None where none has any.
@@ -129,12 +132,11 @@ class DeleteIndex:
             pairs += of_spec.pairs(entries, numbers, equality)
         return _compressed(pairs, len(numbers))
 
-    def _of(self, index: int) -> Sequence[int]:
-        return self._ids[index] if self._ids else ()
-
     def _equality_test(self, entries: Any) -> PairTest:
         data = {field_id: column_range(ManifestColumns(entries), field_id, kind) for field_id, kind in self._compared.items()}
-        compared = {field_id: np.array([field_id in ids for ids in self._ids], dtype=bool) for field_id in data}
+        compared = {field_id: np.zeros(self._count, dtype=bool) for field_id in data}
+        for field_id, mask in compared.items():
+            mask[self._comparing[self._columns == field_id]] = True
         return equality_test(data, self._delete_ranges, compared)
 
 
@@ -255,6 +257,13 @@ def _compressed(pairs: Sequence[tuple[Indices, Indices]], count: int) -> Matches
     offsets = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(files, minlength=count), out=offsets[1:])
     return Matches(offsets, found[order])
+
+
+def _equality_columns(parts: Sequence[DeleteFilesOfSpec]) -> tuple[Indices, Indices]:
+    """Pairs of a delete file's number and the field id of a column that it compares."""
+    lists = pa.concat_arrays([array_of_chunks(part.entries["equality_ids"]) for part in parts])
+    parents = numpy_of(pc.list_parent_indices(lists)).astype(np.int64)
+    return parents, numpy_of(pc.list_flatten(lists)).astype(np.int64)
 
 
 def _joined(parts: Sequence[DeleteFilesOfSpec], field_id: int, kind: PrimitiveType) -> ColumnRange:
