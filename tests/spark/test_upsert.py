@@ -4,6 +4,7 @@ footers of added files in a job.
 
 import datetime as dt
 import gc
+import time
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -189,6 +190,9 @@ def test_refusals_name_keys_and_columns_and_leave_no_file(spark: SparkSession, l
     assert set(tmp_path.rglob("*.parquet")) == before
     assert table.upsert(frame(spark, row(8)).limit(0), ["id"]).snapshot_id is None
     gc.collect()  # the tracebacks above still hold what they were about
+    ends_by = time.monotonic() + 60
+    while set(spark.sparkContext._jsc.getPersistentRDDs()) - kept and time.monotonic() < ends_by:
+        time.sleep(0.1)  # another thread lets go of them
     assert not set(spark.sparkContext._jsc.getPersistentRDDs()) - kept
 
 
