@@ -29,6 +29,8 @@ from icefloe.table.rows.write_target import commit_context, write_target
 
 # Bytes that the source of a MERGE may take on the driver to be read before the target and sent to wherever that is read; and those of a row beside its columns.
 MOST_SOURCE_BYTES, _ROW_OVERHEAD = 64 * 1024 * 1024, 64
+# Rows of it: with ten times as many, what was gathered took ten times as long as Spark's own join of 10 million rows with them.
+MOST_SOURCE_ROWS = 20_000
 # Above this Spark does not know how many there are, as of rows that Python or a stream gave it; then it is tried.
 _UNKNOWN_BYTES = 2**50
 
@@ -77,7 +79,7 @@ class RowLevelAnswers(Answers):
     def most_source_rows(self, asked: Mapping[str, Any]) -> int:
         """How many rows the source of a MERGE may have to be read first and kept here; 0: it is not tried. `asked` says its bytes and those of one row."""
         width = max(asked["width"], 1)
-        most = max(MOST_SOURCE_BYTES // (width + _ROW_OVERHEAD), 0)
+        most = min(MOST_SOURCE_BYTES // (width + _ROW_OVERHEAD), MOST_SOURCE_ROWS)
         is_known = asked["bytes"] < _UNKNOWN_BYTES
         return 0 if is_known and asked["bytes"] // width > most else int(most)
 
