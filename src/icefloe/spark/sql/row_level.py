@@ -29,7 +29,7 @@ from icefloe.table.rows.write_target import commit_context, write_target
 
 # Bytes that the source of a MERGE may take on the driver to be read before the target and sent to wherever that is read; and those of a row beside its columns.
 MOST_SOURCE_BYTES, _ROW_OVERHEAD = 64 * 1024 * 1024, 64
-# Rows of it: with ten times as many, what was gathered took ten times as long as Spark's own join of 10 million rows with them.
+# Rows of it. Beside 10 million rows of a table, 10,000 took four fifths of the time of Spark's own join with them, and 100,000 ten times as long.
 MOST_SOURCE_ROWS = 20_000
 # Above this Spark does not know how many there are, as of rows that Python or a stream gave it; then it is tried.
 _UNKNOWN_BYTES = 2**50
