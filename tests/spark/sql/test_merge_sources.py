@@ -206,3 +206,12 @@ def test_keys_of_every_kind_find_their_rows_and_leave_out_files(sql: Run, lake: 
     if hidden.exists():
         hidden.rename(paths[0])
     assert ids(sql) == [*((one, int(3 <= one <= 5)) for one in range(10)), (10, 2), *((one, 0) for one in range(30, 40))]
+
+
+@pytest.mark.parametrize(
+    ("size", "width", "most"),
+    [(1_000, 20, row_level.MOST_SOURCE_ROWS), (100_000 * 20, 20, 0), (1_000, 2**20, 63), (2**63 - 1, 20, row_level.MOST_SOURCE_ROWS)],
+)
+def test_how_many_rows_of_a_source_are_read_first(size: int, width: int, most: int) -> None:
+    answers = object.__new__(row_level.RowLevelAnswers)  # the answer is of what is asked alone
+    assert answers.most_source_rows({"bytes": size, "width": width}) == most
