@@ -51,7 +51,7 @@ def numbers_array(numbers: NDArray[Any], kind: Any, known: NDArray[np.bool_] | N
 
 def numpy_of(values: Any) -> NDArray[Any]:
     """The values of a fixed-width Arrow array without nulls, chunked or not, as numpy has them; a view where Arrow's bytes will do."""
-    plain = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    plain = array_of_chunks(values)
     start, end = plain.offset, plain.offset + len(plain)
     data = plain.buffers()[1] or b""
     if pa.types.is_boolean(plain.type):

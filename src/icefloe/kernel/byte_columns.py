@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import array_of, numpy_of
+from icefloe.kernel.arrow_values import array_of, array_of_chunks, numpy_of
 
 # A decimal of 38 digits takes 16 bytes, also in Arrow's decimal128.
 DECIMAL_WIDTH = 16
@@ -28,7 +28,7 @@ class ByteSpans(NamedTuple):
 
 def spans_of(column: Any) -> ByteSpans:
     """The spans of an Arrow binary, large_binary, string, large_string or fixed_size_binary array, sliced and chunked ones too."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = array_of_chunks(column)
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
     valid = numpy_of(array.is_valid())
@@ -47,6 +47,8 @@ def spans_of(column: Any) -> ByteSpans:
 def rows_of_width(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
     """Which values are exactly `width` bytes long, and those as a matrix of one row per such value."""
     chosen = spans.valid & (spans.lengths == width)
+    if len(chosen) and chosen.all():  # then they lie one behind the other
+        return chosen, spans.data[spans.starts[0] : spans.starts[0] + len(chosen) * width].reshape(len(chosen), width)
     return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
 from icefloe.kernel.byte_columns import DECIMAL_WIDTH, ByteSpans, spans_of
 from icefloe.kernel.puffin.theta_hash import Hashes, theta_hashes, theta_hashes_of
 from icefloe.kernel.types import BooleanType, DecimalType, PrimitiveType, UnknownType
@@ -28,7 +28,7 @@ def column_hashes(kind: PrimitiveType, column: Any) -> Hashes:
     """
     if isinstance(kind, UnknownType) or not len(column):
         return _NONE
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = array_of_chunks(column)
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
     if isinstance(kind, BooleanType):
         return theta_hashes(np.unique(numpy_of(array.drop_null())).view(np.uint8).reshape(-1, 1))

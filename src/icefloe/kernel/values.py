@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from icefloe.errors import FormatError, InvalidInputError
 from icefloe.kernel import dates_and_times as iso
-from icefloe.kernel.arrow_values import array_of, mask_array, numbers_array, scalar_of, validity_buffer
+from icefloe.kernel.arrow_values import array_of, array_of_chunks, mask_array, numbers_array, scalar_of, validity_buffer
 from icefloe.kernel.byte_columns import days_in_units, decimal_words, fixed_width_numbers, spans_of, strings_of
 from icefloe.kernel.literals import INTEGER_RANGES, JSON_FORMS, NANO_TYPES, ZONED_TYPES, physical_of_native
 from icefloe.kernel.types import (
@@ -367,7 +367,7 @@ def bounds_to_array(kind: PrimitiveType, bounds: Any) -> Any:
     arrow_type = physical_arrow_type(kind)
     if pa.types.is_null(bounds.type) or isinstance(kind, (*_SHAPES, UnknownType)):
         return pa.nulls(len(bounds), arrow_type)
-    column = bounds.combine_chunks() if isinstance(bounds, pa.ChunkedArray) else bounds
+    column = array_of_chunks(bounds)
     if isinstance(kind, StringType):
         return strings_of(column)
     if isinstance(kind, FixedType | BinaryType):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import InvalidFilterError
+from icefloe.kernel.arrow_values import array_of_chunks
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.kernel.expressions.ranges import comparison_array, is_float, literal_array
@@ -61,9 +62,7 @@ def _constant(value: bool, length: int) -> Any:
 def _column(predicate: BoundPredicate, rows: Any) -> Any:
     if predicate.path[0] not in rows.schema.names:
         raise InvalidFilterError(f"the rows have no column {predicate.path[0]!r}, which the filter tests")
-    column = rows.column(predicate.path[0])
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+    column = array_of_chunks(rows.column(predicate.path[0]))
     for name in predicate.path[1:]:
         if column.type.get_field_index(name) < 0:
             raise InvalidFilterError(f"the rows have no column {predicate.column!r}, which the filter tests")

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidFilterError
-from icefloe.kernel.arrow_values import filled, numpy_of, scalar_of
+from icefloe.kernel.arrow_values import array_of_chunks, filled, numpy_of, scalar_of
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType
@@ -53,7 +53,7 @@ def is_float(kind: PrimitiveType) -> bool:
 
 def comparison_array(kind: PrimitiveType, array: Any) -> Any:
     """An Arrow array of physical values in the form literals are compared in: float as double, so that no literal is rounded."""
-    plain = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    plain = array_of_chunks(array)
     return plain.cast(pa.float64()) if isinstance(kind, FloatType) else plain
 
 

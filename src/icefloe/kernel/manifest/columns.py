@@ -64,6 +64,11 @@ STATISTICS = {
 Statistic = tuple[str, int]
 
 
+def ordered_statistics(field_ids: Iterable[int]) -> frozenset[Statistic]:
+    """The statistics of some table columns that can hold no NaN."""
+    return every_statistic(field_ids) - {("nan_value_count", field_id) for field_id in field_ids}
+
+
 def every_statistic(field_ids: Iterable[int]) -> frozenset[Statistic]:
     """All statistics of some table columns."""
     return frozenset((statistic, field_id) for field_id in field_ids for statistic in STATISTICS.values())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import InvalidPartitionSpecError, UnsupportedFeatureError
 from icefloe.kernel import dates_and_times as iso
+from icefloe.kernel.arrow_values import array_of_chunks
 from icefloe.kernel.literals import INTEGER_RANGES, NANO_TYPES
 from icefloe.kernel.partitioning.murmur3 import hash_bytes, hash_decimals, hash_longs, hash_texts
 from icefloe.kernel.types import (
@@ -361,7 +362,7 @@ def _check_parameter(name: str, number: int) -> None:
 
 def _plain(array: Any) -> Any:
     """One array, not in chunks, not dictionary-encoded and of no extension type (such as Arrow's own uuid)."""
-    plain = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    plain = array_of_chunks(array)
     if isinstance(plain, pa.ExtensionArray):
         plain = plain.storage
     return plain.dictionary_decode() if pa.types.is_dictionary(plain.type) else plain

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
 from icefloe.kernel.expressions.ranges import Mask
-from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, every_statistic, statistic_column
+from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, every_statistic, ordered_statistics, statistic_column
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.scan.delete_index import DeleteIndex
@@ -114,7 +114,7 @@ class DataFilePlanner:
 
     def _statistics(self, spec_id: int) -> set[Statistic]:
         question = self._question
-        compared = every_statistic(self._deletes.compared_columns(spec_id))
+        compared = ordered_statistics(self._deletes.compared_columns(spec_id))
         if question.include_statistics:
             return set(every_statistic(question.primitive_ids) | compared)
         strict = question.find_covered or question.explain

@@ -84,14 +84,18 @@ def read_deletes(question: Question, manifests: Sequence[ManifestFile], read: Re
     Spec: Scan Planning.
     """
     schemas = [question.schema, question.metadata.schema(), *reversed(question.metadata.schemas)]
+    # The columns that equality deletes were found to compare so far: most manifests have no others, and are decoded once.
+    known: frozenset[int] = frozenset()
 
     def live(manifest: ManifestFile) -> Any:
-        content = read(manifest.manifest_path)
-        entries = question.live_entries([manifest], lambda _: content, PATH_BOUNDS).entries
+        nonlocal known
+        content, asked = read(manifest.manifest_path), known
+        entries = question.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(asked)}).entries
         _check(entries, manifest)
         compared = _compared(entries)
-        if compared:  # the columns whose bounds are wanted are known only now
-            entries = question.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(compared)}).entries
+        if not compared <= asked:  # whose bounds are wanted is known only now
+            known = asked | compared
+            entries = question.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(known)}).entries
         return entries
 
     tables: dict[int, list[Any]] = {}

@@ -110,8 +110,12 @@ class DeleteIndex:
         if not self._compared:
             return frozenset()
         of_spec = self._specs.get(spec_id)
-        found = [self._global.ids, *([of_spec.equality.ids] if of_spec else [])]
-        return frozenset(np.unique(self._columns[np.isin(self._comparing, np.concatenate(found))]).tolist()) & frozenset(self._compared)
+        applying = np.zeros(self._count, dtype=bool)
+        applying[self._global.ids] = True
+        if of_spec:
+            applying[of_spec.equality.ids] = True
+        # Not by `np.unique`, which imports the masked arrays first.
+        return frozenset(self._columns[applying[self._comparing]].tolist()) & frozenset(self._compared)
 
     def match(self, entries: Any, spec_id: int) -> Matches | None:
         """The delete files of each data file of `entries` (a table of `ManifestColumns` of one spec); None where none has any.
@@ -169,7 +173,7 @@ class _SpecIndex:
         found = [self.equality.pairs(partitions, numbers, later=True, test=equality)]
         plain = partitions
         if len(self._paths):
-            paths = numpy_of(filled(pc.index_in(_plain(entries["file_path"]), value_set=self._paths), -1)).astype(np.int64)
+            paths = numpy_of(filled(pc.index_in(array_of_chunks(entries["file_path"]), value_set=self._paths), -1)).astype(np.int64)
             paths = np.where(partitions >= 0, paths, -1)
             vectors = self._same_partition(self._vectors.pairs(paths, numbers), partitions)
             has_vector = np.zeros(len(numbers), dtype=bool)
@@ -286,7 +290,7 @@ def is_vector(entries: Any) -> Mask:
 
 def _targets(entries: Any, vectors: Mask) -> Any:
     """The one data file of each delete file: the named one; or, for position deletes, the path that both bounds are; null where there is none."""
-    named = _plain(entries["referenced_data_file"])
+    named = array_of_chunks(entries["referenced_data_file"])
     bounds = [entries[name] for name in (statistic_column(*bound) for bound in PATH_BOUNDS) if name in entries.column_names]
     if len(bounds) < len(PATH_BOUNDS):
         return named
@@ -295,12 +299,8 @@ def _targets(entries: Any, vectors: Mask) -> Any:
     return pc.if_else(mask_array(vectors), named, pc.coalesce(named, inferred))
 
 
-def _plain(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
 def _sequence_numbers(entries: Any, content: str) -> Indices:
-    column = _plain(entries["sequence_number"])
+    column = array_of_chunks(entries["sequence_number"])
     if column.null_count:
         path = entries["file_path"].filter(pc.is_null(column))[0].as_py()
         raise ManifestFormatError(

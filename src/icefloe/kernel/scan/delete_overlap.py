@@ -3,7 +3,7 @@
 What its scope is, is `delete_index.py`. Floor: kernel.scan. Spec: Scan Planning; Equality Delete Files.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,33 +12,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.arrow_values import array_of_chunks, filled, numpy_of
 from icefloe.kernel.expressions.ranges import ColumnRange, Mask
 
 Indices = NDArray[np.int64]
 # Which of some pairs of a data file and a delete file may go together.
 PairTest = Callable[[Indices, Indices], Mask]
+# Bounds that are not known.
+_LEAST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """One column of some files: ranks of the least and the largest value, among the bounds of both sides; and whether there may be nulls.
-
-    A file without an ordinary value has its least above its largest, so that it overlaps nothing.
-    """
+    """One column of some files: numbers in the order of the least and the largest value; which may have a value at all (None: each), and which a null."""
 
     lowest: NDArray[np.int64]
     highest: NDArray[np.int64]
+    may_have_value: Mask | None
     may_have_null: Mask
 
 
 def column_test(data: ColumnRange, deletes: ColumnRange) -> PairTest:
     """Of one column: pairs whose values may be equal. Null equals null. Both ranges are of one type that has no NaN."""
-    left, right = _ranked(data, deletes)
+    left, right = _spans_of(data, deletes)
+    nulls = left.may_have_null.any() and right.may_have_null.any()
 
     def test(files: Indices, found: Indices) -> Mask:
-        overlap = (left.lowest[files] <= right.highest[found]) & (right.lowest[found] <= left.highest[files])
-        mask: Mask = overlap | (left.may_have_null[files] & right.may_have_null[found])
+        mask: Mask = (left.lowest[files] <= right.highest[found]) & (right.lowest[found] <= left.highest[files])
+        for side, places in ((left, files), (right, found)):
+            if side.may_have_value is not None:
+                mask &= side.may_have_value[places]
+        if nulls:
+            mask |= left.may_have_null[files] & right.may_have_null[found]
         return mask
 
     return test
@@ -60,21 +65,29 @@ def equality_test(data: Mapping[int, ColumnRange], deletes: Mapping[int, ColumnR
 def path_range(paths: Any) -> ColumnRange:
     """The paths of data files as ranges of one value each."""
     none, every = np.zeros(len(paths), dtype=bool), np.ones(len(paths), dtype=bool)
-    plain = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
+    plain = array_of_chunks(paths)
     return ColumnRange(lower=plain, upper=plain, may_have_null=none, may_have_nan=none, may_have_value=every)
 
 
-def _ranked(data: ColumnRange, deletes: ColumnRange) -> tuple[_Spans, _Spans]:
+def _spans_of(data: ColumnRange, deletes: ColumnRange) -> tuple[_Spans, _Spans]:
+    """Both sides as numbers that compare as their values do: whole numbers themselves, of other types the ranks among the bounds of both."""
     arrays = [data.lower, data.upper, deletes.lower, deletes.upper]
-    ranks = numpy_of(pc.rank(pa.concat_arrays(arrays), tiebreaker="dense").cast(pa.int64()))
-    parts: Sequence[NDArray[np.int64]] = np.split(ranks, np.cumsum([len(array) for array in arrays])[:-1])
-    return _spans(data, parts[0], parts[1], len(ranks)), _spans(deletes, parts[2], parts[3], len(ranks))
+    if pa.types.is_integer(data.lower.type):
+        numbers = [numpy_of(filled(array, 0)).astype(np.int64, copy=False) for array in arrays]
+    else:
+        ranks = numpy_of(pc.rank(pa.concat_arrays(arrays), tiebreaker="dense").cast(pa.int64()))
+        numbers = np.split(ranks, np.cumsum([len(array) for array in arrays])[:-1])
+    return _spans(data, numbers[0], numbers[1]), _spans(deletes, numbers[2], numbers[3])
 
 
-def _spans(column: ColumnRange, lower: NDArray[np.int64], upper: NDArray[np.int64], above_all: int) -> _Spans:
-    known_lower, known_upper = numpy_of(pc.is_valid(column.lower)), numpy_of(pc.is_valid(column.upper))
+def _spans(column: ColumnRange, lower: NDArray[np.int64], upper: NDArray[np.int64]) -> _Spans:
     return _Spans(
-        np.where(column.may_have_value, np.where(known_lower, lower, -1), above_all + 1),
-        np.where(column.may_have_value, np.where(known_upper, upper, above_all), -2),
+        _where_known(column.lower, lower, _LEAST),
+        _where_known(column.upper, upper, _LARGEST),
+        None if column.may_have_value.all() else column.may_have_value,
         column.may_have_null,
     )
+
+
+def _where_known(bounds: Any, numbers: NDArray[np.int64], otherwise: int) -> NDArray[np.int64]:
+    return np.where(numpy_of(pc.is_valid(bounds)), numbers, otherwise) if bounds.null_count else numbers

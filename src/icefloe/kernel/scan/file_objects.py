@@ -3,10 +3,11 @@
 Floor: kernel.scan. Spec: Data File Fields.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +58,37 @@ def file_objects(
         **(known or {}),
     }
     return objects(DataFile, values, rows.num_rows)
+
+
+class FilesWhenAsked(Sequence[DataFile]):
+    """Files that are counted now, and made objects all at once when the first of them is asked for."""
+
+    def __init__(self, count: int, make: Callable[[], Sequence[DataFile]]) -> None:
+        self._count = count
+        self._make = make
+
+    @cached_property
+    def _files(self) -> Sequence[DataFile]:
+        return self._make()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> DataFile: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[DataFile]: ...
+    def __getitem__(self, place: int | slice) -> DataFile | Sequence[DataFile]:
+        return self._files[place]
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return iter(self._files)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
 
 def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import filled, numpy_of, scalar_of
+from icefloe.kernel.arrow_values import array_of_chunks, filled, numpy_of, scalar_of
 from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.types import StructType
 
@@ -51,7 +51,7 @@ class PartitionKeys:
 
 def _canonical(column: Any) -> Any:
     """A column in a form whose equality is that of partitions."""
-    plain = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    plain = array_of_chunks(column)
     if not pa.types.is_floating(plain.type):
         return plain
     one_nan = pc.if_else(pc.is_nan(plain), scalar_of(float("nan"), plain.type), plain)

@@ -8,6 +8,7 @@ Bytes come through the `read` that is handed in, one call a file. Floor: kernel.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from icefloe.kernel.scan.data_files import DataFilePlanner, PlannedBatch
 from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.scan.delete_files import LiveDeletes, delete_decisions, read_deletes
 from icefloe.kernel.scan.file_counts import NO_FILES, FileCounts
+from icefloe.kernel.scan.file_objects import FilesWhenAsked
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
@@ -58,7 +60,7 @@ class ScanPlan:
     kept: FileCounts = NO_FILES
     skipped_by_partition: FileCounts = NO_FILES
     skipped_by_metrics: FileCounts = NO_FILES
-    delete_files: tuple[DataFile, ...] = ()
+    delete_files: Sequence[DataFile] = ()
     delete_files_considered: int = 0
     decisions: tuple[Decision, ...] = ()
 
@@ -240,7 +242,7 @@ def _chosen(manifests: Sequence[ManifestFile], mask: Mask) -> list[ManifestFile]
 
 def _with_deletes(
     parts: Sequence[PlannedFiles], deletes: LiveDeletes
-) -> tuple[tuple[PlannedFiles, ...], tuple[DataFile, ...], NDArray[np.int64]]:
+) -> tuple[tuple[PlannedFiles, ...], Sequence[DataFile], NDArray[np.int64]]:
     """The parts with the delete files that any of them needs, numbered anew; those; and how many data files each of the index applies to."""
     counts = np.zeros(len(deletes.index), dtype=np.int64)
     for part in parts:
@@ -249,7 +251,7 @@ def _with_deletes(
     used = np.flatnonzero(counts)
     if not len(used):
         return tuple(parts), (), counts
-    files = deletes.files(used)
+    files = FilesWhenAsked(len(used), partial(deletes.files, used))
     renumbered = [
         part
         if part.delete_indices is None

@@ -42,7 +42,7 @@ class PlannedFiles:
     statistics: Sequence[int]
     delete_offsets: NDArray[np.int64] | None = None
     delete_indices: NDArray[np.int64] | None = None
-    delete_files: tuple[DataFile, ...] = ()
+    delete_files: Sequence[DataFile] = ()
 
     def __len__(self) -> int:
         return int(self.entries.num_rows)

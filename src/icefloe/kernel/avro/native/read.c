@@ -256,14 +256,15 @@ static Outcome find_numbers(Found *found, const int32_t *slots, int32_t slot_cou
 {
     for (uint64_t number = 1;; number++) {
         Run run;
-        int32_t guess = 0;
+        int32_t guess = 0, hits = 0;
         if (read_run(cursor, &run))
             return TORN;
         if (!run.count)
             return OK;
-        while (run.count--) {
+        while (run.count && hits < slot_count) {
             int64_t key;
             int sound;
+            run.count--;
             if (read_number_key(cursor, &key, &sound))
                 return TORN;
             int32_t slot = sound ? slot_of(slots, slot_count, guess, key) : slot_count;
@@ -274,9 +275,12 @@ static Outcome find_numbers(Found *found, const int32_t *slots, int32_t slot_cou
             }
             if (read_raw(cursor, &found[slot].number))
                 return TORN;
+            hits += found[slot].run != number;
             found[slot].run = number;
             guess = slot + 1;
         }
+        if (run.count > bytes_left(cursor) || skip_varints(cursor, 2 * run.count)) /* nobody wants the rest */
+            return TORN;
     }
 }
 
