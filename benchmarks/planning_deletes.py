@@ -31,15 +31,16 @@ def run() -> list[Comparison]:
     say("deletes: 10,000 delete files, and a million data files (made once, half a minute)")
     tables = {"plain": plain, "deletes": with_deletes(folder, plain), "many": with_more_manifests(plain)}
     lines = []
-    for side, row_filter, title, goal in (
-        ("deletes", "", "all files, with 10,000 delete files (without)", "<= 1.5"),
-        ("deletes", planning_table.ID_FILTER, "0.1 % of the files by bounds, with 10,000 delete files (without)", "<= 1.5"),
-        ("many", "", "1,000,000 files (100,000)", "<= 10"),
-        ("many", planning_table.FEW_FILTER, "0.02 % of 1,000,000 files by bounds (of 100,000)", "<= 10"),
+    for side, form, row_filter, title, goal in (
+        ("deletes", "columns", "", "all files, with 10,000 delete files (without) as columns", "<= 1.5"),
+        ("deletes", "tasks", "", "all files, with 10,000 delete files (without) as task objects", "<= 1.5"),
+        ("deletes", "columns", planning_table.ID_FILTER, "0.1 % of the files by bounds, with 10,000 delete files (without)", "<= 1.5"),
+        ("many", "columns", "", "1,000,000 files (100,000)", "<= 10"),
+        ("many", "columns", planning_table.FEW_FILTER, "0.02 % of 1,000,000 files by bounds (of 100,000)", "<= 10"),
     ):
         say(f"deletes: {title}")
         arguments = [row_filter] if row_filter else []
-        runs = {name: partial(child, "icefloe", "planning_child.py", str(tables[name]), "columns", *arguments) for name in (side, "plain")}
+        runs = {name: partial(child, "icefloe", "planning_child.py", str(tables[name]), form, *arguments) for name in (side, "plain")}
         taken = interleaved(REPEATS if side == "deletes" else 1, runs)
         ours, theirs = (median([one["cpu"] for one in taken[name]]) for name in (side, "plain"))
         lines.append(Comparison(f"planning, {title}: CPU time", seconds(ours), seconds(theirs), ours / theirs, goal))

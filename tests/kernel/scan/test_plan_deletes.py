@@ -17,6 +17,7 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.decision import Reason
+from icefloe.kernel.scan.delete_files import LiveDeletes
 from icefloe.kernel.scan.delete_index import FILE_PATH_ID
 from icefloe.kernel.scan.plan import ScanPlan, plan_scan
 
@@ -126,6 +127,20 @@ def test_planning_with_deletes_does_not_wait_for_pandas_to_be_imported(tmp_path)
     done = subprocess.run([sys.executable, "-c", PLANS_WITHOUT_PANDAS, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[0] == "4"
+
+
+def test_delete_files_are_counted_as_columns_and_made_objects_once_all_together(monkeypatch):
+    made, files = [], LiveDeletes.files
+    monkeypatch.setattr(LiveDeletes, "files", lambda self, chosen: made.append(len(chosen)) or files(self, chosen))
+    table = DeletedFrom()
+    table.deletes("d1.avro", BY_MONTH, positions("p1", (MARCH, "JFK"), "m1", "m1"))
+    table.deletes("d2.avro", UNPARTITIONED, equality("e1", (), 0, 3))
+    plan = table.plan()
+    assert (len(plan.delete_files), bool(plan.delete_files), made) == (2, True, [])
+    assert applied(plan) == {"m1": ["p1", "e1"], "m2": [], "u1": ["e1"], "u2": []}
+    assert plan.delete_files == tuple(plan.delete_files) == plan.delete_files[:]
+    assert plan.delete_files != plan.delete_files[:1]
+    assert made == [2]
 
 
 def test_without_deletes_every_row_is_left():
