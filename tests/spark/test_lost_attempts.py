@@ -74,6 +74,30 @@ def test_no_job_that_writes_leaves_files_of_lost_tasks(lake: SqlCatalog, tmp_pat
     assert found == wanted, ended.stderr[-3000:]
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("how", ["executor killed", "slow"])
+def test_on_a_cluster_a_lost_executor_and_tasks_that_run_twice_leave_nothing(lake: SqlCatalog, tmp_path: Path, how: str) -> None:
+    form = {"format-version": "3", "write.merge.mode": "merge-on-read", "write.target-file-size-bytes": "20000"}
+    lake.create_table("db.flat", SCHEMA_OF_CHANGES, properties=form)
+    parted = lake.create_table("db.parted", SCHEMA_OF_CHANGES, properties=form)
+    with parted.update_spec() as update:
+        update.add_field("v", "identity")
+    child = Path(__file__).parent / "lost_executors_child.py"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *(path for path in sys.path if path)])}
+    ended = subprocess.run(
+        [sys.executable, str(child), str(tmp_path), how], capture_output=True, text=True, timeout=900, check=False, env=environment
+    )
+    found = [json.loads(line.removeprefix("OUTCOME")) for line in ended.stdout.splitlines() if line.startswith("OUTCOME")]
+    rows = {"append": 40_000, "append into partitions": 40_000, "merge": 60_000}
+    again = {name: how == "executor killed" and name != "append" for name in rows}  # a shuffle's output was lost with the executor
+    wanted = [
+        {"job": job, "how": how, "lost": True, "rows": count, "stage_again": again[job], "left": [], "missing": []}
+        for job, count in rows.items()
+    ]
+    assert found == wanted, ended.stderr[-3000:]
+
+
 def two_attempts(folder: Path) -> tuple[WriteTarget, list[str], list[str]]:
     """One task that ran twice, as where Spark speculates, and the files of either."""
     target = WriteTarget(table_name="db.t", schema=SCHEMA, data_location=str(folder / "data"), io=LocalFileIO(), operation_uuid="0f0f")
