@@ -1,5 +1,7 @@
 """Metadata tables in SQL: each by its name, at a snapshot, filtered, joined, and the same rows as `icefloe.inspect` gives."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -28,6 +30,45 @@ def test_every_metadata_table_has_the_rows_that_are_told_elsewhere(written: Run,
     assert columns == expected.schema.names
     assert len(written(f"SELECT * FROM lake.db.t.{name}")) == expected.arrow().num_rows
     assert written(f"SELECT count(*) FROM lake.db.t.{name}") == [(expected.arrow().num_rows,)]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in METADATA_TABLES if name.endswith(("files", "entries")) and name != "metadata_log_entries"]
+)
+def test_a_spark_job_makes_the_same_rows(written: Run, spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icefloe.spark.metadata_rows.BYTES_OF_A_TASK", 1)  # each manifest on its own
+    written("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(4, id)")
+    written("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    written("DELETE FROM lake.db.t WHERE id = 3")
+    reader = spark.read.option("planning-mode", "distributed")
+    here, there = spark.table(f"lake.db.t.{name}"), reader.table(f"lake.db.t.{name}")
+    assert "MapInArrow" in there._jdf.queryExecution().toString()
+    assert "MapInArrow" not in here._jdf.queryExecution().toString()
+    assert sorted(map(str, there.collect())) == sorted(map(str, here.collect())) != []
+    assert there.count() == here.count()
+    wanted = "data_file.record_count" if name.endswith("entries") else "record_count"
+    assert sorted(there.where(f"{wanted} > 1").select(wanted).collect()) == sorted(here.where(f"{wanted} > 1").select(wanted).collect())
+
+
+def test_many_manifests_are_read_by_a_job_unless_the_table_says_otherwise(
+    written: Run, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan() -> str:
+        return str(spark.table("lake.db.t.files")._jdf.queryExecution().toString())
+
+    assert "MapInArrow" not in plan()
+    monkeypatch.setattr("icefloe.spark.metadata_rows.MOST_BYTES_HERE", 1)
+    assert "MapInArrow" in plan()
+    written("ALTER TABLE lake.db.t SET TBLPROPERTIES ('read.data-planning-mode' = 'local')")
+    assert "MapInArrow" not in plan()
+
+
+def test_a_manifest_that_is_gone_is_named_where_a_job_reads_it(written: Run, spark: SparkSession, lake: SqlCatalog) -> None:
+    path = metadata_table(lake.load_table("db.t"), "manifests").arrow()["path"][0].as_py()
+    rows = spark.read.option("planning-mode", "distributed").table("lake.db.t.files")
+    Path(path.removeprefix("file://")).unlink()
+    with pytest.raises(PySparkException, match=Path(path).name):
+        rows.collect()
 
 
 def test_they_are_read_like_any_table(written: Run, lake: SqlCatalog) -> None:

@@ -80,7 +80,7 @@ def _delete_files(request: Request) -> Any:
     wanted = FileRows(schema=schema, table_schema=request.metadata.schema(), with_deleted=False, contents=(FileContent.POSITION_DELETES,))
 
     manifests = [manifest for manifest in manifests_of(request, snapshots_of(request)) if manifest.content is ManifestContent.DELETES]
-    return rows_of_manifests(request, manifests, wanted).combine_chunks()
+    return rows_of_manifests(request, manifests, wanted).arrow().combine_chunks()
 
 
 def _puffin_files(described: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -3,7 +3,8 @@
 One manifest's rows are `file_rows.py`. Floor: inspect. Spec: Manifests; Snapshots.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,21 +16,65 @@ from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.types import StructType
 from icefloe.table.threads import in_threads
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 # Entries that are made into rows at once, unless one manifest has more.
 _ROWS_TOGETHER = 2**15
-Rows = Callable[[Request], Any]
 
 
-def entry_rows(request: Request) -> Any:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestRows:
+    """The rows of some manifests, in their order, not made yet. It can be pickled: another process may make those of a part."""
+
+    manifests: tuple[ManifestFile, ...]
+    wanted: FileRows
+    partition_types: Mapping[int, StructType]  # by spec id
+    io: FileIO
+
+    @property
+    def manifest_bytes(self) -> int:
+        """Of all the manifests."""
+        return sum(manifest.manifest_length for manifest in self.manifests)
+
+    def arrow(self) -> Any:
+        """The rows as a `pyarrow.Table`; manifests are read side by side, and small ones made into rows together.
+
+        Raises:
+            NoSuchFileError, AvroFormatError, ManifestFormatError
+        """
+        entries = in_threads(self._entries, self.manifests)
+        return pa.concat_tables([schema_to_arrow(self.wanted.schema).empty_table(), *_made_together(self.manifests, entries, self.wanted)])
+
+    def parts(self, most_bytes: int) -> list["ManifestRows"]:
+        """The same rows in parts, each of manifests of at most so many bytes, or of one."""
+        groups: list[list[ManifestFile]] = []
+        size = 0
+        for manifest in self.manifests:
+            size += manifest.manifest_length
+            if not groups or size > most_bytes:
+                groups.append([])
+                size = manifest.manifest_length
+            groups[-1].append(manifest)
+        return [replace(self, manifests=tuple(group)) for group in groups]
+
+    def _entries(self, manifest: ManifestFile) -> Any:
+        content = self.io.read(manifest.manifest_path)
+        return wanted_entries(content, manifest, self.partition_types[manifest.partition_spec_id], self.wanted)
+
+
+Rows = Callable[[Request], ManifestRows]
+
+
+def entry_rows(request: Request) -> ManifestRows:
     """`entries`: every entry of the manifests of a snapshot, those of files that it deleted too."""
     return _rows(request, snapshots_of(request), tuple(FileContent), with_deleted=True)
 
 
-def all_entry_rows(request: Request) -> Any:
+def all_entry_rows(request: Request) -> ManifestRows:
     """`all_entries`: the same of every manifest that any snapshot has, each once."""
     return _rows(request, request.metadata.snapshots, tuple(FileContent), with_deleted=True)
 
@@ -49,26 +94,17 @@ def snapshots_of(request: Request) -> Sequence[Snapshot]:
     return () if request.snapshot is None else (request.snapshot,)
 
 
-def _rows(request: Request, snapshots: Iterable[Snapshot], contents: Sequence[FileContent], *, with_deleted: bool) -> Any:
+def rows_of_manifests(request: Request, manifests: Sequence[ManifestFile], wanted: FileRows) -> ManifestRows:
+    """The rows of some manifests of the table."""
+    specs = {manifest.partition_spec_id for manifest in manifests}
+    kinds = {spec_id: spec_partition_type(request.metadata, spec_id) for spec_id in specs}
+    return ManifestRows(manifests=tuple(manifests), wanted=wanted, partition_types=kinds, io=request.table.io)
+
+
+def _rows(request: Request, snapshots: Iterable[Snapshot], contents: Sequence[FileContent], *, with_deleted: bool) -> ManifestRows:
     wanted = FileRows(schema=request.schema, table_schema=request.metadata.schema(), with_deleted=with_deleted, contents=tuple(contents))
     manifests = [manifest for manifest in manifests_of(request, list(snapshots)) if _holds(manifest, contents)]
-
     return rows_of_manifests(request, manifests, wanted)
-
-
-def rows_of_manifests(request: Request, manifests: Sequence[ManifestFile], wanted: FileRows) -> Any:
-    """The rows of some manifests, in their order; they are read side by side, and small ones made into rows together.
-
-    Raises:
-        NoSuchFileError, AvroFormatError, ManifestFormatError
-    """
-
-    def read(manifest: ManifestFile) -> Any:
-        partition_type = spec_partition_type(request.metadata, manifest.partition_spec_id)
-        return wanted_entries(request.table.io.read(manifest.manifest_path), manifest, partition_type, wanted)
-
-    entries = in_threads(read, manifests)
-    return pa.concat_tables([schema_to_arrow(wanted.schema).empty_table(), *_made_together(manifests, entries, wanted)])
 
 
 def _made_together(manifests: Sequence[ManifestFile], entries: Iterable[Any], wanted: FileRows) -> Iterator[Any]:

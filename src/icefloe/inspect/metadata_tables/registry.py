@@ -14,7 +14,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.inspect.metadata_tables import schemas
 from icefloe.inspect.metadata_tables.changes import current_changes
 from icefloe.inspect.metadata_tables.deleted_positions import position_delete_rows
-from icefloe.inspect.metadata_tables.file_tables import all_entry_rows, all_file_rows, entry_rows, file_rows
+from icefloe.inspect.metadata_tables.file_tables import ManifestRows, all_entry_rows, all_file_rows, entry_rows, file_rows
 from icefloe.inspect.metadata_tables.manifest_rows import all_manifest_rows, manifest_rows
 from icefloe.inspect.metadata_tables.partition_rows import partition_rows
 from icefloe.inspect.metadata_tables.request import Request
@@ -31,7 +31,10 @@ _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How the rows of a metadata table are made. `of_one_snapshot`: they are of one snapshot; others tell of the table as it is, whatever its snapshots."""
+    """How the rows of a metadata table are made, as Arrow or as those of manifests.
+
+    `of_one_snapshot`: they are of one snapshot; others tell of the table as it is, whatever its snapshots.
+    """
 
     schema: Callable[[TableMetadata], Schema]
     rows: Callable[[Request], Any]
@@ -84,10 +87,17 @@ class MetadataTable:
             NoSuchSnapshotError: the snapshot is not in the table.
             NoSuchFileError, FormatError: a manifest list, manifest or delete file is gone or damaged.
         """
+        found = self.rows(columns=columns, row_filter=row_filter, snapshot_id=snapshot_id)
+        rows = found.arrow() if isinstance(found, ManifestRows) else found
+        return rows if columns is None else rows.select([name for name in rows.column_names if name in columns])
+
+    def rows(
+        self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
+    ) -> Any:
+        """The rows as `arrow` has them, with a column more where none is asked for; as `ManifestRows`, not made yet, of tables about files and entries."""
         if columns is not None and not columns:
             # Arrow's tables lose their length with their last column; the spec id is the cheapest to make.
-            cheapest = "spec_id" if "spec_id" in self.schema.names else self.schema.names[0]
-            return self.arrow(columns=[cheapest], row_filter=row_filter, snapshot_id=snapshot_id).select([])
+            columns = ["spec_id" if "spec_id" in self.schema.names else self.schema.names[0]]
         kind = _KINDS[self.name]
         if snapshot_id is not None and not kind.of_one_snapshot:
             raise InvalidInputError(

@@ -5,7 +5,7 @@ The other side is `jvm/Python.java`. What is asked of whom is in the rooms besid
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
@@ -76,6 +76,18 @@ class Answers:
 
     class Java:
         implements: ClassVar[list[str]] = ["java.util.function.BiFunction"]
+
+
+class HintedAnswers(Answers):
+    """Of what takes Spark's filters for hints, which Spark tests again, and computes no aggregate."""
+
+    @answer
+    def filters(self, asked: Mapping[str, Any]) -> list[bool]:
+        return [False for _ in asked["filters"]]
+
+    @answer
+    def aggregate(self, _: Any) -> str | None:
+        return None
 
 
 def _thrown_by_spark(error: BaseException) -> JavaObject | None:

@@ -27,11 +27,9 @@ Names = Annotated[Sequence[str], ListType(element_id=2, element=StringType(), el
 class ChangesScanAnswers(MetadataScanAnswers):
     """One read of the changes."""
 
-    def _arrow(self, columns: Sequence[str]) -> Any:
+    def _rows(self) -> Any:
         chosen = changes_range(self._selected.table, self._asked["options"], self._snapshot_id())
-        wanted = columns or ["_change_ordinal"]
-        found = _rows(self._selected.table, chosen, columns=wanted)
-        return found.select(list(columns))
+        return _rows(self._selected.table, chosen, columns=self._columns or ["_change_ordinal"])
 
 
 def changes_range(table: TableReader, options: Mapping[str, str], end: int | None = None) -> tuple[int | None, int | None] | None:

@@ -25,7 +25,7 @@ from icefloe.spark.jvm.compile import offer_formats, static_method
 from icefloe.spark.jvm.gateway import jvm_of
 from icefloe.spark.named_sessions import OPTION, give_name, session_named
 from icefloe.spark.scan import read
-from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.answers import Answers, HintedAnswers, answer
 from icefloe.spark.sql.attached import PREFIX, found_in
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import pruning_filter
@@ -116,7 +116,7 @@ class HiddenAnswers(Answers):
     stage_table = create_table = table_exists
 
 
-class AskedTableAnswers(TableAnswers):
+class AskedTableAnswers(HintedAnswers, TableAnswers):
     """A table, or the rows and columns of it that options ask for. One that is opened by its location is read-only, as its writes say."""
 
     def __init__(self, spark: SparkSession, table: Table | StaticTable, asked: Asked) -> None:
@@ -138,14 +138,6 @@ class AskedTableAnswers(TableAnswers):
             "prunes_nested": False,
             "metadata_columns": [],
         }
-
-    @answer
-    def filters(self, asked: Mapping[str, Any]) -> list[bool]:
-        return [False for _ in asked["filters"]]
-
-    @answer
-    def aggregate(self, _: Any) -> str | None:
-        return None
 
     @answer
     def scan(self, asked: Mapping[str, Any]) -> "AskedScanAnswers":  # type: ignore[override]

@@ -4,21 +4,22 @@ Floor: spark. Spec: Snapshots; Manifests.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType as SparkStruct
 
+from icefloe.inspect.metadata_tables.file_tables import ManifestRows
 from icefloe.inspect.metadata_tables.registry import MetadataTable, metadata_table
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.arrow_forms import to_spark_form
 from icefloe.spark.filters import column_named
-from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.metadata_rows import in_spark_form, is_worth_a_job, rows_by_job
+from icefloe.spark.sql.answers import Answers, HintedAnswers, answer
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import pruning_filter
-from icefloe.spark.sql.read_options import with_options
+from icefloe.spark.sql.read_options import planning_mode, with_options
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.types import schema_to_struct
 
@@ -26,7 +27,7 @@ from icefloe.spark.types import schema_to_struct
 _ROW_BYTES = 200
 
 
-class MetadataTableAnswers(Answers):
+class MetadataTableAnswers(HintedAnswers):
     """Reads alone: what a metadata table tells is changed by changing the table. `scans` is what a read of it is."""
 
     def __init__(
@@ -54,14 +55,6 @@ class MetadataTableAnswers(Answers):
         }
 
     @answer
-    def filters(self, asked: Mapping[str, Any]) -> list[bool]:
-        return [False for _ in asked["filters"]]
-
-    @answer
-    def aggregate(self, _: Any) -> str | None:
-        return None
-
-    @answer
     def scan(self, asked: Mapping[str, Any]) -> "MetadataScanAnswers":
         return self._scans(self._spark, with_options(self._selected, asked["options"], takes_range=self._takes_range), self._found, asked)
 
@@ -84,17 +77,25 @@ class MetadataScanAnswers(Answers):
 
     @answer
     def rows(self, _: Any) -> Any:
-        """Read now: Spark gets the rows themselves."""
-        rows = self._arrow(self._columns)
-        if not self._columns:
-            return self._spark.range(rows.num_rows).select()._jdf.queryExecution().optimizedPlan()
-        kept = Schema(*(field for field in self._found.schema.fields if field.name in self._columns))
-        frame = frame_of(self._spark, rows, kept)
+        """Spark gets the rows themselves, read now; or, where they are many, a job that reads them."""
+        frame = self._frame()
         return frame.select(*map(column_named, self._columns))._jdf.queryExecution().optimizedPlan()
 
-    def _arrow(self, columns: Sequence[str]) -> Any:
-        """The rows, of these columns, as a `pyarrow.Table`, perhaps with more than the filter lets through."""
-        return self._found.arrow(columns=columns, row_filter=self._filter, snapshot_id=self._snapshot_id())
+    def _frame(self) -> DataFrame:
+        """A row for each row, with the columns that are asked for at least."""
+        found = self._rows()
+        if isinstance(found, ManifestRows):
+            mode = planning_mode(self._spark, self._asked["options"], self._selected.table.metadata.properties)
+            if is_worth_a_job(found, mode):
+                return rows_by_job(self._spark, found)
+            found = found.arrow()
+        if not self._columns:
+            return self._spark.range(found.num_rows)
+        return frame_of(self._spark, found, Schema(*(field for field in self._found.schema.fields if field.name in self._columns)))
+
+    def _rows(self) -> Any:
+        """The rows, of these columns, as a `pyarrow.Table` or `ManifestRows`, perhaps with more than the filter lets through."""
+        return self._found.rows(columns=self._columns, row_filter=self._filter, snapshot_id=self._snapshot_id())
 
     def _snapshot_id(self) -> int | None:
         """The snapshot that was chosen."""
@@ -111,7 +112,6 @@ class MetadataScanAnswers(Answers):
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Schema) -> DataFrame:
     """A `pyarrow.Table` of the columns of a schema as a DataFrame, which holds the rows."""
-    arrays = [to_spark_form(rows[field.name], field.field_type) for field in schema.fields]
     # In one chunk: PySpark loses rows of tables whose columns are cut in several.
-    whole = pa.Table.from_arrays(arrays, names=schema.names).combine_chunks()
+    whole = in_spark_form(rows, schema)
     return spark.createDataFrame(whole, schema_to_struct(schema, field_ids=False))

@@ -17,7 +17,7 @@ from icefloe.errors import IcefloeError, InvalidInputError, UnsupportedFeatureEr
 from icefloe.kernel.expressions.bind import bind
 from icefloe.spark.filters import column_named, filter_to_column
 from icefloe.spark.jvm.gateway import gateway_of, jvm_of
-from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.answers import Answers, HintedAnswers, answer
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import expressions_of
 from icefloe.spark.types import schema_to_struct
@@ -30,7 +30,7 @@ QUERY_COLUMNS = "spark.query-column-names"
 _UNKNOWN_ROWS = 1 << 20
 
 
-class ViewAnswers(Answers):
+class ViewAnswers(HintedAnswers):
     """Reads alone."""
 
     def __init__(self, spark: SparkSession, catalog_name: str, view: View) -> None:
@@ -51,14 +51,6 @@ class ViewAnswers(Answers):
             "capabilities": ["BATCH_READ"],
             "metadata_columns": [],
         }
-
-    @answer
-    def filters(self, asked: Mapping[str, Any]) -> list[bool]:
-        return [False for _ in asked["filters"]]
-
-    @answer
-    def aggregate(self, _: Any) -> str | None:
-        return None
 
     @answer
     def can_delete(self, _: Any) -> bool:

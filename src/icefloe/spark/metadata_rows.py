@@ -1,0 +1,60 @@
+"""The rows of a metadata table about files or entries, made by a Spark job: each task reads some manifests and makes their rows.
+
+What the rows are is decided in `icefloe.inspect.metadata_tables`. Floor: spark. Spec: Manifests; Snapshots.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from icefloe.inspect.metadata_tables.file_tables import ManifestRows
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.arrow_forms import to_spark_form
+from icefloe.spark.jobs import errors_carried
+from icefloe.spark.planning import PlanningMode
+from icefloe.spark.rewrite import MOST_SPARK_TASKS
+from icefloe.spark.types import schema_to_struct
+
+# Bytes of manifests whose rows, some ten times as many bytes, the driver may make and keep by itself; and those that a task reads.
+MOST_BYTES_HERE, BYTES_OF_A_TASK = 64 * 1024 * 1024, 8 * 1024 * 1024
+_ROWS_OF_A_BATCH = 8192
+_PACKED = StructType([StructField("manifests", BinaryType(), False)])
+
+
+def is_worth_a_job(rows: ManifestRows, mode: PlanningMode) -> bool:
+    """Whether Spark's tasks are to make the rows: as `mode` says, or by how much there is to read."""
+    return mode == "distributed" or (mode == "auto" and rows.manifest_bytes > MOST_BYTES_HERE)
+
+
+def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
+    """The rows as a DataFrame, read when it is."""
+    packed = [(bytearray(pickle.dumps(part, protocol=5)),) for part in rows.parts(BYTES_OF_A_TASK)]
+    slices = max(min(len(packed), MOST_SPARK_TASKS), 1)
+    source = spark.createDataFrame(spark.sparkContext.parallelize(packed, slices), _PACKED)
+    schema = rows.wanted.schema
+    return source.mapInArrow(RowMaker(schema), schema_to_struct(schema, field_ids=False))
+
+
+def in_spark_form(rows: pa.Table, schema: Schema) -> pa.Table:
+    """Rows of the columns of a schema in the form that Spark takes, in one piece."""
+    arrays = [to_spark_form(rows[field.name], field.field_type) for field in schema.fields]
+    return pa.Table.from_arrays(arrays, names=schema.names).combine_chunks()
+
+
+@dataclass(frozen=True)
+class RowMaker:
+    """Runs in Spark's tasks: pickled `ManifestRows` in, their rows out."""
+
+    schema: Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for packed in batch.column(0).to_pylist():
+                with errors_carried():
+                    part: ManifestRows = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
+                    rows = in_spark_form(part.arrow(), self.schema)
+                yield from rows.to_batches(max_chunksize=_ROWS_OF_A_BATCH)
