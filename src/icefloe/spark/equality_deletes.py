@@ -1,12 +1,14 @@
-"""Rows deleted by equality, left out of Spark's own scan: an anti join of rows with deleted keys, null equal to null, in each file against its own deletes.
+"""Rows deleted by equality, left out of Spark's own scan: their keys looked up, or an anti join with the deleted keys; each file against its own deletes.
 
 Files to which the same delete files apply are a group; groups are numbered by age, so that a delete file applies to one stretch of them, seldom to more.
-The deleted keys are read in Spark's tasks by `datafile.delete_files`. Which files are read this way is decided in `divide.py`. Floor: spark.
+Few keys of one column of numbers are read on the driver and looked up by `deleted_keys.py`. All others are read in Spark's tasks by `datafile.delete_files` and
+joined, null equal to null. Which files are read this way is decided in `divide.py`. Floor: spark.
 Spec: Equality Delete Files; Scan Planning (delete files).
 """
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -29,6 +31,8 @@ from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, StructType
 from icefloe.spark.arrow_forms import to_spark_form
+from icefloe.spark.deleted_keys import MOST_KEYS, NUMBERS, DeletedKeys, KeyList
+from icefloe.spark.deleted_rows import LOAD_THREADS
 from icefloe.spark.filters import column_named
 from icefloe.spark.jobs import errors_carried
 from icefloe.spark.metadata_columns import OWN_PREFIX
@@ -40,6 +44,8 @@ MOST_BROADCAST_BYTES = 32 * 1024 * 1024
 GROUP_COLUMN = f"{OWN_PREFIX}group"
 _FIRST, _LAST = "first", "last"
 
+# Delete files that are read here for one lookup; reading more is divided among Spark's tasks.
+MOST_FILES_READ = 100
 # Groups from the first to the last number.
 Stretch = tuple[int, int]
 
@@ -56,6 +62,12 @@ class KeySetFiles:
         """The key columns themselves."""
         return [end for field in self.fields for end in ends_of(field)]
 
+    def lists(self, groups: int) -> tuple[tuple[DataFile, ...], ...]:
+        """The delete files that apply to each of so many groups; one entry alone where all of them apply to every group."""
+        if all(stretches == ((0, groups - 1),) for _, stretches in self.files):
+            return (tuple(file for file, _ in self.files),)
+        return tuple(tuple(file for file, found in self.files if any(a <= group <= b for a, b in found)) for group in range(groups))
+
 
 @dataclass(frozen=True, slots=True)
 class EqualityDeletes:
@@ -63,6 +75,16 @@ class EqualityDeletes:
 
     groups: NDArray[np.int64]
     keys: tuple[KeySetFiles, ...]
+
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return int(self.groups.max(initial=-1)) + 1
+
+    @property
+    def tells_groups(self) -> bool:
+        """Whether it matters to which group a file belongs."""
+        return any(len(files.lists(self.count)) > 1 for files in self.keys)
 
     @property
     def key_columns(self) -> tuple[NestedField, ...]:
@@ -101,14 +123,57 @@ def key_ids_of(file: DataFile) -> frozenset[int]:
 def without_deleted_keys(
     spark: SparkSession, rows: DataFrame, request: ScanRequest, deletes: EqualityDeletes, called: Mapping[str, str]
 ) -> DataFrame:
-    """The rows whose keys are not deleted in their file's group. `called` says what a top-level column is called in `rows`."""
+    """The rows whose keys are not deleted in their file's group. `called` says what a top-level column is called in `rows`.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, StorageError: a delete file that is read now is gone, or not sound, or could not be read.
+    """
+    joined = []
     for files in deletes.keys:
+        lists = files.lists(deletes.count)
+        if not _is_looked_up(files, lists):
+            joined.append(files)
+            continue
+        (end,) = files.ends
+        group = column_named(GROUP_COLUMN) if len(lists) > 1 else None
+        rows = rows.where(_load(request, files, lists).kept(spark, _value(end, request.schema, called), group))
+    for files in joined:
         keys = _keys(spark, request, files)
-        tests = [column_named(GROUP_COLUMN).between(keys[_FIRST], keys[_LAST])]
-        for place, end in enumerate(files.ends):
-            tests.append(_value(end, request.schema, called).eqNullSafe(keys[f"key {place}"]))
+        tests = [_value(end, request.schema, called) for end in files.ends]
+        tests = [
+            value == keys[f"key {place}"] if _has_no_null(end, request.schema, files) else value.eqNullSafe(keys[f"key {place}"])
+            for place, (end, value) in enumerate(zip(files.ends, tests, strict=True))
+        ]
+        if len(files.lists(deletes.count)) > 1:
+            tests.append(column_named(GROUP_COLUMN).between(keys[_FIRST], keys[_LAST]))
         rows = rows.join(keys, reduce(and_, tests), "left_anti")
     return rows
+
+
+def _is_looked_up(files: KeySetFiles, lists: Sequence[Sequence[DataFile]]) -> bool:
+    """Whether the keys are of one column of numbers, and few enough, in few enough files, to be read here."""
+    ends = files.ends
+    is_number = len(ends) == 1 and isinstance(ends[0].field_type, NUMBERS)
+    return is_number and len(files.files) <= MOST_FILES_READ and sum(file.record_count for one in lists for file in one) <= MOST_KEYS
+
+
+def _load(request: ScanRequest, files: KeySetFiles, lists: Sequence[Sequence[DataFile]]) -> DeletedKeys:
+    (field,), (end,) = files.fields, files.ends
+
+    def read(file: DataFile) -> KeyList:
+        batches = read_delete_columns(request.io, file, (field,), name_mapping=request.name_mapping)
+        return KeyList.of(array for batch in batches for array in _arrays_of(batch.column(0), field))
+
+    with ThreadPoolExecutor(LOAD_THREADS, thread_name_prefix="icefloe-deletes") as pool:
+        found = dict(zip((file.file_path for file, _ in files.files), pool.map(read, (file for file, _ in files.files)), strict=True))
+    return DeletedKeys(end.field_type, tuple(KeyList.joined([found[file.file_path] for file in one]) for one in lists))
+
+
+def _has_no_null(end: NestedField, schema: Schema, files: KeySetFiles) -> bool:
+    """Whether no deleted key is null, or no row's: then a plain comparison does, which joins faster."""
+    if any(field.field_id == end.field_id and field.required for field in schema.fields):
+        return True
+    return all((file.null_value_counts or {}).get(end.field_id) == 0 for file, _ in files.files)
 
 
 def dropped_key(field: NestedField) -> str:

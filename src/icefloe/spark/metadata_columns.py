@@ -23,7 +23,8 @@ from icefloe.spark.types import schema_to_struct
 
 # Columns that only a scan knows begin so; a column of a table whose name does too is called otherwise while the scan runs.
 OWN_PREFIX = "icefloe "
-POSITION_COLUMN = f"{OWN_PREFIX}position"
+# Spark's Parquet reader puts the row's position into a column of this name. Asked for as `_metadata.row_index`, it would be packed into a struct for every row.
+POSITION_COLUMN = "_tmp_metadata_row_index"
 _FILE, _SPEC_ID = f"{OWN_PREFIX}file", f"{OWN_PREFIX}spec id"
 _FIRST_ROW_ID, _SEQUENCE_NUMBER = f"{OWN_PREFIX}first row id", f"{OWN_PREFIX}sequence number"
 _STORED = f"{OWN_PREFIX}stored "
@@ -75,14 +76,14 @@ class MetadataColumns:
         if field_id == names.FILE.field_id:
             return column_named(_FILE)
         if field_id == names.POS.field_id:
-            return column_named(POSITION_COLUMN)
+            return _position()
         if field_id == names.SPEC_ID.field_id:
             return column_named(_SPEC_ID)
         if field_id == names.PARTITION_FIELD_ID:
             return self._partition()
         first_row_id = column_named(_FIRST_ROW_ID)
         if field_id == names.ROW_ID.field_id:
-            inherited = first_row_id + column_named(POSITION_COLUMN)
+            inherited = first_row_id + _position()
             stored = column_named(_STORED + names.ROW_ID.name)
         else:
             inherited = column_named(_SEQUENCE_NUMBER)
@@ -94,6 +95,11 @@ class MetadataColumns:
         if not self.partition.fields:
             return F.lit(None).cast("struct<>")
         return F.struct(*(column_named(f"{OWN_PREFIX}partition {part.field_id}").alias(part.name) for part in self.partition.fields))
+
+
+def _position() -> Column:
+    # It is never null, and Spark is told so. A bare column would go into filters on row groups, which take columns by name: a file may have one of this name.
+    return F.coalesce(column_named(POSITION_COLUMN), F.lit(0).cast("long"))
 
 
 _ARROW: Mapping[type[Any], Any] = {StringType: pa.string(), IntegerType: pa.int32(), LongType: pa.int64()}

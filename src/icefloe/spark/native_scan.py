@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
-from pyspark.sql.types import IntegerType, StructField
+from pyspark.sql.types import IntegerType, LongType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.datafile.fields import kept_fields
@@ -42,7 +42,7 @@ from icefloe.spark.native import PATH_COLUMN, SIZE_COLUMN, hadoop_paths, native_
 from icefloe.spark.types import COMMENT_KEY, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
-# What Spark calls the struct of what it knows of a row's place.
+# What Spark calls the struct of what it knows of a row's place, a column of every scan of files.
 SPARK_METADATA = "_metadata"
 
 
@@ -73,17 +73,15 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, share
     )
     deleted = None if share.vectors is None else DeletedRows(share.vectors, share.files["record_count"].to_pylist())
     rows = _scan(spark, request, share, columns, deleted)
-    if deleted is not None or columns.metadata.field_ids & OF_POSITIONS:
-        rows = rows.select("*", rows.metadataColumn(SPARK_METADATA).getField("row_index").alias(POSITION_COLUMN))
     is_deleted = F.lit(False) if deleted is None else deleted.test(spark, column_named(POSITION_COLUMN))
+    made = columns.metadata.columns(is_deleted) | {field_id: F.lit(None) for field_id in unknown}
+    if not isinstance(request.row_filter, AlwaysTrue):  # before what is deleted: it may leave few rows to look up
+        asked = {test.path[0]: made[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in made}
+        rows = rows.where(filter_to_column(request.row_filter, {**columns.called, **asked}))
     if deleted is not None and DELETED.field_id not in request.projection:
         rows = rows.where(~is_deleted)
     if equality is not None:
         rows = without_deleted_keys(spark, rows, request, equality, columns.called)
-    made = columns.metadata.columns(is_deleted) | {field_id: F.lit(None) for field_id in unknown}
-    if not isinstance(request.row_filter, AlwaysTrue):
-        asked = {test.path[0]: made[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in made}
-        rows = rows.where(filter_to_column(request.row_filter, {**columns.called, **asked}))
     found = {field.field_id: field for field in (*columns.data, *columns.constants)}
     return rows.select(*(_output(wanted, found, columns.called, made) for wanted in request.projection.fields))
 
@@ -119,12 +117,14 @@ def _scan(spark: SparkSession, request: ScanRequest, share: Share, columns: _Col
     for struct, more in (columns.metadata.constants(files), *([] if deleted is None else [deleted.constants()])):
         constants += struct.fields
         arrays |= more
-    if share.equality is not None:
+    if share.equality is not None and share.equality.tells_groups:
         constants.append(StructField(GROUP_COLUMN, IntegerType(), False))
         arrays[GROUP_COLUMN] = pa.array(share.equality.groups, pa.int32())
     stored = columns.metadata.stored
     called = {**columns.called, **{field.name: field.name for field in stored}}
     data = _called(schema_to_struct(Schema(*columns.data, *stored)), called)
+    if deleted is not None or columns.metadata.field_ids & OF_POSITIONS:
+        data = data.add(POSITION_COLUMN, LongType())
     rows = pc.sum(files["record_count"]).as_py() or 0
     return native_rows(spark, pa.table(arrays), constants=SparkStruct(constants), data=data, name=request.table_name, rows=rows)
 
@@ -177,7 +177,7 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str,
         alone = complete and all(len(history[path]) == 1 for path in paths)
         own = field.name.lower()
         alone = alone and not any(isinstance(inner.field_type, FloatType | DoubleType) for _, inner in walk((field,)))
-        alone = alone and own != SPARK_METADATA and not own.startswith(OWN_PREFIX)
+        alone = alone and own not in (SPARK_METADATA, POSITION_COLUMN) and not own.startswith(OWN_PREFIX)
         called[field.name] = field.name if alone else f"{field.name} (field {field.field_id})"
     return called
 

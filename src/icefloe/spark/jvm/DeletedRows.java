@@ -53,20 +53,27 @@ public final class DeletedRows {
 
   /** Whether the bitmap of a file (int: its number) holds a position (int); bitmaps stay compressed. */
   public Column compressed(Column file, Column position) {
-    ArrayList arguments = new ArrayList(2);
-    arguments.add(literal(bitmaps));
-    arguments.add(ExpressionUtils.expression(file));
-    Expression bitmap =
-        new StaticInvoke(
-            ArrayUtils.class, new ObjectType(RoaringBitmap.class), "get", PythonUtils.toSeq(arguments), nothing(), true, true, true, scala.Option.empty());
+    Expression bitmap = element(bitmaps, ExpressionUtils.expression(file));
     return ExpressionUtils.column(invoke(bitmap, "contains", ExpressionUtils.expression(position)));
   }
 
-  private static Expression literal(Object value) {
+  /** The element of an array of objects at a place (int). */
+  static Expression element(Object[] array, Expression place) {
+    return call(ArrayUtils.class, new ObjectType(array.getClass().getComponentType()), "get", literal(array), place);
+  }
+
+  static Expression call(Class holder, DataType type, String method, Expression first, Expression second) {
+    ArrayList arguments = new ArrayList(2);
+    arguments.add(first);
+    arguments.add(second);
+    return new StaticInvoke(holder, type, method, PythonUtils.toSeq(arguments), nothing(), true, true, true, scala.Option.empty());
+  }
+
+  static Expression literal(Object value) {
     return new Literal(value, new ObjectType(value.getClass()));
   }
 
-  private static Expression invoke(Expression target, String method, Expression argument) {
+  static Expression invoke(Expression target, String method, Expression argument) {
     ArrayList arguments = new ArrayList(1);
     arguments.add(argument);
     DataType truth = DataTypes.BooleanType;

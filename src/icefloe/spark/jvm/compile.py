@@ -24,6 +24,7 @@ from icefloe.spark.versions import WITHOUT_GLUE, check_version, is_proven, prove
 SOURCES = (
     "PlannedFiles",
     "DeletedRows",
+    "DeletedKeys",
     "InvalidStatement",
     "Python",
     "Plain",
