@@ -102,7 +102,7 @@ def test_a_wide_table_whose_rows_are_not_read_in_batches_loses_the_same_rows(spa
 
 
 def test_a_column_called_like_sparks_own_metadata_is_read_beside_it(spark: SparkSession, lake: SqlCatalog) -> None:
-    own = pa.table({"_metadata": [1, 2, 3], "icefloe position": [4, 5, 6], "_pos": ["x", "y", "z"]})
+    own = pa.table({"_metadata": [1, 2, 3], "icefloe group": [4, 5, 6], "_pos": ["x", "y", "z"]})
     table = lake.create_table("db.own", own.schema, properties={"format-version": "3"})
     table.append(own)
     delete_positions(table, {paths(table)[0]: [1]})

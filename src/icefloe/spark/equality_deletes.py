@@ -46,6 +46,8 @@ _FIRST, _LAST = "first", "last"
 
 # Delete files that are read here for one lookup; reading more is divided among Spark's tasks.
 MOST_FILES_READ = 100
+# Groups that are told apart in one lookup.
+MOST_LISTS = 1000
 # Groups from the first to the last number.
 Stretch = tuple[int, int]
 
@@ -62,11 +64,30 @@ class KeySetFiles:
         """The key columns themselves."""
         return [end for field in self.fields for end in ends_of(field)]
 
-    def lists(self, groups: int) -> tuple[tuple[DataFile, ...], ...]:
-        """The delete files that apply to each of so many groups; one entry alone where all of them apply to every group."""
-        if all(stretches == ((0, groups - 1),) for _, stretches in self.files):
-            return (tuple(file for file, _ in self.files),)
-        return tuple(tuple(file for file, found in self.files if any(a <= group <= b for a, b in found)) for group in range(groups))
+    def hold_everywhere(self, groups: int) -> bool:
+        """Whether all of the delete files apply to each of so many groups."""
+        return all(stretches == ((0, groups - 1),) for _, stretches in self.files)
+
+    def by_group(self, groups: int) -> list[list[DataFile]]:
+        """The delete files that apply to each of so many groups; one entry where they are the same for all."""
+        if self.hold_everywhere(groups):
+            return [[file for file, _ in self.files]]
+        found: list[list[DataFile]] = [[] for _ in range(groups)]
+        for file, stretches in self.files:
+            for first, last in stretches:
+                for group in range(first, last + 1):
+                    found[group].append(file)
+        return found
+
+    def are_looked_up(self, groups: int) -> bool:
+        """Whether the keys are of one column of numbers, and few enough, in few enough files, to be read on the driver."""
+        ends = self.ends
+        if len(ends) != 1 or not isinstance(ends[0].field_type, NUMBERS) or len(self.files) > MOST_FILES_READ:
+            return False
+        if self.hold_everywhere(groups):
+            return sum(file.record_count for file, _ in self.files) <= MOST_KEYS
+        keys = sum(file.record_count * (last - first + 1) for file, stretches in self.files for first, last in stretches)
+        return groups <= MOST_LISTS and keys <= MOST_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +105,7 @@ class EqualityDeletes:
     @property
     def tells_groups(self) -> bool:
         """Whether it matters to which group a file belongs."""
-        return any(len(files.lists(self.count)) > 1 for files in self.keys)
+        return not all(files.hold_everywhere(self.count) for files in self.keys)
 
     @property
     def key_columns(self) -> tuple[NestedField, ...]:
@@ -128,36 +149,24 @@ def without_deleted_keys(
     Raises:
         NoSuchFileError, DataFileFormatError, StorageError: a delete file that is read now is gone, or not sound, or could not be read.
     """
-    joined = []
-    for files in deletes.keys:
-        lists = files.lists(deletes.count)
-        if not _is_looked_up(files, lists):
-            joined.append(files)
+    groups = deletes.count
+    for files in sorted(deletes.keys, key=lambda files: not files.are_looked_up(groups)):  # joins last: there are fewer rows then
+        group = None if files.hold_everywhere(groups) else column_named(GROUP_COLUMN)
+        values = [_value(end, request.schema, called) for end in files.ends]
+        if files.are_looked_up(groups):
+            rows = rows.where(_load(request, files, groups).kept(spark, values[0], group))
             continue
-        (end,) = files.ends
-        group = column_named(GROUP_COLUMN) if len(lists) > 1 else None
-        rows = rows.where(_load(request, files, lists).kept(spark, _value(end, request.schema, called), group))
-    for files in joined:
         keys = _keys(spark, request, files)
-        tests = [_value(end, request.schema, called) for end in files.ends]
-        tests = [
-            value == keys[f"key {place}"] if _has_no_null(end, request.schema, files) else value.eqNullSafe(keys[f"key {place}"])
-            for place, (end, value) in enumerate(zip(files.ends, tests, strict=True))
-        ]
-        if len(files.lists(deletes.count)) > 1:
-            tests.append(column_named(GROUP_COLUMN).between(keys[_FIRST], keys[_LAST]))
+        tests = [] if group is None else [group.between(keys[_FIRST], keys[_LAST])]
+        for place, (end, value) in enumerate(zip(files.ends, values, strict=True)):
+            key = keys[f"key {place}"]
+            tests.append(value == key if _has_no_null(end, request.schema, files) else value.eqNullSafe(key))
         rows = rows.join(keys, reduce(and_, tests), "left_anti")
     return rows
 
 
-def _is_looked_up(files: KeySetFiles, lists: Sequence[Sequence[DataFile]]) -> bool:
-    """Whether the keys are of one column of numbers, and few enough, in few enough files, to be read here."""
-    ends = files.ends
-    is_number = len(ends) == 1 and isinstance(ends[0].field_type, NUMBERS)
-    return is_number and len(files.files) <= MOST_FILES_READ and sum(file.record_count for one in lists for file in one) <= MOST_KEYS
-
-
-def _load(request: ScanRequest, files: KeySetFiles, lists: Sequence[Sequence[DataFile]]) -> DeletedKeys:
+def _load(request: ScanRequest, files: KeySetFiles, groups: int) -> DeletedKeys:
+    """The keys that are deleted in each group, read now."""
     (field,), (end,) = files.fields, files.ends
 
     def read(file: DataFile) -> KeyList:
@@ -166,14 +175,15 @@ def _load(request: ScanRequest, files: KeySetFiles, lists: Sequence[Sequence[Dat
 
     with ThreadPoolExecutor(LOAD_THREADS, thread_name_prefix="icefloe-deletes") as pool:
         found = dict(zip((file.file_path for file, _ in files.files), pool.map(read, (file for file, _ in files.files)), strict=True))
-    return DeletedKeys(end.field_type, tuple(KeyList.joined([found[file.file_path] for file in one]) for one in lists))
+    return DeletedKeys(end.field_type, tuple(KeyList.joined([found[file.file_path] for file in one]) for one in files.by_group(groups)))
 
 
 def _has_no_null(end: NestedField, schema: Schema, files: KeySetFiles) -> bool:
     """Whether no deleted key is null, or no row's: then a plain comparison does, which joins faster."""
     if any(field.field_id == end.field_id and field.required for field in schema.fields):
         return True
-    return all((file.null_value_counts or {}).get(end.field_id) == 0 for file, _ in files.files)
+    # Inside structs, writers do not count alike what is null because the struct is.
+    return end in files.fields and all((file.null_value_counts or {}).get(end.field_id) == 0 for file, _ in files.files)
 
 
 def dropped_key(field: NestedField) -> str:
