@@ -160,7 +160,7 @@ def without_deleted_keys(
         tests = [] if group is None else [group.between(keys[_FIRST], keys[_LAST])]
         for place, (end, value) in enumerate(zip(files.ends, values, strict=True)):
             key = keys[f"key {place}"]
-            tests.append(value == key if _has_no_null(end, request.schema, files) else value.eqNullSafe(key))
+            tests.append(value == key if _is_required(end, request.schema) else value.eqNullSafe(key))
         rows = rows.join(keys, reduce(and_, tests), "left_anti")
     return rows
 
@@ -178,12 +178,9 @@ def _load(request: ScanRequest, files: KeySetFiles, groups: int) -> DeletedKeys:
     return DeletedKeys(end.field_type, tuple(KeyList.joined([found[file.file_path] for file in one]) for one in files.by_group(groups)))
 
 
-def _has_no_null(end: NestedField, schema: Schema, files: KeySetFiles) -> bool:
-    """Whether no deleted key is null, or no row's: then a plain comparison does, which joins faster."""
-    if any(field.field_id == end.field_id and field.required for field in schema.fields):
-        return True
-    # Inside structs, writers do not count alike what is null because the struct is.
-    return end in files.fields and all((file.null_value_counts or {}).get(end.field_id) == 0 for file, _ in files.files)
+def _is_required(end: NestedField, schema: Schema) -> bool:
+    """Whether no row has null in a key column: then a plain comparison does, which joins faster."""
+    return any(field.field_id == end.field_id and field.required for field in schema.fields)
 
 
 def dropped_key(field: NestedField) -> str:
