@@ -33,7 +33,13 @@ def test_every_metadata_table_has_the_rows_that_are_told_elsewhere(written: Run,
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in METADATA_TABLES if name.endswith(("files", "entries")) and name != "metadata_log_entries"]
+    "name",
+    [
+        "entries",
+        "delete_files",
+        "all_data_files",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("files", "data_files", "all_files", "all_delete_files", "all_entries")),
+    ],
 )
 def test_a_spark_job_makes_the_same_rows(written: Run, spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icefloe.spark.metadata_rows.BYTES_OF_A_TASK", 1)  # each manifest on its own
