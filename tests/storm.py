@@ -41,7 +41,7 @@ PATIENCE = {
     "write.metadata.delete-after-commit.enabled": "true",
 }
 COPIES = 3
-# Python ignores an interrupt that it gets in the middle of a fork or of a finalizer; whoever presses Ctrl-C presses it again.
+# Python ignores an interrupt that it gets in the middle of a finalizer; whoever presses Ctrl-C presses it again.
 PRESS_AGAIN_S = 10.0
 Row = tuple[str, int, int]
 
@@ -382,6 +382,7 @@ def main() -> None:
     parser.add_argument("--signal", default="KILL", help="one or several of KILL, TERM and INT")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell that starts this in the background has it ignore
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         if given.postgres:
