@@ -1,11 +1,13 @@
 package icefloe;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
-import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -19,6 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.RowOrdering$;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
@@ -28,7 +31,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
-import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -38,10 +40,10 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.expressions.FieldReference;
 import org.apache.spark.sql.connector.expressions.LiteralValue;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.Option;
 import scala.math.Ordering;
-import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
@@ -50,6 +52,7 @@ import scala.runtime.AbstractFunction1;
  */
 final class GatheredSource {
   private static final int MOST_LISTED = 1000; // values of a key that are told one by one, not by the least and the greatest
+  private static final int ROWS_OF_A_TASK = 10000; // of the source, when it is joined
 
   private final SparkSession session;
   private final SparkTable table;
@@ -125,30 +128,26 @@ final class GatheredSource {
   }
 
   private LogicalPlan changed(LogicalPlan query) {
-    LocalRelation source = source();
-    if (source == null) return query;
-    LogicalPlan narrowed = narrowed(source);
+    InternalRow[] gathered = gathered();
+    if (gathered == null) return query;
+    JavaRDD rows = JavaSparkContext.fromSparkContext(session.sparkContext()).parallelize(Arrays.asList(gathered), 1 + gathered.length / ROWS_OF_A_TASK);
+    LogicalPlan source = SparkRule.named(plan(rows), given.output());
+    LogicalPlan narrowed = narrowed(gathered);
     Option condition = join.condition();
     JoinHint hint = join.hint();
     if (join.joinType() == Inner$.MODULE$) {
       hint = new JoinHint(hint.leftHint(), broadcast());
     } else {
       // Such a join cannot send the source to where the target is read; a semi join before it can.
+      LogicalPlan again = plan(rows);
       HashMap names = new HashMap();
-      ArrayList columns = new ArrayList();
-      for (int i = 0; i < source.output().size(); i++) {
-        Attribute column = (Attribute) source.output().apply(i);
-        Attribute again = column.newInstance();
-        names.put(column.exprId(), again);
-        columns.add(again);
-      }
-      LocalRelation again = local(PythonUtils.toSeq(columns), source.data());
+      for (int i = 0; i < again.output().size(); i++) names.put(((Attribute) given.output().apply(i)).exprId(), again.output().apply(i));
       Option test = Option.apply(new Put(names).apply(condition.get()));
       narrowed = new Join(narrowed, again, LeftSemi$.MODULE$, test, new JoinHint(Option.empty(), broadcast()));
     }
-    LogicalPlan rows = (LogicalPlan) new Replaced(target, narrowed).apply(changed);
+    LogicalPlan matching = (LogicalPlan) new Replaced(target, narrowed).apply(changed);
     boolean onlyInserts = given == join.left();
-    Join better = new Join(onlyInserts ? source : rows, onlyInserts ? rows : source, join.joinType(), condition, hint);
+    Join better = new Join(onlyInserts ? source : matching, onlyInserts ? matching : source, join.joinType(), condition, hint);
     return (LogicalPlan) new Replaced(join, better).apply(query);
   }
 
@@ -156,28 +155,33 @@ final class GatheredSource {
     return Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$)));
   }
 
-  /** The source's rows; null where there are more than Python wants here. */
-  private LocalRelation source() {
-    LogicalPlan plan = given;
-    if (plan instanceof LocalRelation) return (LocalRelation) plan;
-    LinkedHashMap size = new LinkedHashMap();
-    size.put("bytes", plan.stats().sizeInBytes().bigInteger());
-    size.put("width", Integer.valueOf(plan.schema().defaultSize()));
-    int most = ((Number) Python.askJson(table.python, "most_source_rows", Python.json(size))).intValue();
-    if (most == 0) return null;
-    InternalRow[] rows = Dataset$.MODULE$.ofRows(session, plan).queryExecution().executedPlan().executeTake(most + 1);
-    if (rows.length > most) return null;
-    ArrayList all = new ArrayList(rows.length);
-    for (int i = 0; i < rows.length; i++) all.add(rows[i]);
-    return local(plan.output(), PythonUtils.toSeq(all));
+  /** Rows of the source in a plan, under new ids. Spark's plan of local rows would be gone through, row by row, by every rule of its optimizer. */
+  private LogicalPlan plan(JavaRDD rows) {
+    return session.internalCreateDataFrame(rows.rdd(), given.schema(), false).queryExecution().analyzed();
   }
 
-  private static LocalRelation local(Seq output, Seq rows) {
-    return new LocalRelation(output, rows, false, Option.empty());
+  /** The source's rows; null where there are more than Python wants here. It is asked again once it is known how large they are. */
+  private InternalRow[] gathered() {
+    LinkedHashMap known = new LinkedHashMap();
+    known.put("bytes", given.stats().sizeInBytes().bigInteger());
+    known.put("width", Long.valueOf(given.schema().defaultSize()));
+    known.put("seen", Integer.valueOf(0));
+    SparkPlan reading = null;
+    while (true) {
+      int most = ((Number) Python.askJson(table.python, "most_source_rows", Python.json(known))).intValue();
+      if (most == 0) return null;
+      if (reading == null) reading = Dataset$.MODULE$.ofRows(session, given).queryExecution().executedPlan();
+      InternalRow[] rows = reading.executeTake(most + 1);
+      if (rows.length <= most) return rows;
+      long bytes = 0;
+      for (int i = 0; i < rows.length; i++) bytes += ((UnsafeRow) rows[i]).getSizeInBytes();
+      known.put("width", Long.valueOf(bytes / rows.length));
+      known.put("seen", Integer.valueOf(rows.length));
+    }
   }
 
   /** The target's scan without files and row groups in which no key of the source can be. */
-  private LogicalPlan narrowed(LocalRelation source) {
+  private LogicalPlan narrowed(InternalRow[] rows) {
     ArrayList told = new ArrayList();
     Expression filter = null;
     ArrayList keys = keys((Expression) join.condition().get(), new ArrayList());
@@ -185,7 +189,7 @@ final class GatheredSource {
       Object[] key = (Object[]) keys.get(i);
       boolean isColumn = key[0] instanceof AttributeReference && target.outputSet().contains((AttributeReference) key[0]);
       if (!isColumn || !((Expression) key[0]).dataType().equals(((Expression) key[1]).dataType())) continue;
-      Values values = new Values(source, (Expression) key[1]);
+      Values values = new Values(given, rows, (Expression) key[1]);
       if (values.least == null || (values.hasNull && ((Boolean) key[2]).booleanValue())) continue;
       told.addAll(values.predicates(((AttributeReference) key[0]).name()));
       Expression bounds = values.bounds((Expression) key[0]);
@@ -210,7 +214,7 @@ final class GatheredSource {
     private Object greatest;
     private boolean hasNull;
 
-    Values(LocalRelation source, Expression key) {
+    Values(LogicalPlan source, InternalRow[] rows, Expression key) {
       type = key.dataType();
       if (!RowOrdering$.MODULE$.isOrderable(type)) return;
       HashMap places = new HashMap();
@@ -220,8 +224,8 @@ final class GatheredSource {
       }
       Expression bound = (Expression) new Put(places).apply(key);
       Ordering ordering = TypeUtils$.MODULE$.getInterpretedOrdering(type);
-      for (int i = 0; i < source.data().size(); i++) {
-        Object value = bound.eval((InternalRow) source.data().apply(i));
+      for (int i = 0; i < rows.length; i++) {
+        Object value = bound.eval(rows[i]);
         if (value == null) {
           hasNull = true;
           continue;

@@ -19,6 +19,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.Option;
 import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /** The last rule of Spark's optimizer: planned scans become their rows, functions Spark's own, and writes that Spark cannot run commands. */
@@ -35,7 +36,7 @@ public final class SparkRule extends Rule {
     if (plan instanceof WriteDelta && holds(((WriteDelta) plan).write(), SparkRowLevelOperation.class)) return new SparkCommand(plan).plan();
     if (plan instanceof OverwritePartitionsDynamic && holds(((OverwritePartitionsDynamic) plan).write(), SparkWriteBuilder.class)) return new SparkCommand(plan).plan();
     if (plan instanceof V2WriteCommand && SparkWriteBuilder.appends(plan) != null && GatheredSource.isOfInserts(((V2WriteCommand) plan).query())) return new SparkCommand(plan).plan();
-    if (plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof SparkScan) return rows((DataSourceV2ScanRelation) plan);
+    if (plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof SparkScan) return named(((SparkScan) ((DataSourceV2ScanRelation) plan).scan()).rows(), ((DataSourceV2ScanRelation) plan).output());
     return (LogicalPlan) ((LogicalPlan) plan.mapChildren(new Below())).mapExpressions(new Inside());
   }
 
@@ -44,10 +45,9 @@ public final class SparkRule extends Rule {
   }
 
   /** The rows under the names and ids by which the rest of the query knows them. */
-  private static LogicalPlan rows(DataSourceV2ScanRelation relation) {
-    LogicalPlan rows = ((SparkScan) relation.scan()).rows();
+  static LogicalPlan named(LogicalPlan rows, Seq names) {
     ArrayList columns = new ArrayList();
-    Iterator wanted = relation.output().iterator();
+    Iterator wanted = names.iterator();
     Iterator have = rows.output().iterator();
     while (wanted.hasNext()) {
       Attribute name = (Attribute) wanted.next();

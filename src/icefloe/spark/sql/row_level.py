@@ -29,8 +29,8 @@ from icefloe.table.rows.write_target import commit_context, write_target
 
 # Bytes that the source of a MERGE may take on the driver to be read before the target and sent to wherever that is read; and those of a row beside its columns.
 MOST_SOURCE_BYTES, _ROW_OVERHEAD = 64 * 1024 * 1024, 64
-# Rows of it. Beside 10 million rows of a table, 10,000 took four fifths of the time of Spark's own join with them, and 100,000 ten times as long.
-MOST_SOURCE_ROWS = 20_000
+# Rows of it that are read before their size is known.
+_FIRST_ROWS = 10_000
 # Above this Spark does not know how many there are, as of rows that Python or a stream gave it; then it is tried.
 _UNKNOWN_BYTES = 2**50
 
@@ -77,11 +77,17 @@ class RowLevelAnswers(Answers):
 
     @answer
     def most_source_rows(self, asked: Mapping[str, Any]) -> int:
-        """How many rows the source of a MERGE may have to be read first and kept here; 0: it is not tried. `asked` says its bytes and those of one row."""
-        width = max(asked["width"], 1)
-        most = min(MOST_SOURCE_BYTES // (width + _ROW_OVERHEAD), MOST_SOURCE_ROWS)
-        is_known = asked["bytes"] < _UNKNOWN_BYTES
-        return 0 if is_known and asked["bytes"] // width > most else int(most)
+        """How many rows the source of a MERGE may have to be read first and kept here; 0: it is not tried.
+
+        `asked` says what Spark reckons that it has in bytes and a row in `width`, which is that of `seen` rows where some were read: more than were allowed.
+        """
+        width, seen = max(asked["width"], 1), asked["seen"]
+        most = int(MOST_SOURCE_BYTES // (width + _ROW_OVERHEAD))
+        if asked["bytes"] < _UNKNOWN_BYTES and asked["bytes"] // width > most:
+            return 0
+        if not seen:
+            return min(most, _FIRST_ROWS)
+        return most if seen <= _FIRST_ROWS + 1 and most > seen else 0
 
     @answer
     def row_level(self, given: Any) -> None:
