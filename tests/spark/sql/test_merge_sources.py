@@ -23,9 +23,13 @@ LONGS = StructType([StructField("id", LongType()), StructField("v", LongType())]
 MODES = ("copy-on-write", "merge-on-read")
 
 
-@pytest.fixture(params=["read first", pytest.param("too large", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=["read first", pytest.param("read twice", marks=pytest.mark.slow), pytest.param("too large", marks=pytest.mark.slow)]
+)
 def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How Icefloe treats the sources of the test."""
+    """How Icefloe treats the sources of the test: whether they are more rows than the first look at them takes, or than may be read first."""
+    if request.param == "read twice":
+        monkeypatch.setattr(row_level, "_FIRST_ROWS", 1)
     if request.param == "too large":
         monkeypatch.setattr(row_level, "MOST_SOURCE_BYTES", 0)
     return str(request.param)
@@ -209,9 +213,9 @@ def test_keys_of_every_kind_find_their_rows_and_leave_out_files(sql: Run, lake: 
 
 
 @pytest.mark.parametrize(
-    ("size", "width", "most"),
-    [(1_000, 20, row_level.MOST_SOURCE_ROWS), (100_000 * 20, 20, 0), (1_000, 2**20, 63), (2**63 - 1, 20, row_level.MOST_SOURCE_ROWS)],
+    ("size", "width", "first"),
+    [(1_000, 20, 10_000), (row_level.MOST_SOURCE_BYTES + 1, 20, 0), (1_000, 2**20, 64), (2**63 - 1, 20, 10_000)],
 )
-def test_how_many_rows_of_a_source_are_read_first(size: int, width: int, most: int) -> None:
+def test_how_much_of_a_source_is_read_first(size: int, width: int, first: int) -> None:
     answers = object.__new__(row_level.RowLevelAnswers)  # the answer is of what is asked alone
-    assert answers.most_source_rows({"bytes": size, "width": width}) == most
+    assert answers.most_source_rows({"bytes": size, "width": width}) == {"first": first, "bytes": row_level.MOST_SOURCE_BYTES}

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.Map;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -52,7 +53,8 @@ import scala.runtime.AbstractFunction1;
  */
 final class GatheredSource {
   private static final int MOST_LISTED = 1000; // values of a key that are told one by one, not by the least and the greatest
-  private static final int ROWS_OF_A_TASK = 10000; // of the source, when it is joined
+  private static final int ROWS_OF_A_TASK = 5000; // of the source when it is joined, where there are more
+  private static final int BYTES_BESIDE_A_ROW = 64; // of the objects that hold it
 
   private final SparkSession session;
   private final SparkTable table;
@@ -130,7 +132,8 @@ final class GatheredSource {
   private LogicalPlan changed(LogicalPlan query) {
     InternalRow[] gathered = gathered();
     if (gathered == null) return query;
-    JavaRDD rows = JavaSparkContext.fromSparkContext(session.sparkContext()).parallelize(Arrays.asList(gathered), 1 + gathered.length / ROWS_OF_A_TASK);
+    JavaSparkContext context = JavaSparkContext.fromSparkContext(session.sparkContext());
+    JavaRDD rows = context.parallelize(Arrays.asList(gathered), Math.min(1 + gathered.length / ROWS_OF_A_TASK, context.defaultParallelism()));
     LogicalPlan source = SparkRule.named(plan(rows), given.output());
     LogicalPlan narrowed = narrowed(gathered);
     Option condition = join.condition();
@@ -160,24 +163,28 @@ final class GatheredSource {
     return session.internalCreateDataFrame(rows.rdd(), given.schema(), false).queryExecution().analyzed();
   }
 
-  /** The source's rows; null where there are more than Python wants here. It is asked again once it is known how large they are. */
+  /** The source's rows; null where Python wants none of them here, or not so many. How large they are is known when the first are read. */
   private InternalRow[] gathered() {
-    LinkedHashMap known = new LinkedHashMap();
-    known.put("bytes", given.stats().sizeInBytes().bigInteger());
-    known.put("width", Long.valueOf(given.schema().defaultSize()));
-    known.put("seen", Integer.valueOf(0));
-    SparkPlan reading = null;
-    while (true) {
-      int most = ((Number) Python.askJson(table.python, "most_source_rows", Python.json(known))).intValue();
-      if (most == 0) return null;
-      if (reading == null) reading = Dataset$.MODULE$.ofRows(session, given).queryExecution().executedPlan();
-      InternalRow[] rows = reading.executeTake(most + 1);
-      if (rows.length <= most) return rows;
-      long bytes = 0;
-      for (int i = 0; i < rows.length; i++) bytes += ((UnsafeRow) rows[i]).getSizeInBytes();
-      known.put("width", Long.valueOf(bytes / rows.length));
-      known.put("seen", Integer.valueOf(rows.length));
-    }
+    LinkedHashMap size = new LinkedHashMap();
+    size.put("bytes", given.stats().sizeInBytes().bigInteger());
+    size.put("width", Integer.valueOf(given.schema().defaultSize()));
+    Map most = (Map) Python.askJson(table.python, "most_source_rows", Python.json(size));
+    int first = ((Number) most.get("first")).intValue();
+    long bytes = ((Number) most.get("bytes")).longValue();
+    if (first == 0) return null;
+    SparkPlan reading = Dataset$.MODULE$.ofRows(session, given).queryExecution().executedPlan();
+    InternalRow[] rows = reading.executeTake(first + 1);
+    if (rows.length <= first) return size(rows) <= bytes ? rows : null;
+    int more = (int) (bytes * rows.length / size(rows));
+    if (more <= first) return null;
+    rows = reading.executeTake(more + 1);
+    return rows.length <= more && size(rows) <= bytes ? rows : null;
+  }
+
+  private static long size(InternalRow[] rows) {
+    long bytes = 0;
+    for (int i = 0; i < rows.length; i++) bytes += ((UnsafeRow) rows[i]).getSizeInBytes() + BYTES_BESIDE_A_ROW;
+    return bytes;
   }
 
   /** The target's scan without files and row groups in which no key of the source can be. */

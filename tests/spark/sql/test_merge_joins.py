@@ -1,0 +1,209 @@
+"""How a MERGE joins its source: by a semi join with the target first, where Spark's own join would take the whole target along. Rows are held against a model.
+
+Sources by their kind are `test_merge_sources.py`, clauses `test_row_level.py`. How often a source is looked at, and whether it is too large, changes no row.
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, SparkRuntimeException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.spark.sql import row_level
+from icefloe.table.rows.row_level import ChangedRows
+
+pytestmark = pytest.mark.spark
+
+Row = tuple[int | None, ...]
+Plans = Callable[[], str]
+UPSERT = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+SEMI = "Join LeftSemi"
+
+
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch) -> Plans:
+    """The optimized plan and the executed one of the rows of the last statement."""
+    seen: list[str] = []
+
+    def noting(rows: DataFrame, *others: Any) -> ChangedRows:
+        query = rows._jdf.queryExecution()
+        seen.append(f"{query.optimizedPlan().toString()}\n{query.executedPlan().toString()}")
+        return write(rows, *others)
+
+    write = row_level.write_changed_rows
+    monkeypatch.setattr(row_level, "write_changed_rows", noting)
+    return lambda: seen[-1]
+
+
+@pytest.fixture
+def many(sql: Run) -> None:
+    """A table of 100,000 rows, and a view `few` of rows of which some are new."""
+    sql(
+        "CREATE TABLE lake.db.t (id BIGINT, v BIGINT, note STRING) TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = 'merge-on-read')"
+    )
+    sql("INSERT INTO lake.db.t SELECT id, 0, repeat('x', 20) FROM range(100000)")
+    sql("CREATE OR REPLACE TEMPORARY VIEW few AS SELECT id, 1L AS v, 'new' AS note FROM range(90000, 110000, 10)")
+
+
+def test_the_target_is_semi_joined_before_rows_are_inserted(sql: Run, plan: Plans, many: None) -> None:
+    sql(f"MERGE INTO lake.db.t t USING few s ON t.id = s.id {UPSERT}")
+    optimized = plan().splitlines()
+    semi = next(line for line in optimized if SEMI in line)
+    assert "rightHint=(strategy=broadcast)" in semi
+    assert any("Join RightOuter" in line for line in optimized)
+    # Only the key is sent to where the target is read.
+    executed = plan()[plan().index("BroadcastHashJoin") :].splitlines()
+    sent = next(place for place, line in enumerate(executed) if "BroadcastExchange" in line)
+    assert re.search(r"Project \[id#\d+L\]$", executed[sent + 1])
+    assert sql("SELECT v, count(*) FROM lake.db.t GROUP BY v ORDER BY v") == [(0, 99_000), (1, 2_000)]
+
+
+def test_nothing_is_semi_joined_where_spark_can_send_the_source_or_needs_all_rows(
+    sql: Run, plan: Plans, many: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("MERGE INTO lake.db.t t USING few s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v")
+    assert SEMI not in plan()
+    assert "Join Inner" in plan()
+    sql(f"MERGE INTO lake.db.t t USING few s ON t.id = s.id {UPSERT} WHEN NOT MATCHED BY SOURCE AND t.id < 10 THEN DELETE")
+    assert SEMI not in plan()
+    assert "Join FullOuter" in plan()
+    assert sql("SELECT v, count(*) FROM lake.db.t GROUP BY v ORDER BY v") == [(0, 98_990), (1, 2_000)]
+    # No rows can be looked up by such a condition.
+    sql(f"MERGE INTO lake.db.t t USING (SELECT * FROM few LIMIT 2) s ON t.id < s.id - 99990 {UPSERT.replace('s.v', '7')} ")
+    assert SEMI not in plan()
+    monkeypatch.setattr(row_level, "MOST_SOURCE_BYTES", 1_000)
+    sql(f"MERGE INTO lake.db.t t USING few s ON t.id = s.id {UPSERT}")
+    assert SEMI not in plan()
+
+
+def test_other_joins_stay_as_they_are(spark: SparkSession, sql: Run, plan: Plans, many: None) -> None:
+    joined = spark.sql("SELECT t.id, s.v FROM lake.db.t t RIGHT JOIN few s ON t.id = s.id")
+    assert "LeftSemi" not in joined._jdf.queryExecution().optimizedPlan().toString()
+    # In a source too, which is read before.
+    source = "(SELECT s.id, s.v, t.note FROM lake.db.t t RIGHT JOIN few s ON t.id = s.id LIMIT 5000)"
+    sql(f"MERGE INTO lake.db.t t USING {source} s ON t.id = s.id {UPSERT}")
+    assert plan().count(SEMI) == 1
+    assert sql("SELECT v, count(*) FROM lake.db.t GROUP BY v ORDER BY v") == [(0, 99_000), (1, 2_000)]
+
+
+def merged(target: list[Row], source: list[Row], matches: Callable[[Row, Row], bool]) -> list[Row]:
+    """What the definition of MERGE makes of `UPDATE SET v = s.v` where `s.v` is even, DELETE where it is odd, and INSERT of all but the rows whose `v` is 9."""
+    found = []
+    for row in target:
+        by = [one for one in source if matches(row, one)]
+        assert len(by) < 2
+        found += [row] if not by else [] if by[0][2] % 2 else [(*row[:2], by[0][2])]  # type: ignore[operator]
+    return found + [one for one in source if not any(matches(row, one) for row in target) and one[2] != 9]
+
+
+def equal(one: int | None, other: int | None) -> bool:
+    return one is not None and one == other
+
+
+CONDITIONS: dict[str, Callable[[Row, Row], bool]] = {
+    "t.a = s.a AND t.b = s.b": lambda t, s: equal(t[0], s[0]) and equal(t[1], s[1]),
+    "t.a <=> s.a AND s.b <=> t.b": lambda t, s: t[:2] == s[:2],
+    "t.a = s.a AND t.b <=> s.b AND t.v < s.v": lambda t, s: equal(t[0], s[0]) and t[1] == s[1] and t[2] < s[2],  # type: ignore[operator]
+    "t.a + 1 = s.a AND t.b = s.b AND s.v > 3": lambda t, s: (
+        None not in (t[0], s[0], t[1], s[1]) and t[0] + 1 == s[0] and t[1] == s[1] and s[2] > 3  # type: ignore[operator]
+    ),
+    "t.a * 10 + t.b = s.a * 10 + s.b": lambda t, s: None not in (*t[:2], *s[:2]) and t[:2] == s[:2],
+}
+WAYS = {
+    "at once": {},
+    "in two looks": {"_FIRST_ROWS": 5},
+    "too large": {"MOST_SOURCE_BYTES": 0},
+    "larger than it seemed": {"MOST_SOURCE_BYTES": 900},
+}
+
+
+def some_rows(chance: random.Random) -> Iterator[Row]:
+    while True:
+        yield (*(chance.choice([None, *range(8)]) for _ in range(2)), chance.randrange(10))
+
+
+@pytest.mark.parametrize("way", ["in two looks", *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS if way != "in two looks")])
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_rows_are_those_of_a_model(spark: SparkSession, sql: Run, monkeypatch: pytest.MonkeyPatch, condition: str, way: str) -> None:
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(row_level, name, value)
+    chance = random.Random(condition)
+    rows, matches = some_rows(chance), CONDITIONS[condition]
+    target = [next(rows) for _ in range(40)]
+    source: list[Row] = []
+    while len(source) < 40:  # rows that match no row of the target may be there several times
+        one = next(rows)
+        if not any(matches(row, one) and any(matches(row, other) for other in source) for row in target):
+            source += [one] if any(matches(row, one) for row in target) else [one, one]
+    mode = chance.choice(["copy-on-write", "merge-on-read"])
+    sql(f"CREATE TABLE lake.db.t (a BIGINT, b BIGINT, v BIGINT) TBLPROPERTIES ('write.merge.mode' = '{mode}')")
+    spark.createDataFrame(target, "a BIGINT, b BIGINT, v BIGINT").writeTo("lake.db.t").append()
+    spark.createDataFrame(source, "a BIGINT, b BIGINT, v BIGINT").repartition(3).createOrReplaceTempView("given")
+    sql(f"""MERGE INTO lake.db.t t USING given s ON {condition} WHEN MATCHED AND s.v % 2 = 0 THEN UPDATE SET v = s.v WHEN MATCHED THEN DELETE
+            WHEN NOT MATCHED AND s.v <> 9 THEN INSERT *""")
+    assert sorted(sql("SELECT * FROM lake.db.t"), key=repr) == sorted(merged(target, source, matches), key=repr)
+
+
+@pytest.mark.parametrize("way", [pytest.param("at once", marks=pytest.mark.slow), "in two looks"])
+def test_a_row_matched_twice_is_refused_by_spark(sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, many: None, way: str) -> None:
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(row_level, name, value)
+    before = lake.load_table("db.t").metadata_location
+    twice = "(SELECT * FROM few UNION ALL SELECT * FROM few WHERE id = 90010)"
+    with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
+        sql(f"MERGE INTO lake.db.t t USING {twice} s ON t.id = s.id {UPSERT}")
+    assert lake.load_table("db.t").metadata_location == before
+
+
+SOURCES = {
+    "a subquery": "(SELECT id, max(v) AS v FROM few_ids GROUP BY id)",
+    "a view": "few_ids",
+    "VALUES": "(SELECT * FROM VALUES (2L, -2L), (3L, -3L), (7L, -7L), (8L, -8L) AS (id, v))",
+    "a limit": "(SELECT id, v FROM few_ids LIMIT 4)",
+    "a sample": "(SELECT id, v FROM few_ids TABLESAMPLE (4 ROWS))",
+    "a function of Python": "(SELECT minus(-id) AS id, v FROM few_ids)",
+    "a join": "(SELECT f.id, f.v FROM few_ids f LEFT ANTI JOIN lake.db.t t ON f.id = t.id + 100)",
+    "the same table": "(SELECT id + 2 AS id, -id - 2 AS v FROM lake.db.t WHERE id IN (0, 1) UNION ALL SELECT id, v FROM few_ids WHERE id > 3)",
+    "a common table expression": "(WITH known AS (SELECT id, v FROM few_ids) SELECT a.id, b.v FROM known a JOIN known b ON a.id = b.id)",
+}
+
+
+@pytest.mark.parametrize("way", [pytest.param("at once", marks=pytest.mark.slow), "in two looks"])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_sources_of_every_kind(spark: SparkSession, sql: Run, plan: Plans, monkeypatch: pytest.MonkeyPatch, kind: str, way: str) -> None:
+    for name, value in (WAYS[way] | ({"_FIRST_ROWS": 2} if way == "in two looks" else {})).items():
+        monkeypatch.setattr(row_level, name, value)
+    spark.udf.register("minus", lambda one: -one, LongType())
+    sql("CREATE TABLE lake.db.t (id BIGINT, v BIGINT)")
+    sql("INSERT INTO lake.db.t SELECT id, id FROM range(5)")
+    sql("CREATE OR REPLACE TEMPORARY VIEW few_ids AS SELECT id, -id AS v FROM VALUES (2L), (3L), (7L), (8L) AS (id)")
+    sql(f"MERGE INTO lake.db.t t USING {SOURCES[kind]} s ON t.id = s.id {UPSERT}")
+    assert SEMI in plan()
+    assert sql("SELECT * FROM lake.db.t ORDER BY id") == [(0, 0), (1, 1), (2, -2), (3, -3), (4, 4), (7, -7), (8, -8)]
+
+
+@pytest.mark.parametrize("way", [pytest.param("at once", marks=pytest.mark.slow), "in two looks"])
+def test_a_source_by_chance_is_one_and_the_same_for_both_joins(
+    spark: SparkSession, sql: Run, plan: Plans, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(row_level, name, value)
+    sql("CREATE TABLE lake.db.t (id BIGINT, v BIGINT)")
+    sql("INSERT INTO lake.db.t SELECT id, 0 FROM range(100)")
+    # Of each pair of ids one by chance, which the function hides from Spark.
+    spark.udf.register("either", lambda pair: 2 * pair + random.SystemRandom().randrange(2), LongType())
+    source = "(SELECT either(id) AS id, 1L AS v FROM range(0, 100, 1, 3) LIMIT 60)"
+    sql(f"MERGE INTO lake.db.t t USING {source} s ON t.id = s.id {UPSERT}")
+    assert SEMI in plan()
+    found = sql("SELECT id, v FROM lake.db.t")
+    assert len({one for one, _ in found}) == len(found)
+    assert sum(v for _, v in found) == 60
+    # What Spark knows to be by chance, it refuses.
+    with pytest.raises(AnalysisException, match="INVALID_NON_DETERMINISTIC_EXPRESSIONS"):
+        sql(f"MERGE INTO lake.db.t t USING (SELECT id, 1L AS v FROM range(9) WHERE rand() < 0.5) s ON t.id = s.id {UPSERT}")
