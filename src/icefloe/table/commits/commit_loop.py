@@ -109,7 +109,11 @@ class _Commit:
                     table=error.table,
                     path=error.path,
                     snapshot_id=error.snapshot_id,
-                    problems=error.problems,
+                    problems=(
+                        Problem(where="expected", what="a table that the change fits, as it did when it was first made"),
+                        Problem(where="found", what=error.message),
+                        *error.problems,
+                    ),
                     next_step=f"a retry will fail again: {error.next_step or 'refresh the table, and look at what changed'}",
                 ) from error
             except NoSuchFileError:
