@@ -31,7 +31,11 @@ def is_worth_a_job(rows: ManifestRows, mode: PlanningMode) -> bool:
 
 
 def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
-    """The rows as a DataFrame, read when it is."""
+    """The rows as a DataFrame, read when it is.
+
+    Raises:
+        UnsupportedTypeError: a column is of a type that Spark has none for.
+    """
     packed = [(bytearray(pickle.dumps(part, protocol=5)),) for part in rows.parts(BYTES_OF_A_TASK)]
     slices = max(min(len(packed), MOST_SPARK_TASKS), 1)
     source = spark.createDataFrame(spark.sparkContext.parallelize(packed, slices), _PACKED)
@@ -40,7 +44,7 @@ def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
 
 
 def in_spark_form(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Rows of the columns of a schema in the form that Spark takes, in one piece."""
+    """Rows of the columns of a schema in the form that Spark takes, in one chunk: PySpark loses rows of tables whose columns are cut in several."""
     arrays = [to_spark_form(rows[field.name], field.field_type) for field in schema.fields]
     return pa.Table.from_arrays(arrays, names=schema.names).combine_chunks()
 

@@ -56,6 +56,15 @@ def test_a_spark_job_makes_the_same_rows(written: Run, spark: SparkSession, name
     assert sorted(there.where(f"{wanted} > 1").select(wanted).collect()) == sorted(here.where(f"{wanted} > 1").select(wanted).collect())
 
 
+def test_a_job_over_no_manifest_has_no_rows(written: Run, spark: SparkSession) -> None:
+    reader = spark.read.option("planning-mode", "distributed")
+    for name in ("delete_files", "all_delete_files"):
+        rows = reader.table(f"lake.db.t.{name}")
+        assert "MapInArrow" in rows._jdf.queryExecution().toString()
+        assert (rows.collect(), rows.count(), rows.where("record_count > 1").select("file_path").collect()) == ([], 0, [])
+        assert rows.schema == spark.table(f"lake.db.t.{name}").schema
+
+
 def test_many_manifests_are_read_by_a_job_unless_the_table_says_otherwise(
     written: Run, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

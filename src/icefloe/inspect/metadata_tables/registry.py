@@ -94,7 +94,10 @@ class MetadataTable:
     def rows(
         self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
     ) -> Any:
-        """The rows as `arrow` has them, with a column more where none is asked for; as `ManifestRows`, not made yet, of tables about files and entries."""
+        """The rows as `arrow` has them, with a column more where none is asked for; as `ManifestRows`, not made yet, of tables about files and entries.
+
+        Raises: as `arrow`; of manifests only once the rows are made.
+        """
         if columns is not None and not columns:
             # Arrow's tables lose their length with their last column; the spec id is the cheapest to make.
             columns = ["spec_id" if "spec_id" in self.schema.names else self.schema.names[0]]

@@ -112,6 +112,4 @@ class MetadataScanAnswers(Answers):
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Schema) -> DataFrame:
     """A `pyarrow.Table` of the columns of a schema as a DataFrame, which holds the rows."""
-    # In one chunk: PySpark loses rows of tables whose columns are cut in several.
-    whole = in_spark_form(rows, schema)
-    return spark.createDataFrame(whole, schema_to_struct(schema, field_ids=False))
+    return spark.createDataFrame(in_spark_form(rows, schema), schema_to_struct(schema, field_ids=False))
