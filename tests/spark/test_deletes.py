@@ -110,6 +110,35 @@ def test_a_column_called_like_sparks_own_metadata_is_read_beside_it(spark: Spark
     same_rows(table, "_metadata = 3", "_pos", "_row_id")
 
 
+def test_a_column_called_like_sparks_own_position_is_read_beside_positions(
+    spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = pa.table({"id": [1, 2, 3], "_tmp_metadata_row_index": [7, 8, 9]})
+    table = lake.create_table("db.own", own.schema, properties={"format-version": "3"})
+    table.append(own)
+    same_rows(table, "_tmp_metadata_row_index > 7")
+    assert not caplog.records
+    same_rows(table, "TRUE", "id", "_pos", "_row_id")
+    delete_positions(table, {paths(table)[0]: [1]})
+    same_rows(table)
+    same_rows(table, "_tmp_metadata_row_index > 7", "id", "_pos")
+    with table.update_schema() as update:
+        update.delete_column("_tmp_metadata_row_index")
+    same_rows(table)
+    assert all("_tmp_metadata_row_index" in message for message in caplog.messages)
+    assert caplog.messages
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_null_keys_stay_deleted_once_their_column_is_required(spark: SparkSession, lake: SqlCatalog, kind: pa.DataType) -> None:
+    table = lake.create_table("db.t", pa.schema([("key", kind), ("x", pa.int64())]))
+    table.append(pa.table({"key": pa.array([None, None, 5 if kind == pa.int64() else "5"], kind), "x": [1, 2, 3]}))
+    delete_keys(table, pa.table({"key": pa.array([None], kind)}), ["key"])
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("key", required=True)
+    assert same_rows(table).count() == 1
+
+
 def test_rows_deleted_by_key_are_left_out(spark: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 2)
     delete_keys(table, pa.table({"id": [3, 150]}), ["id"])

@@ -458,3 +458,14 @@ def test_a_whole_schema_is_replaced(newest: Table) -> None:
     with pytest.raises(InvalidSchemaError, match="because of id") as caught:
         newest.update_schema().replace_with(pa.schema([("id", pa.string())]))
     assert [problem.where for problem in caught.value.problems] == ["id"]
+
+
+def test_nulls_of_a_column_that_became_required_are_found_and_can_be_deleted(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("db.late", pa.schema([("key", pa.int64()), ("x", pa.int64())]))
+    table.append(pa.table({"key": pa.array([None, None, 5], pa.int64()), "x": [1, 2, 3]}))
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("key", required=True)
+    assert table.scan().filter("key IS NULL").to_arrow()["x"].to_pylist() == [1, 2]
+    assert table.scan().filter("key IS NOT NULL").to_arrow()["x"].to_pylist() == [3]
+    table.delete("key IS NULL")
+    assert table.scan().to_arrow().to_pylist() == [{"key": 5, "x": 3}]

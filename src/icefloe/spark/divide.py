@@ -43,6 +43,7 @@ from icefloe.kernel.types import (
 from icefloe.spark.deleted_rows import MOST_POSITIONS, fits, load_positions
 from icefloe.spark.equality_deletes import EqualityDeletes, ends_of, equality_deletes, key_ids_of
 from icefloe.spark.footers import FieldIds
+from icefloe.spark.metadata_columns import positions_taken
 from icefloe.spark.types import NOT_NATIVE
 from icefloe.table.engine import ScanRequest
 
@@ -93,14 +94,14 @@ def shares(request: ScanRequest, needed: Schema, deletes: DeleteLoader, ask_ids:
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: as `DeleteLoader.positions_of`.
     """
-    position_bytes = sum(_bytes(file) for file in request.plan.delete_files if file.content is FileContent.POSITION_DELETES)
+    against_positions = positions_taken(request.schemas) or _too_many_positions(request.plan.delete_files)
     keys = _Keys.of(request, deletes)
     read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
     columns = _Columns(read, has_mapping=request.name_mapping is not None)
     alike: dict[_Likeness, list[PlannedFiles]] = {}
     for part in request.plan.parts:
         constant_ids = _constant_ids(request.specs[part.spec_id], read)
-        for likeness, rows in _split(part, constant_ids, keys, gathers_positions=position_bytes <= MOST_DELETE_BYTES):
+        for likeness, rows in _split(part, constant_ids, keys, against_positions):
             files = part if len(rows) == len(part) else part.take(rows)
             for whole, some in _by_columns(files, likeness, columns, ask_ids):
                 alike.setdefault(whole, []).append(some)
@@ -152,15 +153,20 @@ def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, marks_delet
     return ""
 
 
+def _too_many_positions(files: Iterable[DataFile]) -> str:
+    total = sum(_bytes(file) for file in files if file.content is FileContent.POSITION_DELETES)
+    return f"the files of deleted positions have over {MOST_DELETE_BYTES:,} bytes" if total > MOST_DELETE_BYTES else ""
+
+
 def _split(
-    part: PlannedFiles, constant_ids: frozenset[int], keys: _Keys, *, gathers_positions: bool
+    part: PlannedFiles, constant_ids: frozenset[int], keys: _Keys, against_positions: str
 ) -> Iterator[tuple[_Likeness, NDArray[np.int64]]]:
-    """The rows of a part by how they are to be read."""
+    """The rows of a part by how they are to be read; `against_positions` says why no file with deleted positions can be read by Spark's own scan, if so."""
     has_positions, has_keys, reasons = _with_deletes(part, keys)
     found = [
         (~numpy_of(pc.equal(pc.utf8_upper(part.entries["file_format"]), FileFormat.PARQUET.value)), "a file is no Parquet file"),
         *reasons,
-        (has_positions & (not gathers_positions), f"the files of deleted positions have over {MOST_DELETE_BYTES:,} bytes"),
+        (has_positions & bool(against_positions), against_positions),
     ]
     left = np.ones(len(part), np.bool_)
     for test, reason in found:

@@ -3,7 +3,7 @@
 In-process they are made in `datafile/lineage.py`, to the same values. Floor: spark. Spec: Reserved Field IDs; Row Lineage.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
+from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.schema import metadata_columns as names
 from icefloe.kernel.schema.schema import Schema
@@ -20,6 +21,7 @@ from icefloe.kernel.types import NestedField, StructType
 from icefloe.spark.constants import as_constant
 from icefloe.spark.filters import column_named
 from icefloe.spark.types import schema_to_struct
+from icefloe.table.engine import ScanRequest
 
 # Columns that only a scan knows begin so; a column of a table whose name does too is called otherwise while the scan runs.
 OWN_PREFIX = "icefloe "
@@ -76,14 +78,14 @@ class MetadataColumns:
         if field_id == names.FILE.field_id:
             return column_named(_FILE)
         if field_id == names.POS.field_id:
-            return _position()
+            return row_position()
         if field_id == names.SPEC_ID.field_id:
             return column_named(_SPEC_ID)
         if field_id == names.PARTITION_FIELD_ID:
             return self._partition()
         first_row_id = column_named(_FIRST_ROW_ID)
         if field_id == names.ROW_ID.field_id:
-            inherited = first_row_id + _position()
+            inherited = first_row_id + row_position()
             stored = column_named(_STORED + names.ROW_ID.name)
         else:
             inherited = column_named(_SEQUENCE_NUMBER)
@@ -97,9 +99,24 @@ class MetadataColumns:
         return F.struct(*(column_named(f"{OWN_PREFIX}partition {part.field_id}").alias(part.name) for part in self.partition.fields))
 
 
-def _position() -> Column:
-    # It is never null, and Spark is told so. A bare column would go into filters on row groups, which take columns by name: a file may have one of this name.
-    return F.coalesce(column_named(POSITION_COLUMN), F.lit(0).cast("long"))
+def asked_metadata(request: ScanRequest) -> frozenset[int]:
+    """The ids of the metadata columns that a scan's projection or filter names."""
+    ids = {field.field_id for field in request.projection.fields} | {test.field.field_id for test in predicates(request.row_filter)}
+    return frozenset(filter(names.is_reserved, ids))
+
+
+def row_position() -> Column:
+    """The row's position in its file; never null. With a Spark whose reader leaves it empty, the query fails instead of taking every row for the first."""
+    # The bare column would go into filters on row groups, which take columns by name: a file may have one of this name. The 0 is never reached: it tells
+    # Spark that there is no null.
+    unknown = F.raise_error(F.lit("Spark's Parquet reader does not tell the positions of rows")).cast("long")
+    return F.coalesce(column_named(POSITION_COLUMN), unknown, F.lit(0).cast("long"))
+
+
+def positions_taken(schemas: Iterable[Schema]) -> str:
+    """Why Spark's own scan cannot tell the positions of rows in files of these schemas: a column may be called as it calls them. Empty where none is."""
+    taken = next((name for schema in schemas for name in schema.names if name.lower() == POSITION_COLUMN), None)
+    return "" if taken is None else f"it calls the positions of rows as the column {taken} is called, or was"
 
 
 _ARROW: Mapping[type[Any], Any] = {StringType: pa.string(), IntegerType: pa.int32(), LongType: pa.int64()}

@@ -20,7 +20,8 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
+from icefloe.kernel.schema.history import is_whole
+from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
     DoubleType,
@@ -37,7 +38,7 @@ from icefloe.spark.deleted_rows import DeletedRows
 from icefloe.spark.divide import Share
 from icefloe.spark.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
 from icefloe.spark.filters import column_named, filter_to_column
-from icefloe.spark.metadata_columns import OF_POSITIONS, OWN_PREFIX, POSITION_COLUMN, MetadataColumns
+from icefloe.spark.metadata_columns import OF_POSITIONS, OWN_PREFIX, POSITION_COLUMN, MetadataColumns, asked_metadata, row_position
 from icefloe.spark.native import PATH_COLUMN, SIZE_COLUMN, hadoop_paths, native_rows
 from icefloe.spark.types import COMMENT_KEY, schema_to_struct
 from icefloe.table.engine import ScanRequest
@@ -73,7 +74,7 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, share
     )
     deleted = None if share.vectors is None else DeletedRows(share.vectors, share.files["record_count"].to_pylist())
     rows = _scan(spark, request, share, columns, deleted)
-    is_deleted = F.lit(False) if deleted is None else deleted.test(spark, column_named(POSITION_COLUMN))
+    is_deleted = F.lit(False) if deleted is None else deleted.test(spark, row_position())
     made = columns.metadata.columns(is_deleted) | {field_id: F.lit(None) for field_id in unknown}
     if not isinstance(request.row_filter, AlwaysTrue):  # before what is deleted: it may leave few rows to look up
         asked = {test.path[0]: made[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in made}
@@ -99,10 +100,8 @@ def _as_dropped(key: NestedField) -> NestedField:
 
 
 def _metadata_columns(request: ScanRequest) -> MetadataColumns:
-    """Those that the projection or the filter names."""
-    ids = {field.field_id for field in request.projection.fields} | {test.field.field_id for test in predicates(request.row_filter)}
     partition = next((field.field_type for field in request.projection.fields if field.field_id == PARTITION_FIELD_ID), None)
-    return MetadataColumns(frozenset(filter(is_reserved, ids)), partition if isinstance(partition, StructType) else StructType())
+    return MetadataColumns(asked_metadata(request), partition if isinstance(partition, StructType) else StructType())
 
 
 def _scan(spark: SparkSession, request: ScanRequest, share: Share, columns: _Columns, deleted: DeletedRows | None) -> DataFrame:
@@ -169,8 +168,7 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str,
         for path, field in walk(schema.fields):
             # Without regard to case, as Spark matches by default.
             history.setdefault(tuple(part.lower() for part in path), set()).add(field.field_id)
-    known = {schema.schema_id for schema in schemas}
-    complete = bool(known) and known == set(range(max(known) + 1))
+    complete = is_whole(schemas)
     called = {}
     for field in needed.fields:
         paths = [tuple(part.lower() for part in path) for path, _ in walk((field,))]

@@ -5,19 +5,21 @@ Spec: Column Projection; Scan Planning.
 """
 
 import logging
+from dataclasses import replace
 from functools import partial, reduce
-from typing import Any
 
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.fields import fields_to_read
+from icefloe.kernel.schema.history import as_files_hold
 from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import UnknownType
 from icefloe.spark.divide import Share, shares
 from icefloe.spark.footers import field_ids
+from icefloe.spark.metadata_columns import OF_POSITIONS, asked_metadata, positions_taken
 from icefloe.spark.native import schemes_without_file_system
 from icefloe.spark.native_scan import native_scan
 from icefloe.spark.portable import TaskReader, portable_rows
@@ -37,10 +39,11 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
         EngineError: the session is not a classic one, or its Spark is too old, or newer than those that are proven and reads wrong.
     """
     try_scan(spark)
+    request = _as_files_hold(request)
     own = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
     needed = Schema(*fields_to_read(request.schema, own, request.row_filter))
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
-    reason = _why_not_native(spark, needed, request.plan.files)
+    reason = _why_not_native(spark, request, needed)
     if reason:
         found = [Share(parts=request.plan.parts, reason=reason)]
     else:
@@ -48,6 +51,14 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
         found = list(shares(request, needed, deletes, ask_ids)) or [Share(parts=())]
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, share, deletes) for share in found))
     return rows if request.limit is None else rows.limit(request.limit)
+
+
+def _as_files_hold(request: ScanRequest) -> ScanRequest:
+    """Spark makes code by what may be null: told that a column is required, it would fail at, or make a zero of, the null of an older file."""
+    schema, projection = (
+        Schema(*as_files_hold(one.fields, request.schemas), schema_id=one.schema_id) for one in (request.schema, request.projection)
+    )
+    return replace(request, schema=schema, projection=projection)
 
 
 def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, share: Share, deletes: DeleteLoader) -> DataFrame:
@@ -61,14 +72,17 @@ def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, share: Shar
     return portable_rows(spark, tasks, reader)
 
 
-def _why_not_native(spark: SparkSession, needed: Schema, files: Any) -> str:
+def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -> str:
     """Why no file of the plan can be read by Spark's own scan; empty where one may be."""
+    files = request.plan.files
     if not files.num_rows:
         return ""
     read = [field for field in needed.fields if not isinstance(field.field_type, UnknownType)]
     names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if isinstance(field.field_type, NOT_NATIVE)]
     if names:
         return f"it cannot read {', '.join(names)}"
+    if asked_metadata(request) & OF_POSITIONS and (reason := positions_taken(request.schemas)):
+        return reason
     found = pc.extract_regex(files["file_path"], r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
     schemes = {text.lower() for text in pc.unique(pc.struct_field(found, "scheme")).to_pylist() if text is not None} - {"file"}
     missing = schemes_without_file_system(spark, sorted(schemes)) if schemes else []

@@ -9,7 +9,7 @@ import pytest
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation, bind
 from icefloe.kernel.expressions.parse import parse_filter
-from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, EqualTo, In, IsNull, LessThan, Not, NotIn, NotNull
+from icefloe.kernel.expressions.predicate import AlwaysFalse, EqualTo, In, IsNull, LessThan, Not, NotIn, NotNull
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     DateType,
@@ -65,8 +65,8 @@ SCHEMA = Schema(
         ("x < CAST('NaN' AS DOUBLE)", "x IS NOT NAN AND x IS NOT NULL"),
         ("x NOT IN (1, CAST('NaN' AS DOUBLE))", "x != 1.0 AND x IS NOT NAN AND x IS NOT NULL"),
         ("x = -0.0", "x = 0.0"),
-        ("Id IS NULL OR s LIKE '%'", "s IS NOT NULL"),
-        ("Id IS NOT NULL", "TRUE"),
+        ("Id IS NULL OR s LIKE '%'", "Id IS NULL OR s IS NOT NULL"),
+        ("Id IS NOT NULL", "Id IS NOT NULL"),
         ("NOT (n = 1 AND (s < 'a' OR d IS NULL))", "n != 1 OR (s >= 'a' AND d IS NOT NULL)"),
         ("o.z >= '2024-01-01'", "o.z >= TIMESTAMP '2024-01-01 00:00:00+00:00'"),
         ("o.z IS NULL", "o.z IS NULL"),
@@ -126,4 +126,4 @@ def test_binding_twice_changes_nothing_and_a_bound_filter_cannot_be_negated():
 def test_nan_and_infinity_compare_with_whole_numbers():
     assert bind(LessThan("n", math.nan), SCHEMA) == bind(NotNull("n"), SCHEMA)
     assert bind(LessThan("n", -math.inf), SCHEMA) == AlwaysFalse()
-    assert bind(NotIn("Id", [math.inf]), SCHEMA) == AlwaysTrue()
+    assert bind(NotIn("Id", [math.inf]), SCHEMA) == bind(NotNull("Id"), SCHEMA)

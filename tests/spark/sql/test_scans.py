@@ -251,3 +251,21 @@ def test_files_are_left_out_by_dates_of_times_and_by_uuids(
         assert _files_read(spark, f"SELECT at, local, day FROM lake.db.moments WHERE {predicate}") == files
     finally:
         spark.conf.unset("spark.sql.session.timeZone")
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_nulls_of_a_column_that_became_required_are_found_and_can_be_deleted(sql: Run, lake: SqlCatalog, kind: pa.DataType) -> None:
+    table = lake.create_table("db.late", pa.schema([("key", kind), ("x", pa.int64())]))
+    table.append(pa.table({"key": pa.array([None, None, 5], pa.int64()).cast(kind), "x": [1, 2, 3]}))
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("key", required=True)
+    five = pa.array([5]).cast(kind)[0].as_py()
+    assert sql("SELECT key, sum(x) FROM lake.db.late GROUP BY key ORDER BY key") == [(None, 3), (five, 3)]
+    assert sql("SELECT count(key), count(*), max(key) FROM lake.db.late") == [(1, 3, five)]
+    assert sql("SELECT x FROM lake.db.late WHERE key IS NULL ORDER BY x") == [(1,), (2,)]
+    assert sql("SELECT x FROM lake.db.late WHERE key IS NOT NULL") == [(3,)]
+    assert sql("SELECT a.x FROM lake.db.late a JOIN lake.db.late b ON a.key <=> b.key ORDER BY 1") == [(1,), (1,), (2,), (2,), (3,)]
+    with pytest.raises(IllegalArgumentException, match="key: may be null"):
+        sql("INSERT INTO lake.db.late SELECT * FROM lake.db.late WHERE x = 1")
+    sql("DELETE FROM lake.db.late WHERE key IS NULL")
+    assert sql("SELECT * FROM lake.db.late") == [(five, 3)]

@@ -188,15 +188,14 @@ def _find(name: str, schema: Schema, case_sensitive: bool) -> "_Column":
     path = schema.path_of(field_id) if field_id is not None else None
     if path is None and name in METADATA_COLUMNS:
         field = METADATA_COLUMNS[name]
-        return _Column(name, field, (name,), field.required)
+        return _Column(name, field, (name,))
     if path is None:
         raise InvalidFilterError(
             f"the filter names a column {name!r} that the table does not have", next_step=f"use one of {', '.join(schema.column_names)}"
         )
-    fields, required = schema.fields, True
+    fields = schema.fields
     for depth, part in enumerate(path):
         field = next(field for field in fields if field.name == part)
-        required = required and field.required
         if depth == len(path) - 1:
             break
         if not isinstance(field.field_type, StructType):
@@ -205,7 +204,7 @@ def _find(name: str, schema: Schema, case_sensitive: bool) -> "_Column":
                 next_step="filter by columns outside lists and maps; a row has many values of the others",
             )
         fields = field.field_type.fields
-    return _Column(name, field, path, required)
+    return _Column(name, field, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,17 +214,13 @@ class _Column:
     name: str
     field: NestedField
     path: tuple[str, ...]
-    required: bool  # and every struct around it
 
     def unary(self, operation: Operation) -> BooleanExpression:
         if operation in (Operation.IS_NAN, Operation.NOT_NAN) and not isinstance(self.field.field_type, FloatType | DoubleType):
             raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; only float and double have NaN")
         if isinstance(self.field.field_type, UnknownType):  # no value but null is known of it, in no file
             return AlwaysTrue() if operation is Operation.IS_NULL else AlwaysFalse()
-        if self.required and operation is Operation.NOT_NULL:
-            return AlwaysTrue()
-        if self.required and operation is Operation.IS_NULL:
-            return AlwaysFalse()
+        # Of a required column too: a file may hold null in one that was made required later. What metadata counts prunes as much.
         return BoundPredicate(operation, self.field, self.path)
 
     def _with(self, operation: Operation, value: Any) -> BooleanExpression:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
+from icefloe.kernel.schema.history import as_files_hold
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.sql.alter_table import takes_change
@@ -47,7 +48,7 @@ class TableAnswers(RowLevelAnswers):
         return {
             "name": self._name(),
             "version": f"{selected.table.metadata_location} {selected.text()}",
-            "schema": columns_struct(selected.scan().schema()).json(),
+            "schema": columns_struct(Schema(*as_files_hold(selected.scan().schema().fields, metadata.schemas))).json(),
             "properties": table_properties(metadata, selected.table.metadata_location),
             "partitioning": partitioning_of(metadata.spec(), metadata.schema()),
             "capabilities": [*_CAPABILITIES, *(name for name, known in _ASKED_FOR.items() if known.read(metadata.properties))],
