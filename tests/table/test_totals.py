@@ -78,9 +78,7 @@ def problems(table: Table) -> list[str]:
     st.sampled_from(["1", "2", "100"]),
 )
 @settings(max_examples=5, deadline=None)
-def test_totals_equal_a_recount_after_every_operation(
-    operations: list[tuple[str, str]], form: tuple[str, str], merged_at: str
-) -> None:
+def test_totals_equal_a_recount_after_every_operation(operations: list[tuple[str, str]], form: tuple[str, str], merged_at: str) -> None:
     version, mode = form
     with TemporaryDirectory() as folder:
         table = make(folder, **{"format-version": version, "commit.manifest.min-count-to-merge": merged_at, "write.delete.mode": mode})
