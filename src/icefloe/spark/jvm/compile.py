@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError, Problem
-from icefloe.spark.jvm.gateway import gateway_of, java_words, jvm_of
+from icefloe.spark.jvm.gateway import gateway_of, java_class, java_words, jvm_of
 from icefloe.spark.versions import WITHOUT_GLUE, check_version, is_proven, proven_text
 
 # The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe`.
@@ -28,6 +28,7 @@ SOURCES = (
     "InvalidStatement",
     "Python",
     "Plain",
+    "NamedColumns",
     "SparkCatalog",
     "SparkTable",
     "EvolvingTable",
@@ -61,7 +62,7 @@ def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
         EngineError: the sources do not compile on this Spark, or it is too old.
     """
     gateway = gateway_of(spark)
-    packed = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
+    packed = gateway.new_array(java_class(spark, "java.lang.Object"), len(arguments))
     for place, argument in enumerate(arguments):
         packed[place] = argument
     return class_loader(spark).loadClass(f"icefloe.{class_name}").getConstructors()[0].newInstance(packed)
@@ -73,7 +74,7 @@ def static_method(spark: SparkSession, class_name: str, method: str, *arguments:
     holder = gateway.jvm.java.util.ArrayList()
     for argument in arguments:
         holder.add(argument)  # a Python object becomes one of Java's on its way through an argument
-    packed = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
+    packed = gateway.new_array(java_class(spark, "java.lang.Object"), len(arguments))
     for place in range(len(arguments)):
         packed[place] = holder.get(place)
     found = class_loader(spark).loadClass(f"icefloe.{class_name}")

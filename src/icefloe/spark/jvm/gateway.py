@@ -1,11 +1,14 @@
 """The way from a Spark session to its JVM: PySpark's Py4J gateway, in one place. Floor: spark."""
 
+from functools import reduce
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError
+
+_CLASSES_ATTRIBUTE = "_icefloe_java_classes"
 
 
 def gateway_of(spark: SparkSession) -> Any:
@@ -28,13 +31,23 @@ def jvm_of(spark: SparkSession) -> Any:
     return gateway_of(spark).jvm
 
 
-def scala_object(jvm: Any, path: str) -> Any:
-    """A Scala `object`, by its class path: `scala.None` is `scala.None$.MODULE$`."""
-    found = jvm
-    *packages, name = path.split(".")
-    for part in packages:
-        found = getattr(found, part)
-    return getattr(getattr(found, f"{name}$"), "MODULE$")
+def java_class(spark: SparkSession, path: str) -> Any:
+    """A class of Java's by its full name, looked up once per JVM: for every package on the way Spark looks through its jars.
+
+    Raises:
+        EngineError: as `gateway_of`.
+    """
+    gateway = gateway_of(spark)
+    # A gateway answers any attribute with a package of Java, so only its own dictionary tells.
+    known = gateway.__dict__.setdefault(_CLASSES_ATTRIBUTE, {})
+    if path not in known:
+        known[path] = reduce(getattr, path.split("."), gateway.jvm)
+    return known[path]
+
+
+def scala_object(spark: SparkSession, path: str) -> Any:
+    """A Scala `object`, by its class path: `scala.None` is `scala.None$.MODULE$`. Raises `EngineError` as `gateway_of`."""
+    return getattr(java_class(spark, f"{path}$"), "MODULE$")
 
 
 def java_words(error: Py4JError) -> str:

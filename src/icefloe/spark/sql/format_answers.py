@@ -20,7 +20,7 @@ from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.spark.connect.options import Asked, asked_for, is_location, opened, scan_of
 from icefloe.spark.connect.register import told_to
-from icefloe.spark.filters import column_named
+from icefloe.spark.filters import quoted
 from icefloe.spark.jvm.compile import offer_formats, static_method
 from icefloe.spark.jvm.gateway import jvm_of
 from icefloe.spark.named_sessions import OPTION, give_name, session_named
@@ -178,7 +178,7 @@ class AskedScanAnswers(Answers):
     @answer
     def rows(self, _: Any) -> Any:
         rows = read(self._spark, self._scan.request(plan=self._plan))
-        return rows.select(*map(column_named, self._columns))._jdf.queryExecution().optimizedPlan()
+        return rows.select(*map(quoted, self._columns))._jdf.queryExecution().optimizedPlan()
 
     @answer
     def statistics(self, _: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType as SparkStruct
 from icefloe.inspect.metadata_tables.file_tables import ManifestRows
 from icefloe.inspect.metadata_tables.registry import MetadataTable, metadata_table
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.filters import column_named
+from icefloe.spark.filters import quoted
 from icefloe.spark.metadata_rows import in_spark_form, is_worth_a_job, rows_by_job
 from icefloe.spark.sql.answers import Answers, HintedAnswers, answer
 from icefloe.spark.sql.local_days import LocalDays
@@ -79,7 +79,7 @@ class MetadataScanAnswers(Answers):
     def rows(self, _: Any) -> Any:
         """Spark gets the rows themselves, read now; or, where they are many, a job that reads them."""
         frame = self._frame()
-        return frame.select(*map(column_named, self._columns))._jdf.queryExecution().optimizedPlan()
+        return frame.select(*map(quoted, self._columns))._jdf.queryExecution().optimizedPlan()
 
     def _frame(self) -> DataFrame:
         """A row for each row, with the columns that are asked for at least."""

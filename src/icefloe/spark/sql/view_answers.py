@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import IcefloeError, InvalidInputError, UnsupportedFeatureError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.spark.filters import column_named, filter_to_column
+from icefloe.spark.filters import column_named, filter_to_column, quoted
 from icefloe.spark.jvm.gateway import gateway_of, jvm_of
 from icefloe.spark.sql.answers import Answers, HintedAnswers, answer
 from icefloe.spark.sql.local_days import LocalDays
@@ -83,7 +83,7 @@ class ViewScanAnswers(Answers):
         found = rows_of(self._spark, self._catalog_name, self._view)
         if self._filters:
             found = found.where(reduce(and_, map(filter_to_column, self._filters)))
-        return found.select(*map(column_named, self._columns))._jdf.queryExecution().optimizedPlan()
+        return found.select(*map(quoted, self._columns))._jdf.queryExecution().optimizedPlan()
 
     @answer
     def statistics(self, _: Any) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _columns_of(found: DataFrame, view: View) -> DataFrame:
     is_known = len(made_of) == len(wanted)
     names = made_of if is_known else wanted
     if all(found.columns.count(name) == 1 for name in names):
-        return found.select(*map(column_named, names))
+        return found.select(*map(quoted, names))
     is_gone = is_known and not set(names) <= set(found.columns)
     if is_gone or len(found.columns) != len(wanted):
         raise InvalidInputError(
