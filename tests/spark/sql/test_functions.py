@@ -231,7 +231,9 @@ def test_functions_are_shown(spark: SparkSession, lake: SqlCatalog) -> None:
         ("NOT lake.system.hours(at) >= 473376", 1),
         ("lake.system.months(at) = 648", 8),
         ("54 > lake.system.years(at)", 0),
-        ("lake.system.bucket(16, id) = 3", 8),  # no expression says it: every file is read
+        ("lake.system.bucket(16, id) = 3", 8),  # the table is not partitioned by it: every file is read
+        ("lake.system.truncate(4, id) = 4", 4),  # ids in files, by their bounds
+        ("lake.system.truncate(4, id) <> 4", 4),
     ],
 )
 def test_filters_by_functions_leave_out_files(spark: SparkSession, lake: SqlCatalog, predicate: str, files: int) -> None:
@@ -251,3 +253,62 @@ def test_filters_by_functions_leave_out_files(spark: SparkSession, lake: SqlCata
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert read == files
+
+
+@pytest.mark.parametrize(
+    ("predicate", "files"),
+    [
+        ("lake.system.bucket(4, id) = 2", 1 + 1),  # and the one of another spec
+        ("2 = lake.system.bucket(4, id) AND id < 1000", 1 + 1),
+        ("lake.system.bucket(4, id) <=> 2", 1 + 1),
+        ("lake.system.bucket(4, id) IN (0, 3)", 2 + 1),
+        ("lake.system.bucket(4, id) = 9", 0 + 1),
+        ("lake.system.bucket(4, id) = 2 OR id = 5", 5 + 1),
+        ("NOT lake.system.bucket(4, id) = 2", 5 + 1),
+        ("lake.system.bucket(8, id) = 2", 5 + 1),
+        ("lake.system.bucket(4, id) IS NULL", 1),  # the other file has no null
+        ("lake.system.bucket(4, id) = CAST(null AS INT)", 0),
+        ("lake.system.bucket(4, id) = 2 AND lake.system.bucket(4, id) = 3", 0 + 1),
+    ],
+)
+def test_filters_by_buckets_leave_out_files_of_others(spark: SparkSession, lake: SqlCatalog, predicate: str, files: int) -> None:
+    rows = pa.table({"id": [*range(100), None]})
+    if not lake.table_exists("db.shards"):
+        table = lake.create_table("db.shards", rows.schema, partition_spec=["bucket(4, id)"])
+        table.append(rows)
+        with table.update_spec() as update:
+            update.remove_field("id_bucket")
+        table.append(rows.slice(0, 50))
+    frame = spark.sql(f"SELECT id FROM lake.db.shards WHERE {predicate}")
+    assert len(frame.inputFiles()) == files
+    found = sorted(map(str, frame.collect()))
+    every = spark.sql("SELECT id FROM lake.db.shards").cache()
+    every.createOrReplaceTempView("shards")
+    assert found == sorted(map(str, spark.sql(f"SELECT id FROM shards WHERE {predicate}").collect()))
+    every.unpersist()
+
+
+def test_the_bucket_of_a_uuids_text_says_nothing_of_the_uuids(spark: SparkSession, lake: SqlCatalog) -> None:
+    uuids = pa.array([number.to_bytes(16, "big") for number in range(50)], pa.binary(16)).cast(pa.uuid())
+    lake.create_table("db.uuids", pa.schema([("u", pa.uuid())]), partition_spec=["bucket(4, u)"]).append(pa.table({"u": uuids}))
+    counts = [
+        spark.sql(f"SELECT count(u) FROM lake.db.uuids WHERE lake.system.bucket(4, u) = {bucket}").collect()[0][0] for bucket in range(4)
+    ]
+    by_bucket = dict(spark.sql("SELECT lake.system.bucket(4, u), count(*) FROM lake.db.uuids GROUP BY 1").collect())
+    assert counts == [by_bucket.get(bucket, 0) for bucket in range(4)]
+    assert sum(counts) == 50
+
+
+def test_rows_of_a_bucket_are_deleted_and_changed(spark: SparkSession, lake: SqlCatalog) -> None:
+    for mode in ("copy-on-write", "merge-on-read"):
+        spark.sql(
+            f"CREATE OR REPLACE TABLE lake.db.changed PARTITIONED BY (bucket(4, id)) TBLPROPERTIES "
+            f"('format-version' = '2', 'write.delete.mode' = '{mode}', 'write.update.mode' = '{mode}') AS SELECT id, 0 AS x FROM range(100)"
+        )
+        spark.sql("UPDATE lake.db.changed SET x = 1 WHERE lake.system.bucket(4, id) = 2")
+        spark.sql("DELETE FROM lake.db.changed WHERE lake.system.bucket(4, id) = 1")
+        found = spark.sql(
+            "SELECT lake.system.bucket(4, id) AS b, min(x), max(x), count(*) FROM lake.db.changed GROUP BY 1 ORDER BY 1"
+        ).collect()
+        counts = dict(spark.sql("SELECT lake.system.bucket(4, id) AS b, count(*) FROM range(100) GROUP BY 1").collect())
+        assert [tuple(row) for row in found] == [(b, int(b == 2), int(b == 2), counts[b]) for b in (0, 2, 3)]

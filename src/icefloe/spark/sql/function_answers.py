@@ -1,7 +1,7 @@
 """`FunctionAnswers`: one function of a catalog as Spark SQL asks it: `lake.system.days(ts)`, `bucket(16, id)` and the others, named as Java names them.
 
-What a function makes of columns is `spark/transform_columns.py`'s; a filter by one is understood in `pushed_periods.py`. Floor: spark.
-Spec: Partition Transforms.
+What a function makes of columns is `spark/transform_columns.py`'s; filters by them are `pushed_periods.py`'s, `pushed_truncations.py`'s and
+`pushed_buckets.py`'s. Floor: spark. Spec: Partition Transforms.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -148,6 +148,24 @@ class BoundFunctionAnswers(Answers):
 
 # What Spark's pushed predicates call these functions by.
 CANONICAL = "iceberg."
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call of `bucket` or `truncate` in a pushed predicate: the literal number, and what it is of."""
+
+    number: int
+    column: Mapping[str, Any]
+
+
+def call_of(node: Mapping[str, Any], name: str) -> Called | None:
+    """The call of one of these functions that a node is, with a number above 0; None where it is another."""
+    if node["is"] != "function" or not node["name"].startswith(f"{CANONICAL}{name}("):
+        return None
+    number, column = node["children"]
+    if number["is"] != "literal" or number["value"] is None or int(number["value"]) <= 0:
+        return None
+    return Called(int(number["value"]), column)
 
 
 def _count(number: int) -> str:

@@ -1,7 +1,7 @@
 """Spark's pushed predicates as Iceberg expressions: exactly the same rows, or none at all.
 
-A predicate of SQL is true, false or unknown; what is said here is where it is true. Functions of dates are `pushed_periods.py`'s. Floor: spark.
-Spec: Scan Planning.
+A predicate of SQL is true, false or unknown; what is said here is where it is true. Functions of dates are `pushed_periods.py`'s, `truncate` is
+`pushed_truncations.py`'s; `pushed_buckets.py` has what is no expression. Floor: spark. Spec: Scan Planning.
 """
 
 import json
@@ -38,8 +38,12 @@ from icefloe.kernel.expressions.predicate import (
 )
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, UUIDType
+from icefloe.spark.sql.function_answers import call_of
 from icefloe.spark.sql.local_days import LocalDays
-from icefloe.spark.sql.pushed_periods import NotAPeriod, Period, check_date_like, period_of, test_of
+from icefloe.spark.sql.pushed_periods import NotAPeriod, check_date_like, period_of
+from icefloe.spark.sql.pushed_periods import test_of as test_of_period
+from icefloe.spark.sql.pushed_truncations import NotATruncation, truncation_of
+from icefloe.spark.sql.pushed_truncations import test_of as test_of_truncation
 
 Plain = Mapping[str, Any]
 
@@ -85,7 +89,7 @@ def _expression_of(predicate: Plain, columns: _Columns) -> BooleanExpression | N
     try:
         found = _rows_where(predicate, columns, outcome=True)
         bind(found, columns.schema)
-    except (_NotThe, NotAPeriod, InvalidFilterError, InvalidSchemaError):
+    except (_NotThe, NotAPeriod, NotATruncation, InvalidFilterError, InvalidSchemaError):
         return None
     return found
 
@@ -115,7 +119,7 @@ def _test(name: str, children: Sequence[Plain], columns: _Columns, *, outcome: b
     if name in _MIRRORED and children[0]["is"] == "literal":
         name, children = _MIRRORED[name], children[::-1]
     if children[0]["is"] != "reference":
-        return _test_of_period(name, period_of(children[0]), children[1:], columns, outcome=outcome)
+        return _test_of_function(name, children[0], children[1:], columns, outcome=outcome)
     column, kind = _column(children[0], columns.schema)
     if name in ("IS_NULL", "IS_NOT_NULL"):
         return IsNull(column) if (name == "IS_NULL") == outcome else NotNull(column)
@@ -138,27 +142,44 @@ def _test(name: str, children: Sequence[Plain], columns: _Columns, *, outcome: b
     return _TESTS[name][0 if outcome else 1](column, value)
 
 
-def _test_of_period(name: str, period: Period, others: Sequence[Plain], columns: _Columns, *, outcome: bool) -> BooleanExpression:
+def _test_of_function(name: str, function: Plain, others: Sequence[Plain], columns: _Columns, *, outcome: bool) -> BooleanExpression:
     """As `_test`, of a function of a column; the function is null where the column is."""
-    column, kind = _column(period.column, columns.schema)
-    check_date_like(kind)
+    column, test = _function(function, others, columns)
     if name in ("IS_NULL", "IS_NOT_NULL"):
         return IsNull(column) if (name == "IS_NULL") == outcome else NotNull(column)
-    if any(child["is"] != "literal" or json.loads(child["type"]) not in period.takes for child in others):
-        raise _NotThe
     values = [_value(child) for child in others]
     known = [value for value in values if value is not None]
     if name == "IN":
         if not values or (not outcome and len(known) < len(values)):
             return _one_of(column, values, outcome=outcome)
-        tests = [test_of(period, "=" if outcome else "<>", value, column, kind, columns.days) for value in known]
+        tests = [test("=" if outcome else "<>", value) for value in known]
         return any_of(tests) if outcome else all_of(tests)
     if len(values) != 1 or name not in _OPPOSITE:
         raise _NotThe
     if not known:
         return (IsNull(column) if outcome else NotNull(column)) if name == "<=>" else AlwaysFalse()
-    operator = {"<=>": "="}.get(name, name) if outcome else _OPPOSITE[name]
-    return test_of(period, operator, known[0], column, kind, columns.days)
+    return test({"<=>": "="}.get(name, name) if outcome else _OPPOSITE[name], known[0])
+
+
+def _function(node: Plain, others: Sequence[Plain], columns: _Columns) -> tuple[str, Callable[[str, Any], BooleanExpression]]:
+    """The column that a function is of, and where a test of what the function makes of it is true, by operator and value."""
+    truncation = truncation_of(node)
+    if truncation is not None:
+        column, kind = _column(truncation.column, columns.schema)
+        return column, lambda operator, value: test_of_truncation(truncation, operator, value, column, kind)
+    bucket = call_of(node, "bucket")
+    if bucket is not None:
+        return _column(bucket.column, columns.schema)[0], _unsaid
+    period = period_of(node)
+    column, kind = _column(period.column, columns.schema)
+    check_date_like(kind)
+    if any(child["is"] != "literal" or json.loads(child["type"]) not in period.takes for child in others):
+        raise _NotThe
+    return column, lambda operator, value: test_of_period(period, operator, value, column, kind, columns.days)
+
+
+def _unsaid(_: str, __: Any) -> BooleanExpression:
+    raise _NotThe
 
 
 def _one_of(column: str, values: Sequence[Any], *, outcome: bool) -> BooleanExpression:

@@ -31,6 +31,7 @@ from icefloe.spark.scan import read
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.metadata_aggregates import NotKnown, needs_statistics, values_of, wanted_columns
+from icefloe.spark.sql.pushed_buckets import bucket_tests, in_buckets
 from icefloe.spark.sql.pushed_filters import expressions_of, pruning_filter
 from icefloe.spark.sql.read_options import planning_mode, session_for, with_options
 from icefloe.spark.sql.scan_plans import ScanPlans, constant_columns, holding
@@ -74,7 +75,12 @@ class ScanQuestion:
     def plan(self, *, include_statistics: bool = False) -> ScanPlan:
         """The planned files, all columns' statistics with them where asked for."""
         mode = planning_mode(self.spark, self.asked["options"], self.selected.table.metadata.properties)
-        return self.plans.plan(self.scan, mode, include_statistics=include_statistics)
+        found = self.plans.plan(self.scan, mode, include_statistics=include_statistics)
+        if (
+            self.asked.get("operation") is not None
+        ):  # it replaces files by what was read of them, and must know every file that its filter means
+            return found
+        return in_buckets(found, bucket_tests(self.filters, found.schema), self.scan.metadata)
 
     def held(self) -> list[bool]:
         """Of each filter whether it holds on every row that is read, so that Spark need not test it; never of rows that are about to be changed."""

@@ -1,0 +1,63 @@
+"""Tests of truncated columns are true for exactly the rows for which they are: judged by truncating every value."""
+
+from decimal import Decimal
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from icefloe import DecimalType, IntegerType, LongType, NestedField, Schema, StringType
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.evaluate import arrow_mask
+from icefloe.kernel.expressions.predicate import IsNull
+from icefloe.kernel.literals import INTEGER_RANGES
+from icefloe.kernel.partitioning.transforms import TruncateTransform
+from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.types import PrimitiveType
+from icefloe.spark.sql.pushed_truncations import NotATruncation, Truncation
+from icefloe.spark.sql.pushed_truncations import test_of as said_of
+
+SMALL = DecimalType(6, 2)
+
+
+def numbers(kind: PrimitiveType) -> st.SearchStrategy[int]:
+    low, high = INTEGER_RANGES[type(kind)]
+    return st.integers(-50, 50) | st.integers(low, low + 50) | st.integers(high - 50, high)
+
+
+VALUES = {
+    IntegerType(): numbers(IntegerType()),
+    LongType(): numbers(LongType()),
+    SMALL: st.integers(-900000, 900000).map(lambda number: Decimal(number).scaleb(-2)),
+    StringType(): st.text("aä🙂", max_size=5),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=str)
+@given(data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_what_is_said_is_true_for_exactly_those_rows(kind: PrimitiveType, data: st.DataObject) -> None:
+    width = data.draw(st.integers(1, 4) if isinstance(kind, StringType) else st.sampled_from([1, 3, 10, 1000]))
+    transform = TruncateTransform(width)
+    values = data.draw(st.lists(VALUES[kind] | st.none(), min_size=1, max_size=20))
+    results = [transform.apply(kind, value) for value in values]
+    known = [result for result in results if result is not None]
+    asked = data.draw(VALUES[kind] | st.sampled_from(known) if known else VALUES[kind])
+    schema = Schema(NestedField(1, "c", kind))
+    rows = pa.table({"c": values}, schema=schema_to_arrow(schema))
+    outcomes = {
+        "=": lambda found: found == asked,
+        "<>": lambda found: found is not None and found != asked,
+        "not <=>": lambda found: found != asked,
+    }
+    for operator, holds in outcomes.items():
+        said = said_of(Truncation({}, width), operator, asked, "c", kind)
+        assert arrow_mask(bind(said, schema), rows).to_pylist() == [holds(result) for result in results], (operator, asked, width)
+
+
+def test_what_cannot_be_said_is_left_to_spark() -> None:
+    for operator, value, kind in (("<", 3, LongType()), ("=", "a", LongType()), ("=", 3, StringType()), ("=", 1, SMALL)):
+        with pytest.raises(NotATruncation):
+            said_of(Truncation({}, 2), operator, value, "c", kind)
+    assert said_of(Truncation({}, 2), "not <=>", 4, "c", LongType()) != IsNull("c")
