@@ -26,6 +26,7 @@ from icefloe.catalog.sql import SqlCatalog
 
 ROWS = int(os.environ.get("ICEFLOE_BENCH_ROWS", "10000000"))
 REPEATS = 5
+WARM_UP = 3  # runs before the first that counts: the JVM compiles what it runs often
 DELETED_KEYS = 10_000
 # Each table with its properties, and the goals of aggregate, sum and filter.
 TABLES: Mapping[str, tuple[Mapping[str, str], tuple[float, float, float]]] = {
@@ -92,8 +93,7 @@ def scans(spark: SparkSession, catalog: SqlCatalog) -> list[Comparison]:
         }
         for (title, query), goal in zip(QUERIES.items(), goals, strict=True):
             sides = {side: partial(query, make) for side, make in makes.items()}
-            for side in sides.values():  # until compiled
-                side()
+            for side in [*sides.values()] * WARM_UP:
                 side()
             taken = interleaved(REPEATS, {side: partial(used, spark, one) for side, one in sides.items()})
             ours, theirs = median(taken["icefloe"]), max(median(taken["parquet"]), 1 / TICKS)
@@ -117,7 +117,7 @@ def query_start(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
         "query": partial(timed, lambda: spark.sql(f"SELECT c02 FROM lake.{name} WHERE {FEW_FILTER}")._jdf.queryExecution().executedPlan()),
         "planner": partial(timed, lambda: catalog.load_table(name).scan(FEW_FILTER).plan()),
     }
-    for side in sides.values():
+    for side in [*sides.values()] * WARM_UP:
         side()
     taken = interleaved(REPEATS, sides)
     ours, theirs = median(taken["query"]), median(taken["planner"])

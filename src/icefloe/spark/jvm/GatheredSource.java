@@ -52,16 +52,13 @@ import scala.runtime.AbstractFunction1;
  * match one of it, which Spark tests while it scans, and only files are read that may have such rows. Rows of the target that match nothing must not be wanted.
  */
 final class GatheredSource {
-  private static final int MOST_LISTED = 1000; // values of a key that are told one by one, not by the least and the greatest
-  private static final int ROWS_OF_A_TASK = 5000; // of the source when it is joined, where there are more
-  private static final int BYTES_BESIDE_A_ROW = 64; // of the objects that hold it
-
   private final SparkSession session;
   private final SparkTable table;
   private Join join;
   private LogicalPlan given; // the side of the source
   private LogicalPlan changed; // the side of the target
   private DataSourceV2ScanRelation target;
+  private Map most; // what Python says of how the source is read
 
   private GatheredSource(SparkSession session, SparkTable table) {
     this.session = session;
@@ -133,7 +130,7 @@ final class GatheredSource {
     InternalRow[] gathered = gathered();
     if (gathered == null) return query;
     JavaSparkContext context = JavaSparkContext.fromSparkContext(session.sparkContext());
-    JavaRDD rows = context.parallelize(Arrays.asList(gathered), Math.min(1 + gathered.length / ROWS_OF_A_TASK, context.defaultParallelism()));
+    JavaRDD rows = context.parallelize(Arrays.asList(gathered), Math.min(1 + gathered.length / most("task_rows"), context.defaultParallelism()));
     LogicalPlan source = SparkRule.named(plan(rows), given.output());
     LogicalPlan narrowed = narrowed(gathered);
     Option condition = join.condition();
@@ -168,9 +165,9 @@ final class GatheredSource {
     LinkedHashMap size = new LinkedHashMap();
     size.put("bytes", given.stats().sizeInBytes().bigInteger());
     size.put("width", Integer.valueOf(given.schema().defaultSize()));
-    Map most = (Map) Python.askJson(table.python, "most_source_rows", Python.json(size));
-    int first = ((Number) most.get("first")).intValue();
-    long bytes = ((Number) most.get("bytes")).longValue();
+    most = (Map) Python.askJson(table.python, "gathering", Python.json(size));
+    int first = most("first_rows");
+    long bytes = most("bytes");
     if (first == 0) return null;
     SparkPlan reading = Dataset$.MODULE$.ofRows(session, given).queryExecution().executedPlan();
     InternalRow[] rows = reading.executeTake(first + 1);
@@ -181,10 +178,14 @@ final class GatheredSource {
     return rows.length <= more && size(rows) <= bytes ? rows : null;
   }
 
-  private static long size(InternalRow[] rows) {
+  private long size(InternalRow[] rows) {
     long bytes = 0;
-    for (int i = 0; i < rows.length; i++) bytes += ((UnsafeRow) rows[i]).getSizeInBytes() + BYTES_BESIDE_A_ROW;
+    for (int i = 0; i < rows.length; i++) bytes += ((UnsafeRow) rows[i]).getSizeInBytes() + most("row_bytes");
     return bytes;
+  }
+
+  private int most(String what) {
+    return ((Number) most.get(what)).intValue();
   }
 
   /** The target's scan without files and row groups in which no key of the source can be. */
@@ -196,7 +197,7 @@ final class GatheredSource {
       Object[] key = (Object[]) keys.get(i);
       boolean isColumn = key[0] instanceof AttributeReference && target.outputSet().contains((AttributeReference) key[0]);
       if (!isColumn || !((Expression) key[0]).dataType().equals(((Expression) key[1]).dataType())) continue;
-      Values values = new Values(given, rows, (Expression) key[1]);
+      Values values = new Values(given, rows, (Expression) key[1], most("listed"));
       if (values.least == null || (values.hasNull && ((Boolean) key[2]).booleanValue())) continue;
       told.addAll(values.predicates(((AttributeReference) key[0]).name()));
       Expression bounds = values.bounds((Expression) key[0]);
@@ -217,11 +218,13 @@ final class GatheredSource {
   private static final class Values {
     private final org.apache.spark.sql.types.DataType type;
     private final HashSet listed = new HashSet();
+    private final int most; // of them
     private Object least;
     private Object greatest;
     private boolean hasNull;
 
-    Values(LogicalPlan source, InternalRow[] rows, Expression key) {
+    Values(LogicalPlan source, InternalRow[] rows, Expression key, int most) {
+      this.most = most;
       type = key.dataType();
       if (!RowOrdering$.MODULE$.isOrderable(type)) return;
       HashMap places = new HashMap();
@@ -239,7 +242,7 @@ final class GatheredSource {
         }
         if (least == null || ordering.compare(value, least) < 0) least = value;
         if (greatest == null || ordering.compare(value, greatest) > 0) greatest = value;
-        if (listed.size() <= MOST_LISTED) listed.add(value);
+        if (listed.size() <= most) listed.add(value);
       }
     }
 
@@ -249,7 +252,7 @@ final class GatheredSource {
 
     ArrayList predicates(String column) {
       ArrayList found = new ArrayList();
-      if (listed.size() <= MOST_LISTED) {
+      if (listed.size() <= most) {
         org.apache.spark.sql.connector.expressions.Expression[] all = new org.apache.spark.sql.connector.expressions.Expression[listed.size() + 1];
         all[0] = FieldReference.column(column);
         Iterator values = listed.iterator();

@@ -30,8 +30,10 @@ from icefloe.table.rows.write_target import commit_context, write_target
 # Bytes that the source of a MERGE may take on the driver to be read before the target and sent to wherever that is read. Beside 10 million rows, a driver of
 # Spark's default 1 GB, which ran the tasks too, took 54 MB in a third of the CPU time that Spark's own join with them takes.
 MOST_SOURCE_BYTES = 64 * 1024 * 1024
-# Rows of it that are read before it is known how large they are.
-_FIRST_ROWS = 10_000
+# Rows of it that are read before it is known how large they are, and the bytes of the objects that hold a row.
+_FIRST_ROWS, _BYTES_BESIDE_A_ROW = 10_000, 64
+# Rows of it in a task of the join, where there are more; and values of a key that plan the target's scan one by one, not as a range.
+_ROWS_OF_A_TASK, _MOST_LISTED = 5000, 1000
 # Above this Spark does not know how many there are, as of rows that Python or a stream gave it; then it is tried.
 _UNKNOWN_BYTES = 2**50
 
@@ -77,14 +79,20 @@ class RowLevelAnswers(Answers):
         return [ROW_ID.name] if self._selected.table.metadata.format_version > 2 else []
 
     @answer
-    def most_source_rows(self, asked: Mapping[str, Any]) -> dict[str, int]:
-        """How much the source of a MERGE may have to be read first and kept here: the rows of the first look at it, 0 for none; the bytes of all.
+    def gathering(self, asked: Mapping[str, Any]) -> dict[str, int]:
+        """How the source of a MERGE is read first and kept here: `first_rows` to look at, 0 for none; at most `bytes` of all, with `row_bytes` more a row.
 
-        `asked` says what Spark reckons: all its `bytes`, and the `width` of a row.
+        `task_rows` and `listed` are the constants above. `asked` says what Spark reckons: all its `bytes`, and the `width` of a row.
         """
         known = asked["bytes"] if asked["bytes"] < _UNKNOWN_BYTES else 0
         first = min(_FIRST_ROWS, MOST_SOURCE_BYTES // max(asked["width"], 1))
-        return {"first": 0 if known > MOST_SOURCE_BYTES else first, "bytes": MOST_SOURCE_BYTES}
+        return {
+            "first_rows": 0 if known > MOST_SOURCE_BYTES else first,
+            "bytes": MOST_SOURCE_BYTES,
+            "row_bytes": _BYTES_BESIDE_A_ROW,
+            "task_rows": _ROWS_OF_A_TASK,
+            "listed": _MOST_LISTED,
+        }
 
     @answer
     def row_level(self, given: Any) -> None:
