@@ -5,7 +5,6 @@ Spec: Column Projection; Scan Planning.
 """
 
 import logging
-from dataclasses import replace
 from functools import partial, reduce
 
 import pyarrow.compute as pc
@@ -13,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.fields import fields_to_read
-from icefloe.kernel.schema.history import as_files_hold
 from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import UnknownType
@@ -39,7 +37,6 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
         EngineError: the session is not a classic one, or its Spark is too old, or newer than those that are proven and reads wrong.
     """
     try_scan(spark)
-    request = _as_files_hold(request)
     own = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
     needed = Schema(*fields_to_read(request.schema, own, request.row_filter))
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
@@ -51,14 +48,6 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
         found = list(shares(request, needed, deletes, ask_ids)) or [Share(parts=())]
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, share, deletes) for share in found))
     return rows if request.limit is None else rows.limit(request.limit)
-
-
-def _as_files_hold(request: ScanRequest) -> ScanRequest:
-    """Spark makes code by what may be null: told that a column is required, it would fail at, or make a zero of, the null of an older file."""
-    schema, projection = (
-        Schema(*as_files_hold(one.fields, request.schemas), schema_id=one.schema_id) for one in (request.schema, request.projection)
-    )
-    return replace(request, schema=schema, projection=projection)
 
 
 def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, share: Share, deletes: DeleteLoader) -> DataFrame:

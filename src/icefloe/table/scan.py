@@ -12,7 +12,7 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
 from icefloe.kernel.metadata.encryption import refuse_encrypted
-from icefloe.kernel.metadata.history import ancestors, snapshot_as_of
+from icefloe.kernel.metadata.history import ancestors, schemas_of_files, snapshot_as_of
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -22,6 +22,7 @@ from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import ScanPlan, plan_scan
 from icefloe.kernel.scan.question import Parallel
+from icefloe.kernel.schema.history import as_files_hold
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
@@ -133,6 +134,14 @@ class DataScan:
         kept = schema.select(*own, case_sensitive=self.case_sensitive)
         return Schema(*kept.fields, *(self._metadata_column(name) for name in metadata), schema_id=kept.schema_id)
 
+    def as_held(self, schema: Schema) -> Schema:
+        """The schema, or a part of it, with columns required only where every file of the snapshot surely has values in them.
+
+        Whoever makes an optional column required says that no row lacks a value; rows are read, and engines told, as files are.
+        """
+        held = as_files_hold(schema.fields, schemas_of_files(self.metadata, self.snapshot()))
+        return schema if held == schema.fields else Schema(*held, schema_id=schema.schema_id)
+
     def _metadata_column(self, name: str) -> NestedField:
         return partition_column(table_partition_type(self.metadata)) if name == PARTITION_NAME else METADATA_COLUMNS[name]
 
@@ -210,8 +219,8 @@ class DataScan:
         return ScanRequest(
             table_name=self.table_name,
             plan=self.plan() if plan is None else plan,
-            schema=schema,
-            projection=self.projection() if projection is None else projection,
+            schema=self.as_held(schema),
+            projection=self.as_held(self.projection() if projection is None else projection),
             row_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
             specs={spec.spec_id: spec for spec in self.metadata.partition_specs},
             io=self.io,

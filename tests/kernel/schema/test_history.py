@@ -6,6 +6,7 @@ import pytest
 
 from icefloe import ListType, LongType, NestedField, Schema, StringType, StructType
 from icefloe.kernel.schema.history import as_files_hold, is_whole
+from icefloe.kernel.schema.metadata_columns import POS
 
 ID = NestedField(1, "id", LongType(), required=True)
 NAME = NestedField(2, "name", StringType(), required=True)
@@ -34,6 +35,7 @@ def test_a_column_is_required_where_every_file_has_values(
     history = [Schema(*fields, schema_id=number) for number, fields in enumerate((*before, now))]
     assert [field.required for field in as_files_hold(now, history)] == required
     assert as_files_hold(now, history[-1:]) == as_files_hold(now, ()) == now
+    assert as_files_hold((POS,), history) == (POS,)  # no file has it
 
 
 def test_fields_inside_others_are_doubted_as_well() -> None:
@@ -44,3 +46,13 @@ def test_fields_inside_others_are_doubted_as_well() -> None:
 
     history = [schema(0, required=False), schema(1, required=True)]
     assert as_files_hold(history[1].fields, history) == schema(1, required=False).fields
+
+
+def test_a_field_of_a_struct_that_a_file_lacks_is_not_null_there() -> None:
+    inner = StructType(replace(NAME, required=True))
+    struct = NestedField(5, "s", inner)
+    assert as_files_hold((ID, struct), [Schema(ID), Schema(ID, struct, schema_id=1)]) == (ID, struct)
+    bare = replace(struct, field_type=StructType(ID))
+    grown = replace(struct, field_type=StructType(ID, NAME))
+    held = as_files_hold((grown,), [Schema(bare), Schema(grown, schema_id=1)])
+    assert held == (replace(grown, field_type=StructType(ID, OPTIONAL)),)

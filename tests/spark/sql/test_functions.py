@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe import SqlCatalog, __version__
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.partitioning.transforms import parse_transform
 from icefloe.kernel.types import (
     BinaryType,
@@ -286,6 +289,24 @@ def test_filters_by_buckets_leave_out_files_of_others(spark: SparkSession, lake:
     every.createOrReplaceTempView("shards")
     assert found == sorted(map(str, spark.sql(f"SELECT id FROM shards WHERE {predicate}").collect()))
     every.unpersist()
+
+
+def test_delete_files_of_other_buckets_are_left_out_too(spark: SparkSession, lake: SqlCatalog) -> None:
+    spark.sql(
+        "CREATE TABLE lake.db.marked PARTITIONED BY (bucket(4, id)) "
+        "TBLPROPERTIES ('format-version' = '3', 'write.delete.mode' = 'merge-on-read') AS SELECT id FROM range(1000)"
+    )
+    spark.sql("DELETE FROM lake.db.marked WHERE id % 3 = 0")
+    plan = lake.load_table("db.marked").scan().plan()
+    for buckets in ({2}, {0, 3}, {9}, {0, 1, 2, 3}):
+        masks = [pc.is_in(part.entries[partition_column(1000)], pa.array(sorted(buckets), pa.int32())).to_numpy() for part in plan.parts]
+        chosen = plan.without_partitions(masks)
+        rows = [row for task in chosen.tasks() for row in DeleteLoader(lake.load_table("db.marked").io).positions_of(task).bitmap]
+        assert len(chosen.delete_files) == chosen.kept.files == len(buckets & {0, 1, 2, 3})
+        assert chosen.records_after_deletes == chosen.records_before_deletes - len(rows)
+        wanted = f"lake.system.bucket(4, id) IN ({', '.join(map(str, buckets))})"
+        assert spark.sql(f"SELECT count(id) FROM lake.db.marked WHERE {wanted}").collect()[0][0] == chosen.records_after_deletes
+        assert chosen.kept + chosen.skipped_by_partition == plan.kept
 
 
 def test_the_bucket_of_a_uuids_text_says_nothing_of_the_uuids(spark: SparkSession, lake: SqlCatalog) -> None:

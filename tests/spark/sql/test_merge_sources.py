@@ -219,4 +219,4 @@ def test_keys_of_every_kind_find_their_rows_and_leave_out_files(sql: Run, lake: 
 def test_how_much_of_a_source_is_read_first(size: int, width: int, first: int) -> None:
     answers = object.__new__(row_level.RowLevelAnswers)  # the answer is of what is asked alone
     asked = answers.gathering({"bytes": size, "width": width})
-    assert (asked["first_rows"], asked["bytes"]) == (first, row_level.MOST_SOURCE_BYTES)
+    assert asked == {"first_rows": first, "bytes": row_level.MOST_SOURCE_BYTES, "row_bytes": 64, "task_rows": 5000, "listed": 1000}

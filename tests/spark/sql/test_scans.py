@@ -254,7 +254,9 @@ def test_files_are_left_out_by_dates_of_times_and_by_uuids(
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
-def test_nulls_of_a_column_that_became_required_are_found_and_can_be_deleted(sql: Run, lake: SqlCatalog, kind: pa.DataType) -> None:
+def test_nulls_of_a_column_that_became_required_are_found_and_can_be_deleted(
+    sql: Run, spark: SparkSession, lake: SqlCatalog, kind: pa.DataType
+) -> None:
     table = lake.create_table("db.late", pa.schema([("key", kind), ("x", pa.int64())]))
     table.append(pa.table({"key": pa.array([None, None, 5], pa.int64()).cast(kind), "x": [1, 2, 3]}))
     with table.update_schema(allow_incompatible_changes=True) as update:
@@ -265,7 +267,28 @@ def test_nulls_of_a_column_that_became_required_are_found_and_can_be_deleted(sql
     assert sql("SELECT x FROM lake.db.late WHERE key IS NULL ORDER BY x") == [(1,), (2,)]
     assert sql("SELECT x FROM lake.db.late WHERE key IS NOT NULL") == [(3,)]
     assert sql("SELECT a.x FROM lake.db.late a JOIN lake.db.late b ON a.key <=> b.key ORDER BY 1") == [(1,), (1,), (2,), (2,), (3,)]
-    with pytest.raises(IllegalArgumentException, match="key: may be null"):
+    options = {"columns": "key,x"}
+    by_format = spark.read.format("icefloe").options(**options).load("lake.db.late")
+    assert sorted(map(tuple, by_format.groupBy("key").sum("x").collect()), key=str) == sorted([(None, 3), (five, 3)], key=str)
+    with pytest.raises(IllegalArgumentException, match="key: has 1 nulls"):
         sql("INSERT INTO lake.db.late SELECT * FROM lake.db.late WHERE x = 1")
     sql("DELETE FROM lake.db.late WHERE key IS NULL")
-    assert sql("SELECT * FROM lake.db.late") == [(five, 3)]
+    sql("INSERT INTO lake.db.late SELECT * FROM lake.db.late")
+    assert sql("SELECT * FROM lake.db.late") == [(five, 3), (five, 3)]
+
+
+def test_required_columns_that_always_were_take_nullable_rows_and_are_shown(sql: Run, lake: SqlCatalog) -> None:
+    """Also in a table that took another's place, and inside columns that came later: no file of theirs is older."""
+    sql("CREATE TABLE lake.db.r (a BIGINT)")
+    sql("INSERT INTO lake.db.r VALUES (1)")
+    sql("CREATE OR REPLACE TABLE lake.db.r (key BIGINT NOT NULL, x BIGINT)")
+    source = "(SELECT * FROM VALUES (7L), (CAST(NULL AS BIGINT)) AS t(k) WHERE k > 0 OR k IS NULL)"
+    sql(f"INSERT INTO lake.db.r SELECT k, k FROM {source} WHERE k = 7")
+    with pytest.raises(Exception, match=r"(?i)null"):
+        sql(f"INSERT INTO lake.db.r SELECT k, k FROM {source}")
+    assert "key BIGINT NOT NULL" in sql("SHOW CREATE TABLE lake.db.r")[0][0]
+    sql("ALTER TABLE lake.db.r ADD COLUMNS (s STRUCT<a: BIGINT NOT NULL>)")
+    sql(
+        "INSERT INTO lake.db.r SELECT k, k, named_struct('a', k) FROM (SELECT max(k) AS k FROM lake.db.r LATERAL VIEW explode(array(key)) AS k)"
+    )
+    assert sql("SELECT key, s FROM lake.db.r ORDER BY s NULLS FIRST") == [(7, None), (7, (7,))]

@@ -220,7 +220,7 @@ class _Column:
             raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; only float and double have NaN")
         if isinstance(self.field.field_type, UnknownType):  # no value but null is known of it, in no file
             return AlwaysTrue() if operation is Operation.IS_NULL else AlwaysFalse()
-        # Of a required column too: a file may hold null in one that was made required later. What metadata counts prunes as much.
+        # Of a required column too: a file may hold null in one that was made required later. Where a file has counts of nulls, they prune as much.
         return BoundPredicate(operation, self.field, self.path)
 
     def _with(self, operation: Operation, value: Any) -> BooleanExpression:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from icefloe.kernel.metadata.raw_entries import EntryKind
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.schema.json_shape import Key, a_long, a_string, object_problems, refuse
+from icefloe.kernel.schema.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ class Lineage(Protocol):
     @property
     def snapshot_log(self) -> Sequence[SnapshotLogEntry]: ...
 
+    @property
+    def schemas(self) -> Sequence[Schema]: ...
+
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None: ...
 
 
@@ -48,6 +52,15 @@ def ancestors(metadata: Lineage, snapshot_id: int | None) -> Iterator[Snapshot]:
             return
         yield snapshot
         snapshot_id = snapshot.parent_snapshot_id
+
+
+def schemas_of_files(metadata: Lineage, snapshot: Snapshot | None) -> Sequence[Schema]:
+    """The schemas that the live files of a snapshot may have been written with: its own and its ancestors'; every one where some of those are gone."""
+    line = [] if snapshot is None else list(ancestors(metadata, snapshot.snapshot_id))
+    if line and (line[-1].parent_snapshot_id is not None or any(one.schema_id is None for one in line)):
+        return metadata.schemas
+    wanted = {one.schema_id for one in line}
+    return [schema for schema in metadata.schemas if schema.schema_id in wanted]
 
 
 def snapshot_as_of(metadata: Lineage, timestamp_ms: int) -> Snapshot | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.kernel.expressions.bind import bind
@@ -33,6 +34,8 @@ from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
 from icefloe.kernel.scan.question import Parallel, Question, Read, live_files, live_records
 from icefloe.kernel.schema.schema import Schema
+
+_COUNTED = (("bytes", "file_size_in_bytes"), ("records", "record_count"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,22 @@ class ScanPlan:
         """One task a kept file, made as they are asked for."""
         for part in self.parts:
             yield from part.tasks()
+
+    def without_partitions(self, masks: Sequence[Mask]) -> "ScanPlan":
+        """The plan with only those files of each part that a mask has, as the partitions of the others rule them out; and with their delete files."""
+        kept = [part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()]
+        left_out = [part.take(np.flatnonzero(~mask)) for part, mask in zip(self.parts, masks, strict=True) if not mask.all()]
+        used = np.unique(
+            np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in kept if part.delete_indices is not None)])
+        )
+        files = [self.delete_files[index] for index in used.tolist()]
+        return replace(
+            self,
+            parts=tuple(_numbered(part, used, files) for part in kept),
+            kept=_counted(kept),
+            skipped_by_partition=self.skipped_by_partition + _counted(left_out),
+            delete_files=files,
+        )
 
 
 def plan_scan(
@@ -252,10 +271,18 @@ def _with_deletes(
     if not len(used):
         return tuple(parts), (), counts
     files = FilesWhenAsked(len(used), partial(deletes.files, used))
-    renumbered = [
+    return tuple(_numbered(part, used, files) for part in parts), files, counts
+
+
+def _numbered(part: PlannedFiles, used: NDArray[np.int64], files: Sequence[DataFile]) -> PlannedFiles:
+    """The part with other delete files, which had these numbers."""
+    return (
         part
         if part.delete_indices is None
         else replace(part, delete_indices=np.searchsorted(used, part.delete_indices), delete_files=files)
-        for part in parts
-    ]
-    return tuple(renumbered), files, counts
+    )
+
+
+def _counted(parts: Sequence[PlannedFiles]) -> FileCounts:
+    sums = (FileCounts(files=len(part), **{ours: pc.sum(part.entries[name]).as_py() or 0 for ours, name in _COUNTED}) for part in parts)
+    return sum(sums, NO_FILES)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import reduce
 
 from icefloe.kernel.schema.field_edits import Fields, edited_fields
-from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.types import NestedField
+from icefloe.kernel.schema.metadata_columns import is_reserved
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import NestedField, children
 
 
 def is_whole(history: Sequence[Schema]) -> bool:
@@ -19,17 +20,24 @@ def is_whole(history: Sequence[Schema]) -> bool:
 
 
 def as_files_hold(fields: Fields, history: Sequence[Schema]) -> Fields:
-    """The fields, at every level, required only where no schema of the history let files be without values: a column may have been added, or made required,
-    after they were written. What schemas allowed that were removed since is not known; then the word of whoever made the column required is taken.
+    """The fields, at every level, required only where no schema that files were written with let them be without values: a column may have been added, or made
+    required, later. What schemas allowed that were removed since is not known; then the word of whoever made the column required is taken.
     """
-    doubted = [field.field_id for _, field in walk(fields) if field.required and _may_lack_values(field, history)]
+    doubted = _doubted(fields, history, [True] * len(history))
     return reduce(lambda found, field_id: edited_fields(found, field_id, _optional), doubted, fields)
 
 
-def _may_lack_values(field: NestedField, history: Sequence[Schema]) -> bool:
-    has_it = [schema for schema in history if field.field_id in schema]
-    is_new_to_some = 0 < len(has_it) < len(history) and field.initial_default is None
-    return is_new_to_some or any(not schema.find_field(field.field_id).required for schema in has_it)
+def _doubted(fields: Fields, history: Sequence[Schema], has_parent: Sequence[bool]) -> list[int]:
+    """The ids of required fields that a file may lack, or hold null in; where a file lacks the struct around a field, that is null and not the field."""
+    found = []
+    for field in fields:
+        has_it = [field.field_id in schema for schema in history]
+        is_new_to_some = any(here and not has for here, has in zip(has_parent, has_it, strict=True))
+        was_optional = any(has and not schema.find_field(field.field_id).required for schema, has in zip(history, has_it, strict=True))
+        if field.required and (was_optional or (is_new_to_some and field.initial_default is None and not is_reserved(field.field_id))):
+            found.append(field.field_id)
+        found += _doubted(children(field.field_type), history, has_it)
+    return found
 
 
 def _optional(field: NestedField) -> NestedField:

@@ -54,7 +54,8 @@ class IcefloeSource(DataSource):
     def schema(self) -> StructType:
         """The columns asked for. Raises as `opened` and `scan_of`, and `UnsupportedTypeError`."""
         with errors_carried():
-            return schema_to_struct(self._scan().projection(), field_ids=False)
+            scan = self._scan()
+            return schema_to_struct(scan.as_held(scan.projection()), field_ids=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of a schema that Spark was given, or that `schema` gave it."""

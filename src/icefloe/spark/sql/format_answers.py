@@ -128,7 +128,8 @@ class AskedTableAnswers(HintedAnswers, TableAnswers):
 
     @answer
     def describe(self, asked: Any) -> dict[str, Any]:
-        columns = schema_to_struct(self._scan().projection(), field_ids=False)
+        scan = self._scan()
+        columns = schema_to_struct(scan.as_held(scan.projection()), field_ids=False)
         options = f"{self._asked.where} {self._asked.columns}"
         found = super().describe(asked)
         return {

@@ -5,7 +5,7 @@ Spark tests every row besides. All other predicates are `pushed_filters.py`'s. F
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform
-from icefloe.kernel.scan.file_counts import NO_FILES, FileCounts
 from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.schema.schema import Schema
@@ -47,11 +46,7 @@ def in_buckets(plan: ScanPlan, tests: Sequence[BucketTest], metadata: TableMetad
     """The plan without files of other buckets; files of specs that do not have them are kept."""
     if not tests:
         return plan
-    masks = [_mask(part, tests, metadata.spec_by_id(part.spec_id)) for part in plan.parts]
-    kept = [part.take(np.flatnonzero(mask)) for part, mask in zip(plan.parts, masks, strict=True) if mask.any()]
-    left_out = [part.take(np.flatnonzero(~mask)) for part, mask in zip(plan.parts, masks, strict=True) if not mask.all()]
-    skipped = plan.skipped_by_partition + _counts(left_out)
-    return replace(plan, parts=tuple(kept), kept=_counts(kept), skipped_by_partition=skipped)
+    return plan.without_partitions([_mask(part, tests, metadata.spec_by_id(part.spec_id)) for part in plan.parts])
 
 
 def _conjuncts(node: Plain) -> Iterator[Plain]:
@@ -92,11 +87,3 @@ def _mask(part: PlannedFiles, tests: Sequence[BucketTest], spec: PartitionSpec) 
             if field.source_id == test.source_id and field.transform == test.transform:
                 mask &= numpy_of(filled(pc.is_in(part.entries[partition_column(field.field_id)], wanted), False))
     return mask
-
-
-def _counts(parts: Iterable[PlannedFiles]) -> FileCounts:
-    found = NO_FILES
-    for part in parts:
-        sizes, records = (pc.sum(part.entries[name]).as_py() or 0 for name in ("file_size_in_bytes", "record_count"))
-        found += FileCounts(files=len(part), bytes=sizes, records=records)
-    return found

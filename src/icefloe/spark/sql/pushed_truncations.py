@@ -79,7 +79,7 @@ def _of_number(width: int, value: Any, column: str, kind: IcebergType, *, is_equ
         if value == TruncateTransform(width).wrapped_result(kind):
             least, _ = INTEGER_RANGES[type(kind)]
             sources.append((least, least - least % -width))
-    elif isinstance(kind, DecimalType) and isinstance(value, Decimal):
+    elif isinstance(kind, DecimalType) and isinstance(value, Decimal) and value == round(value, kind.scale):
         number = unscaled(value, kind.scale)
         if number % width == 0:
             sources.append((value, decimal_of(number + width, kind.scale)))

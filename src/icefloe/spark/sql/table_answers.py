@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
-from icefloe.kernel.schema.history import as_files_hold
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.sql.alter_table import takes_change
@@ -44,11 +43,11 @@ class TableAnswers(RowLevelAnswers):
     @answer
     def describe(self, _: Any) -> dict[str, Any]:
         selected = self._selected
-        metadata = selected.table.metadata
+        metadata, scan = selected.table.metadata, selected.scan()
         return {
             "name": self._name(),
             "version": f"{selected.table.metadata_location} {selected.text()}",
-            "schema": columns_struct(Schema(*as_files_hold(selected.scan().schema().fields, metadata.schemas))).json(),
+            "schema": columns_struct(scan.as_held(scan.schema())).json(),
             "properties": table_properties(metadata, selected.table.metadata_location),
             "partitioning": partitioning_of(metadata.spec(), metadata.schema()),
             "capabilities": [*_CAPABILITIES, *(name for name, known in _ASKED_FOR.items() if known.read(metadata.properties))],

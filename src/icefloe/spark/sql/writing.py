@@ -15,6 +15,7 @@ from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.schema.history import as_files_hold
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField
 from icefloe.kernel.types import StructType as IcebergStruct
@@ -84,7 +85,8 @@ def write_within(transaction: Transaction, write: Write) -> None:
 def _put(changes: ChangesRows, metadata: TableMetadata, write: Write) -> None:
     options, schema = write.options, metadata.schema()
     rows = _in_tables_spelling(write.rows, schema)
-    _check(rows.schema, schema, options)
+    # Of a column that may hold null in older files Spark was told so: it leaves the test of every value to the tasks, which refuse a null.
+    _check(rows.schema, Schema(*as_files_hold(schema.fields, metadata.schemas)), options)
     given = RowsInForm(rows=rows, form=options.form)
     properties, branch = options.snapshot_properties, write.branch
     isolation: dict[str, Any] = {"isolation_level": options.isolation_level, "validate_from_snapshot_id": options.validate_from}
