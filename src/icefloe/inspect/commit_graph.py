@@ -11,8 +11,8 @@ from icefloe.inspect.report import Column, Grid, Report
 from icefloe.inspect.table_overview import summary_number
 from icefloe.inspect.view import MOST_LINES, View
 from icefloe.inspect.words import count_text, time_text
-from icefloe.kernel.commit.wap import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, WAP_ID
-from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.commit.wap import PUBLISHED_WAP_ID, WAP_ID
+from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.table_reader import TableReader
 

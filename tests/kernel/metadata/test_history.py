@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from icefloe.kernel.metadata.history import MetadataLogEntry, SnapshotLogEntry, ancestors, snapshot_as_of
+from icefloe.kernel.metadata.history import MetadataLogEntry, SnapshotLogEntry, ancestors, schemas_of_files, snapshot_as_of
 from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -23,6 +23,29 @@ def test_ancestors_go_back_as_far_as_the_table_still_knows() -> None:
     assert [found.snapshot_id for found in ancestors(metadata, 4)] == [4, 2]
     assert list(ancestors(metadata, None)) == []
     assert list(ancestors(metadata, 99)) == []
+
+
+def test_files_were_written_with_the_schemas_of_the_ancestors() -> None:
+    base = table({1: None, 2: 1, 3: 2, 4: None, 5: 9, 6: 2}, [])
+    schemas = tuple(Schema(*base.schemas[0].fields, schema_id=number) for number in range(5))
+    ids = {1: 0, 2: 2, 3: 2, 4: 3, 5: 3, 6: None}
+    picked = {7: {"operation": "append", "source-snapshot-id": "8"}}
+    made = [replace(snapshot, schema_id=ids[snapshot.snapshot_id]) for snapshot in base.snapshots]
+    made += [
+        Snapshot(snapshot_id=number, parent_snapshot_id=1, timestamp_ms=0, schema_id=4, summary=summary)
+        for number, summary in picked.items()
+    ]
+    metadata = replace(base, schemas=schemas, snapshots=tuple(made))
+
+    def found(snapshot_id: int) -> list[int]:
+        return [schema.schema_id for schema in schemas_of_files(metadata, metadata.snapshot_by_id(snapshot_id))]
+
+    assert [found(number) for number in (1, 3, 4)] == [[0], [0, 2], [3]]
+    every = [0, 1, 2, 3, 4]
+    assert found(5) == every  # its parent was expired
+    assert found(6) == every  # it does not say
+    assert found(7) == every  # its files came with another snapshot
+    assert list(schemas_of_files(metadata, None)) == []
 
 
 def test_a_circle_of_parents_ends() -> None:

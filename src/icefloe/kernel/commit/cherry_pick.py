@@ -17,7 +17,7 @@ from icefloe.kernel.commit.live_entries import is_among, live_entries, may_hold
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition
-from icefloe.kernel.commit.wap import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, WAP_ID, published_as
+from icefloe.kernel.commit.wap import PUBLISHED_WAP_ID, WAP_ID, published_as
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.read import read_entries
@@ -25,7 +25,7 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.history import ancestors
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
-from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update_snapshots import SetSnapshotRef

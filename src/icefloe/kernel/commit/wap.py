@@ -1,7 +1,7 @@
 """Write, audit, publish: snapshots that are staged under an id of their own, looked at, and then published, once.
 
 Publishing is `cherry_pick.py`; who asks for staging is `icefloe.table.rows.wap`. Floor: kernel.commit.
-Spec: Appendix F, Other Fields (`wap.id`, `published-wap-id`, `source-snapshot-id`).
+Spec: Appendix F, Other Fields (`wap.id`, `published-wap-id`).
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,6 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 WAP_ID = "wap.id"
 PUBLISHED_WAP_ID = "published-wap-id"
-SOURCE_SNAPSHOT_ID = "source-snapshot-id"
 
 
 def check_wap_id_is_new(base: TableMetadata, wap_id: str) -> None:

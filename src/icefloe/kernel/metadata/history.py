@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from icefloe.kernel.metadata.raw_entries import EntryKind
-from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
 from icefloe.kernel.schema.json_shape import Key, a_long, a_string, object_problems, refuse
 from icefloe.kernel.schema.schema import Schema
 
@@ -55,9 +55,13 @@ def ancestors(metadata: Lineage, snapshot_id: int | None) -> Iterator[Snapshot]:
 
 
 def schemas_of_files(metadata: Lineage, snapshot: Snapshot | None) -> Sequence[Schema]:
-    """The schemas that the live files of a snapshot may have been written with: its own and its ancestors'; every one where some of those are gone."""
+    """The schemas that the live files of a snapshot may have been written with: its own and its ancestors'.
+
+    Every schema, where ancestors are gone, where one does not say its schema, or where files were picked from other snapshots.
+    """
     line = [] if snapshot is None else list(ancestors(metadata, snapshot.snapshot_id))
-    if line and (line[-1].parent_snapshot_id is not None or any(one.schema_id is None for one in line)):
+    is_known = not line or line[-1].parent_snapshot_id is None
+    if not is_known or any(one.schema_id is None or SOURCE_SNAPSHOT_ID in one.summary for one in line):
         return metadata.schemas
     wanted = {one.schema_id for one in line}
     return [schema for schema in metadata.schemas if schema.schema_id in wanted]

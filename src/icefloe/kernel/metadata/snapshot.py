@@ -10,6 +10,8 @@ from typing import Any
 from icefloe.kernel.metadata.raw_entries import EntryKind
 from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_int, array_of, object_problems, refuse, strings_by_name
 
+# In a summary: the snapshot whose changes were picked. Spec: Appendix F, Other Fields.
+SOURCE_SNAPSHOT_ID = "source-snapshot-id"
 _KEYS = (
     Key("snapshot-id", a_long),
     Key("parent-snapshot-id", a_long, required=False),
