@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.spark.comparing import plan_of, same_rows
 from tests.spark.merge_on_read import delete_keys, delete_keys_everywhere, delete_positions
 
-from icefloe import LongType, NestedField, Schema, SqlCatalog, StringType, UUIDType
+from icefloe import GeometryType, LongType, NestedField, Schema, SqlCatalog, StringType, UUIDType, VariantType
 from icefloe.spark import deleted_rows, divide
 from icefloe.table import Table
 
@@ -203,3 +203,17 @@ def test_keys_that_spark_compares_otherwise_are_looked_up_in_tasks(
     with caplog.at_level(logging.WARNING, "icefloe.spark"):
         assert same_rows(table, "TRUE", "id").count() == 1
     assert "code (uuid)" in caplog.text
+
+
+def test_columns_beside_variants_and_shapes_are_read(spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "v", VariantType()), NestedField(3, "g", GeometryType()))
+    table = lake.create_table("db.t", schema, properties={"format-version": "3"})
+    parts = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
+    variant = pa.array([{"metadata": b"\x01\x00\x00", "value": b"\x0c\x05"}, None], parts)
+    table.append(
+        pa.table(
+            {"id": [1, 2], "v": variant, "g": pa.array([None, bytes.fromhex("010100000000000000000008400000000000001040")], pa.binary())}
+        )
+    )
+    assert same_rows(table, "id > 1", "id").count() == 1
+    assert bool(caplog.records) == (spark.version < "4.1")  # its Parquet library cannot open the file

@@ -48,6 +48,8 @@ def number_of(value: Any) -> float:
 @pytest.fixture(scope="module")
 def shredded(spark, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Any]]:
     """A file that Spark wrote, and what Spark reads in it."""
+    if spark.version < "4.1":
+        pytest.skip("Spark 4.0 writes shredded variants and does not read them")
     folder = tmp_path_factory.mktemp("shredded")
     rows = [*enumerate(DOCUMENTS), (len(DOCUMENTS), None)]
     settings = {SHREDDING: TYPED, "spark.sql.variant.writeShredding.enabled": "true", "spark.sql.variant.inferShreddingSchema": "false"}

@@ -5,10 +5,11 @@ BINARY, as WKB: Spark's own GEOMETRY came in 4.1, and knows fewer reference syst
 Floor: spark. Spec: Primitive Types; Schemas and Data Types.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import (
     ArrayType,
@@ -22,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from icefloe.errors import Problem, UnsupportedTypeError
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids, walk
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -71,6 +72,10 @@ NOT_NATIVE = (
     TimestamptzNanoType,
     UnknownType,
 )
+
+# Types of version 3 that have an annotation of their own in Parquet files: the library of Spark 4.0 cannot open a file with one, whatever is read of it.
+_ANNOTATED_LATELY = (VariantType, GeometryType, GeographyType)
+_FIRST_TO_KNOW_THEM = "4.1"
 
 _TO_SPARK: Mapping[type[PrimitiveType], DataType] = {
     BooleanType: spark_types.BooleanType(),
@@ -164,6 +169,14 @@ def _to_spark(kind: IcebergType, ids: bool, path: tuple[str, ...], problems: lis
         problems.append(Problem(where=".".join(path), what=f"type {kind}"))
         return spark_types.NullType()
     return found
+
+
+def names_unknown_to_parquet(spark: SparkSession, fields: Iterable[NestedField]) -> list[str]:
+    """Those of the columns, with their types, because of which Spark's own reader cannot open a file."""
+    if spark.version >= _FIRST_TO_KNOW_THEM:
+        return []
+    names = (f"{'.'.join(path)} ({field.field_type})" for path, field in walk(fields) if isinstance(field.field_type, _ANNOTATED_LATELY))
+    return list(dict.fromkeys(names))
 
 
 def struct_to_schema(struct: spark_types.StructType) -> Schema:

@@ -219,7 +219,7 @@ def test_statements_take_the_settings_of_the_session(spark: SparkSession, sql: R
     finally:
         for name in settings:
             spark.conf.unset(f"spark.sql.iceberg.{name}")
-    sql("INSERT INTO lake.db.t (id) VALUES (1)")
+    sql("INSERT INTO lake.db.t (id, kind, v, s) VALUES (1, NULL, NULL, NULL)")
     sql("UPDATE lake.db.t SET v = 0")
     assert "who" not in table.refresh().current_snapshot().summary
 
@@ -227,7 +227,7 @@ def test_statements_take_the_settings_of_the_session(spark: SparkSession, sql: R
 def test_marks_are_of_the_table_s_granularity(sql: Run, lake: SqlCatalog) -> None:
     for granularity, expected in (("file", "2"), ("partition", "1")):
         made(sql, 2, "merge-on-read", partitioned=False, more=f", 'write.delete.granularity' = '{granularity}'")
-        sql("INSERT INTO lake.db.t (id) SELECT id + 10 FROM range(10)")
+        sql("INSERT INTO lake.db.t (id, kind, v, s) SELECT id + 10, NULL, NULL, NULL FROM range(10)")
         sql("UPDATE lake.db.t SET v = -1 WHERE id IN (SELECT id FROM range(1, 20, 9))")
         assert sql("SELECT id FROM lake.db.t WHERE v = -1 ORDER BY id") == [(1,), (10,), (19,)]
         files = {task.file.file_path for task in lake.load_table("db.t").scan().plan_files() if task.delete_files}
