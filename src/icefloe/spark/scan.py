@@ -22,7 +22,7 @@ from icefloe.spark.native import schemes_without_file_system
 from icefloe.spark.native_scan import native_scan
 from icefloe.spark.portable import TaskReader, portable_rows
 from icefloe.spark.trial import try_scan
-from icefloe.spark.types import NOT_NATIVE, names_unknown_to_parquet
+from icefloe.spark.types import NOT_NATIVE, why_not_opened
 from icefloe.table.engine import ScanRequest
 
 LOG = logging.getLogger(__name__)
@@ -70,9 +70,8 @@ def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -
     names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if isinstance(field.field_type, NOT_NATIVE)]
     if names:
         return f"it cannot read {', '.join(names)}"
-    unknown = names_unknown_to_parquet(spark, [field for schema in (*request.schemas, request.schema) for field in schema.fields])
-    if unknown:
-        return f"the Parquet library of Spark {spark.version} cannot open files with columns of such types: {', '.join(unknown)}"
+    if reason := why_not_opened(spark, (*request.schemas, request.schema)):
+        return reason
     if asked_metadata(request) & OF_POSITIONS and (reason := positions_taken(request.schemas)):
         return reason
     found = pc.extract_regex(files["file_path"], r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")

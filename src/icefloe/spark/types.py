@@ -171,12 +171,15 @@ def _to_spark(kind: IcebergType, ids: bool, path: tuple[str, ...], problems: lis
     return found
 
 
-def names_unknown_to_parquet(spark: SparkSession, fields: Iterable[NestedField]) -> list[str]:
-    """Those of the columns, with their types, because of which Spark's own reader cannot open a file."""
+def why_not_opened(spark: SparkSession, schemas: Iterable[Schema]) -> str:
+    """Why Spark's own reader cannot open files of these schemas, whatever is read of them; empty where it can."""
     if spark.version >= _FIRST_TO_KNOW_THEM:
-        return []
-    names = (f"{'.'.join(path)} ({field.field_type})" for path, field in walk(fields) if isinstance(field.field_type, _ANNOTATED_LATELY))
-    return list(dict.fromkeys(names))
+        return ""
+    fields = (found for schema in schemas for found in walk(schema.fields))
+    names = dict.fromkeys(
+        f"{'.'.join(path)} ({field.field_type})" for path, field in fields if isinstance(field.field_type, _ANNOTATED_LATELY)
+    )
+    return f"the Parquet library of Spark {spark.version} cannot open files with columns such as {', '.join(names)}" if names else ""
 
 
 def struct_to_schema(struct: spark_types.StructType) -> Schema:

@@ -31,7 +31,7 @@ from icefloe.spark.filters import column_named, filter_to_column, literal
 from icefloe.spark.footers import FieldIds, FooterReader
 from icefloe.spark.native import READER_OPTIONS, hadoop_paths
 from icefloe.spark.native_scan import names_for_the_reader
-from icefloe.spark.types import COMMENT_KEY, NOT_NATIVE, schema_to_struct
+from icefloe.spark.types import COMMENT_KEY, NOT_NATIVE, schema_to_struct, why_not_opened
 from icefloe.table.engine import ScanRequest
 
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
@@ -62,6 +62,8 @@ def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: a delete file is gone, or not sound.
     """
     needed = _needed(request)
+    if reason := why_not_opened(spark, (*request.schemas, request.schema)):
+        raise NotByParquet(reason)
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
     found = list(shares(request, needed, deletes, lambda tasks: _ids(request, tasks)))
     for share in found:
