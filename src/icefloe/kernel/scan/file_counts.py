@@ -17,5 +17,8 @@ class FileCounts:
     def __add__(self, other: "FileCounts") -> "FileCounts":
         return FileCounts(files=self.files + other.files, bytes=self.bytes + other.bytes, records=self.records + other.records)
 
+    def __sub__(self, other: "FileCounts") -> "FileCounts":
+        return FileCounts(files=self.files - other.files, bytes=self.bytes - other.bytes, records=self.records - other.records)
+
 
 NO_FILES = FileCounts()

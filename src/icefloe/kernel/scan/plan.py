@@ -128,16 +128,16 @@ class ScanPlan:
     def without_partitions(self, masks: Sequence[Mask]) -> "ScanPlan":
         """The plan with only those files of each part that a mask has, as the partitions of the others rule them out; and with their delete files."""
         kept = [part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()]
-        left_out = [part.take(np.flatnonzero(~mask)) for part, mask in zip(self.parts, masks, strict=True) if not mask.all()]
         used = np.unique(
             np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in kept if part.delete_indices is not None)])
         )
         files = [self.delete_files[index] for index in used.tolist()]
+        counted = _counted(kept)
         return replace(
             self,
             parts=tuple(_numbered(part, used, files) for part in kept),
-            kept=_counted(kept),
-            skipped_by_partition=self.skipped_by_partition + _counted(left_out),
+            kept=counted,
+            skipped_by_partition=self.skipped_by_partition + (self.kept - counted),
             delete_files=files,
         )
 
