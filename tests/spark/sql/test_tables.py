@@ -1,7 +1,7 @@
 """Namespaces and tables by Spark SQL: made, listed, read, written and dropped, with nothing but SQL."""
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
@@ -32,6 +32,22 @@ def test_a_table_lives_and_dies_by_sql(sql: Run, lake: SqlCatalog) -> None:
     sql("DROP TABLE lake.db.t")
     sql("DROP NAMESPACE lake.other")
     assert sql("SHOW TABLES IN lake.db") == []
+
+
+def test_cascade_drops_the_tables_and_views_of_one_namespace(lake: SqlCatalog, sql: Run) -> None:
+    for name in ("lake.whole", "lake.outer", "lake.outer.inner"):
+        sql(f"CREATE NAMESPACE {name}")
+    for name in ("lake.whole", "lake.outer"):
+        sql(f"CREATE TABLE {name}.t (id INT)")
+        sql(f"CREATE VIEW {name}.v AS SELECT 1 AS one")
+    with pytest.raises(IllegalArgumentException, match=r"namespaces below it: outer\.inner"):
+        sql("DROP NAMESPACE lake.outer CASCADE")
+    assert lake.table_exists("outer.t")
+    assert lake.view_exists("outer.v")
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_EMPTY"):
+        sql("DROP NAMESPACE lake.whole")
+    sql("DROP NAMESPACE lake.whole CASCADE")
+    assert not lake.namespace_exists("whole")
 
 
 def test_rows_are_added_replaced_and_deleted(sql: Run) -> None:

@@ -4,12 +4,13 @@ A loaded table answers in `table_answers.py`. Floor: spark.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.errors import InvalidInputError, NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError, UnsupportedFeatureError
+from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, UnsupportedFeatureError
 from icefloe.procedures.registry import procedure_named, procedure_names
 from icefloe.spark.sql.alter_table import alter
 from icefloe.spark.sql.answers import Answers, answer
@@ -177,8 +178,16 @@ class CatalogAnswers(Answers):
         return True
 
     def _empty(self, name: tuple[str, ...]) -> None:
-        if self._catalog.list_namespaces(name):
-            raise NamespaceNotEmptyError(f"namespace {'.'.join(name)} has namespaces below it", next_step="drop those first")
+        """Drops the tables and views of a namespace; nothing of it where namespaces lie below, which is no single namespace's loss."""
+        below = self._catalog.list_namespaces(name)
+        if below:
+            raise InvalidInputError(
+                f"namespace {'.'.join(name)} has namespaces below it: {', '.join('.'.join(one) for one in below)}",
+                next_step="drop those first: CASCADE drops the tables and views of one namespace",
+            )
+        with suppress(UnsupportedFeatureError):  # a catalog that keeps no views has none to drop
+            for view in self._catalog.list_views(name):
+                self._catalog.drop_view(view)
         for table in self._catalog.list_tables(name):
             self._catalog.drop_table(table)
 
