@@ -32,6 +32,9 @@ for path in files():
         continue
     for one, found in outcomes(run, path, "java", folder):
         print("OUTCOME " + json.dumps([path.stem, one.line, found.rows, found.error, found.words]), flush=True)
+    for view in spark.catalog.listTables():  # a file's temporary views would be listed among the next one's
+        if view.isTemporary:
+            spark.catalog.dropTempView(view.name)
 """
 
 
