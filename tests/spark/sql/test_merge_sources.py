@@ -15,7 +15,7 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
 from icefloe.io.locations import local_path
-from icefloe.spark.sql import row_level
+from icefloe.spark.sql import gathered_source
 
 pytestmark = pytest.mark.spark
 
@@ -29,9 +29,9 @@ MODES = ("copy-on-write", "merge-on-read")
 def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How Icefloe treats the sources of the test: whether they are more rows than the first look at them takes, or than may be read first."""
     if request.param == "read twice":
-        monkeypatch.setattr(row_level, "_FIRST_ROWS", 1)
+        monkeypatch.setattr(gathered_source, "_FIRST_ROWS", 1)
     if request.param == "too large":
-        monkeypatch.setattr(row_level, "MOST_SOURCE_BYTES", 0)
+        monkeypatch.setattr(gathered_source, "MOST_SOURCE_BYTES", 0)
     return str(request.param)
 
 
@@ -172,6 +172,16 @@ def test_a_merge_that_only_inserts_reads_its_source_once(
     assert len(ids(sql)) - len(by_id) == 3  # a null is equal to nothing
 
 
+def test_rows_that_match_none_are_appended_whatever_the_condition(sql: Run, reading: str) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(4)")
+    sql("INSERT INTO lake.db.t SELECT id, -1 FROM range(10) s WHERE NOT EXISTS (SELECT 1 FROM lake.db.t WHERE id > s.id - 3)")
+    assert [one for one, v in ids(sql) if v == -1] == [6, 7, 8, 9]
+    sql("INSERT INTO lake.db.t SELECT id, -2 FROM range(12) WHERE id NOT IN (SELECT id FROM lake.db.t)")
+    assert [one for one, v in ids(sql) if v == -2] == [4, 5, 10, 11]
+    sql("MERGE INTO lake.db.t t USING (SELECT id, -3L AS v FROM range(9, 14)) s ON t.id >= s.id WHEN NOT MATCHED THEN INSERT *")
+    assert [one for one, v in ids(sql) if v == -3] == [12, 13]
+
+
 KINDS = {
     "INT": "id",
     "STRING": "concat('n', lpad(id, 3, '0'))",
@@ -214,9 +224,7 @@ def test_keys_of_every_kind_find_their_rows_and_leave_out_files(sql: Run, lake: 
 
 @pytest.mark.parametrize(
     ("size", "width", "first"),
-    [(1_000, 20, 10_000), (row_level.MOST_SOURCE_BYTES + 1, 20, 0), (1_000, 2**20, 64), (2**63 - 1, 20, 10_000)],
+    [(1_000, 20, 10_000), (gathered_source.MOST_SOURCE_BYTES + 1, 20, 0), (1_000, 2**20, 64), (2**63 - 1, 20, 10_000)],
 )
 def test_how_much_of_a_source_is_read_first(size: int, width: int, first: int) -> None:
-    answers = object.__new__(row_level.RowLevelAnswers)  # the answer is of what is asked alone
-    asked = answers.gathering({"bytes": size, "width": width})
-    assert asked == {"first_rows": first, "bytes": row_level.MOST_SOURCE_BYTES, "row_bytes": 64, "task_rows": 5000, "listed": 1000}
+    assert gathered_source.rows_to_look_at(size, width) == first

@@ -9,10 +9,8 @@ import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
-import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
@@ -60,24 +58,13 @@ final class SparkCommand implements CreatableRelationProvider {
     if (failure != null) Platform.throwException(failure);
     if (statement instanceof WriteDelta) {
       WriteDelta write = (WriteDelta) statement;
-      SparkRowLevelOperation operation = (SparkRowLevelOperation) write.write().get();
-      LogicalPlan query = operation.planned((org.apache.spark.sql.classic.SparkSession) context.sparkSession(), write.query());
-      operation.run(rows(context, query), write.projections());
-    } else if (statement != null && SparkWriteBuilder.appends(statement) != null) {
-      SparkWriteBuilder write = SparkWriteBuilder.appends(statement);
-      LogicalPlan query = write.planned((org.apache.spark.sql.classic.SparkSession) context.sparkSession(), ((V2WriteCommand) statement).query());
-      write.insert(rows(context, query), false);
+      ((SparkRowLevelOperation) write.write().get()).run(context.sparkSession(), write.query(), write.projections());
     } else if (statement != null) {
-      OverwritePartitionsDynamic write = (OverwritePartitionsDynamic) statement;
-      ((SparkWriteBuilder) write.write().get()).insert(rows(context, write.query()), true);
+      SparkWriteBuilder.of(statement).run(context.sparkSession(), ((V2WriteCommand) statement).query());
     } else {
       Python.ask(python, "run_statement", Python.json(Collections.singletonMap("text", text)));
     }
     return null;
-  }
-
-  private static Dataset rows(SQLContext context, LogicalPlan query) {
-    return Dataset$.MODULE$.ofRows((org.apache.spark.sql.classic.SparkSession) context.sparkSession(), query);
   }
 
   public boolean supportsDataType(DataType type) {

@@ -1,12 +1,11 @@
 package icefloe;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
-import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.ProjectingInternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.util.WriteDeltaProjections;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -83,23 +82,15 @@ final class SparkRowLevelOperation implements SupportsDelta, DeltaWriteBuilder, 
     throw new UnsupportedOperationException("rows of " + description() + " are written by Icefloe: attach the catalog to this session with icefloe.spark.attach");
   }
 
-  /** The query by which a statement's rows are computed, as Spark planned it or better. */
-  LogicalPlan planned(SparkSession session, LogicalPlan query) {
-    return GatheredSource.in(session, table, query, false);
-  }
-
-  /** Runs the statement. The rows' first column says what becomes of each; the places of the others come with it. */
-  void run(Dataset rows, WriteDeltaProjections projections) {
+  /** Runs the statement. The first column of the query's rows says what becomes of each; the places of the others come with it. */
+  void run(Object session, LogicalPlan query, WriteDeltaProjections projections) {
     LinkedHashMap places = new LinkedHashMap();
     places.put("command", info.command().toString());
     places.put("options", info.options().asCaseSensitiveMap());
     places.put("row", projections.rowProjection().isDefined() ? places((ProjectingInternalRow) projections.rowProjection().get()) : null);
     places.put("row_id", places(projections.rowIdProjection()));
     places.put("metadata", projections.metadataProjection().isDefined() ? places((ProjectingInternalRow) projections.metadataProjection().get()) : null);
-    ArrayList argument = new ArrayList(2);
-    argument.add(Python.json(places));
-    argument.add(rows);
-    Python.ask(table.python, "row_level", argument);
+    Python.ask(table.python, "row_level", Arrays.asList(new Object[] {Python.json(places), session, query}));
   }
 
   private static ArrayList places(ProjectingInternalRow projection) {

@@ -8,8 +8,12 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
+import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
@@ -35,8 +39,8 @@ public final class SparkRule extends Rule {
     if (plan instanceof DeleteFromTable) return plan;
     if (plan instanceof WriteDelta && holds(((WriteDelta) plan).write(), SparkRowLevelOperation.class)) return new SparkCommand(plan).plan();
     if (plan instanceof OverwritePartitionsDynamic && holds(((OverwritePartitionsDynamic) plan).write(), SparkWriteBuilder.class)) return new SparkCommand(plan).plan();
-    if (plan instanceof V2WriteCommand && SparkWriteBuilder.appends(plan) != null && GatheredSource.isOfInserts(((V2WriteCommand) plan).query())) return new SparkCommand(plan).plan();
-    if (plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof SparkScan) return named(((SparkScan) ((DataSourceV2ScanRelation) plan).scan()).rows(), ((DataSourceV2ScanRelation) plan).output());
+    if (plan instanceof V2WriteCommand && SparkWriteBuilder.appends(plan) && isOfUnmatched(((V2WriteCommand) plan).query())) return new SparkCommand(plan).plan();
+    if (isScan(plan)) return named(((SparkScan) ((DataSourceV2ScanRelation) plan).scan()).rows(), ((DataSourceV2ScanRelation) plan).output());
     return (LogicalPlan) ((LogicalPlan) plan.mapChildren(new Below())).mapExpressions(new Inside());
   }
 
@@ -44,8 +48,23 @@ public final class SparkRule extends Rule {
     return write.isDefined() && wanted.isInstance(write.get());
   }
 
+  private static boolean isScan(LogicalPlan plan) {
+    return plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof SparkScan;
+  }
+
+  /** Whether these are rows that match none of a table's, as where a MERGE only inserts: Python looks closer when the statement runs. */
+  private static boolean isOfUnmatched(LogicalPlan query) {
+    LogicalPlan plan = bare(query);
+    return plan instanceof Join && ((Join) plan).joinType() == LeftAnti$.MODULE$ && isScan(bare(((Join) plan).right()));
+  }
+
+  private static LogicalPlan bare(LogicalPlan plan) {
+    while (plan instanceof Project || plan instanceof Filter || plan instanceof MergeRows) plan = (LogicalPlan) plan.children().apply(0);
+    return plan;
+  }
+
   /** The rows under the names and ids by which the rest of the query knows them. */
-  static LogicalPlan named(LogicalPlan rows, Seq names) {
+  private static LogicalPlan named(LogicalPlan rows, Seq names) {
     ArrayList columns = new ArrayList();
     Iterator wanted = names.iterator();
     Iterator have = rows.output().iterator();

@@ -59,9 +59,9 @@ final class SparkScan implements SupportsReportStatistics, SupportsRuntimeV2Filt
     throw new IllegalStateException("a scan is replaced by its rows before it could be filtered");
   }
 
-  /** The same scan, only of files that may have rows of which all these are true. */
-  SparkScan narrowed(Predicate[] predicates) {
-    return new SparkScan((BiFunction) Python.ask(python, "narrowed", Plain.json(predicates)), schema);
+  /** The same scan, only of files that may have rows of which all these predicates, in JSON, are true. */
+  public SparkScan narrowed(String predicates) {
+    return new SparkScan((BiFunction) Python.ask(python, "narrowed", predicates), schema);
   }
 
   private synchronized Map said() {

@@ -1,10 +1,9 @@
 package icefloe;
 
-import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
@@ -49,9 +48,13 @@ final class SparkWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOve
     return this;
   }
 
-  /** What appends the rows of a plan: of an INSERT, or of a MERGE that only inserts, which is a class of its own since Spark 4.3. Null: it is no such plan. */
-  static SparkWriteBuilder appends(LogicalPlan plan) {
-    if (!plan.nodeName().equals("AppendData") && !plan.nodeName().equals("InsertOnlyMerge")) return null;
+  /** Whether a plan appends rows that Icefloe writes: an INSERT, or a MERGE that only inserts, which is a class of its own since Spark 4.3. */
+  static boolean appends(LogicalPlan plan) {
+    return (plan.nodeName().equals("AppendData") || plan.nodeName().equals("InsertOnlyMerge")) && of(plan) != null;
+  }
+
+  /** What writes the rows of a plan; null where that is not Icefloe. */
+  static SparkWriteBuilder of(LogicalPlan plan) {
     for (int i = 0; i < plan.productArity(); i++) {
       Object part = plan.productElement(i);
       if (part instanceof Option && ((Option) part).isDefined() && ((Option) part).get() instanceof SparkWriteBuilder) return (SparkWriteBuilder) ((Option) part).get();
@@ -59,9 +62,9 @@ final class SparkWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOve
     return null;
   }
 
-  /** The query by which rows to append are computed, as Spark planned it or better. */
-  LogicalPlan planned(SparkSession session, LogicalPlan query) {
-    return GatheredSource.in(session, table, query, true);
+  /** Writes the rows of a query of a session, which Python may compute otherwise. */
+  void run(Object session, LogicalPlan query) {
+    Python.ask(table.python, "write_query", Arrays.asList(new Object[] {Python.json(asked), session, query}));
   }
 
   public InsertableRelation toInsertableRelation() {
@@ -69,10 +72,7 @@ final class SparkWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOve
   }
 
   public void insert(Dataset rows, boolean overwrite) {
-    ArrayList argument = new ArrayList(2);
-    argument.add(Python.json(asked));
-    argument.add(rows);
-    Python.ask(table.python, "write", argument);
+    Python.ask(table.python, "write", Arrays.asList(new Object[] {Python.json(asked), rows}));
   }
 
   public String toString() {

@@ -1,6 +1,7 @@
 """`RowLevelAnswers`: UPDATE, MERGE and DELETE as Spark turned them into rows: checked, computed by one job, committed as one snapshot.
 
-The job is `spark/changed_rows.py`, the commit `table/rows/row_level.py`. Floor: spark. Spec: Row-level Deletes; Row Lineage.
+How the rows are computed is `gathered_source.py`'s, the job is `spark/changed_rows.py`, the commit `table/rows/row_level.py`. Floor: spark.
+Spec: Row-level Deletes; Row Lineage.
 """
 
 import json
@@ -8,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from icefloe.errors import ReadOnlyTableError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
@@ -16,6 +17,7 @@ from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spark.changed_rows import row_places, write_changed_rows
 from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.gathered_source import OF_MERGE, merged_rows
 from icefloe.spark.sql.scan_answers import ScanQuestion
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.sql.writing import branch_of, understood
@@ -26,16 +28,6 @@ from icefloe.table.handle import LoadedMetadata
 from icefloe.table.result import WriteResult
 from icefloe.table.rows.row_level import ChangedRows, Command, RowLevel, check_row_level, row_level_result
 from icefloe.table.rows.write_target import commit_context, write_target
-
-# Bytes that the source of a MERGE may take on the driver to be read before the target and sent to wherever that is read. Beside 10 million rows, a driver of
-# Spark's default 1 GB, which ran the tasks too, took 54 MB in a third of the CPU time that Spark's own join with them takes.
-MOST_SOURCE_BYTES = 64 * 1024 * 1024
-# Rows of it that are read before it is known how large they are, and the bytes of the objects that hold a row.
-_FIRST_ROWS, _BYTES_BESIDE_A_ROW = 10_000, 64
-# Rows of it in a task of the join, where there are more; and values of a key that plan the target's scan one by one, not as a range.
-_ROWS_OF_A_TASK, _MOST_LISTED = 5000, 1000
-# Above this Spark does not know how many there are, as of rows that Python or a stream gave it; then it is tried.
-_UNKNOWN_BYTES = 2**50
 
 
 class RowLevelAnswers(Answers):
@@ -79,26 +71,10 @@ class RowLevelAnswers(Answers):
         return [ROW_ID.name] if self._selected.table.metadata.format_version > 2 else []
 
     @answer
-    def gathering(self, asked: Mapping[str, Any]) -> dict[str, int]:
-        """How the source of a MERGE is read first and kept here: `first_rows` to look at, 0 for none; at most `bytes` of all, with `row_bytes` more a row.
-
-        `task_rows` and `listed` are the constants above. `asked` says what Spark reckons: all its `bytes`, and the `width` of a row.
-        """
-        known = asked["bytes"] if asked["bytes"] < _UNKNOWN_BYTES else 0
-        first = min(_FIRST_ROWS, MOST_SOURCE_BYTES // max(asked["width"], 1))
-        return {
-            "first_rows": 0 if known > MOST_SOURCE_BYTES else first,
-            "bytes": MOST_SOURCE_BYTES,
-            "row_bytes": _BYTES_BESIDE_A_ROW,
-            "task_rows": _ROWS_OF_A_TASK,
-            "listed": _MOST_LISTED,
-        }
-
-    @answer
     def row_level(self, given: Any) -> None:
-        """Runs a statement: the places of the columns in the rows, in JSON, and the rows as a Dataset."""
+        """Runs a statement: the places of the columns in the rows, in JSON, and the session and the query by which Spark computes the rows."""
         self._check_writable()
-        asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
+        asked = json.loads(given[0])
         table, command = self._selected.table, Command[asked["command"]]
         base, handle, engine = table.metadata, table.handle, engine_named("spark")
         check_row_level(handle, base, command)
@@ -108,6 +84,7 @@ class RowLevelAnswers(Answers):
             handle, base, options.snapshot_properties, branch_of(options, self._selected.branch, table.full_name), engine
         )
         places = row_places(asked["row"] or (), asked["row_id"], asked["metadata"] or ())
+        rows = merged_rows(self._spark, given[1], given[2], OF_MERGE if command is Command.MERGE else ())
         changed: ChangedRows = write_changed_rows(rows, places, options.form.of(write_target(handle, base)))
         action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context)
         report = self._commit(action)

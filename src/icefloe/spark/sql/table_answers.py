@@ -4,7 +4,7 @@ UPDATE and MERGE are `row_level.py`. Floor: spark. Spec: Schemas and Data Types;
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +17,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.sql.alter_table import takes_change
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import columns_struct, partitioning_of, table_properties
+from icefloe.spark.sql.gathered_source import OF_INSERTS, merged_rows
 from icefloe.spark.sql.pushed_filters import expressions_of
 from icefloe.spark.sql.row_level import RowLevelAnswers
 from icefloe.spark.sql.scan_answers import ScanAnswers, ScanQuestion
@@ -113,13 +114,22 @@ class TableAnswers(RowLevelAnswers):
     @answer
     def write(self, given: Any) -> None:
         """Rows of a Dataset: appended, or in the place of those that the filters or the rows' partitions say."""
+        self._write(json.loads(given[0]), lambda: DataFrame(given[1], self._spark))
+
+    @answer
+    def write_query(self, given: Any) -> None:
+        """The same of the rows of a query in a session; those to append may be the rows of a MERGE that only inserts."""
+        asked = json.loads(given[0])
+        joins = OF_INSERTS if asked["mode"] == "append" else ()
+        self._write(asked, lambda: merged_rows(self._spark, given[1], given[2], joins))
+
+    def _write(self, asked: Mapping[str, Any], rows: Callable[[], DataFrame]) -> None:
         self._check_writable()
-        asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
         table = self._selected.table
         options = understood(self._spark, asked["options"], table.metadata, table.full_name)
         self._run(
             Write(
-                rows=rows,
+                rows=rows(),
                 options=options,
                 branch=branch_of(options, self._selected.branch, table.full_name),
                 overwrite_filter=self._filter_of(asked["filters"]) if asked["mode"] == "overwrite" else None,
