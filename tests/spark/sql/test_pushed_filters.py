@@ -236,8 +236,8 @@ def test_a_query_keeps_the_rows_that_spark_keeps_of_the_same_rows(table: Table, 
 def test_what_is_said_as_an_expression_is_exact(table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, predicate: str) -> None:
     """DELETE relies on it. Its whole condition is asked for while it is optimized, which EXPLAIN does too."""
     asked: list[list[Any]] = []
-    monkeypatch.setattr(TableAnswers, "can_delete", lambda _, predicates: bool(asked.append(predicates)))
-    TableAnswers.can_delete._icefloe_answers = True  # type: ignore[attr-defined]
+    monkeypatch.setattr(TableAnswers, "can_delete_where", lambda _, predicates: bool(asked.append(predicates)))
+    TableAnswers.can_delete_where._icefloe_answers = True  # type: ignore[attr-defined]
     spark.sql(f"EXPLAIN DELETE FROM lake.db.t WHERE {predicate}").collect()
     for predicates in asked:
         said = expressions_of(predicates, table.schema())

@@ -1,6 +1,6 @@
 package icefloe;
 
-import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Map;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -23,16 +23,12 @@ public class DefaultSource implements SupportsCatalogOptions, SessionConfigSuppo
 
   public Identifier extractIdentifier(CaseInsensitiveStringMap options) {
     String[] name = name(options);
-    String[] parts = new String[name.length - 1];
-    System.arraycopy(name, 1, parts, 0, parts.length);
-    return Python.identifier(parts);
+    return Python.identifier((String[]) Arrays.copyOfRange(name, 1, name.length));
   }
 
   private static String[] name(CaseInsensitiveStringMap options) {
-    ArrayList argument = new ArrayList(2);
-    argument.add(Python.json(options.asCaseSensitiveMap()));
-    argument.add(SparkSession.active());
-    return Python.strings(Python.askJson(Python.registered("formats"), "table", argument));
+    Object[] asked = new Object[] {Plain.json(options), SparkSession.active()};
+    return Python.strings(Python.askJson(Python.registered("formats"), "table", Arrays.asList(asked)));
   }
 
   public StructType inferSchema(CaseInsensitiveStringMap options) {

@@ -4,15 +4,15 @@ import org.apache.spark.SparkThrowable;
 
 /** What Python refused, in its words. Spark passes its own errors on and hides others, so this is one of them; PySpark raises it as its IllegalArgumentException. */
 final class InvalidStatement extends IllegalArgumentException implements SparkThrowable {
-  InvalidStatement(String message) {
-    super(message);
+  InvalidStatement(String message, Throwable cause) {
+    super(message, cause);
   }
 
   public String getErrorClass() {
-    return null;
+    return getCondition();
   }
 
   public String getCondition() {
-    return null;
+    return getCause() instanceof SparkThrowable ? ((SparkThrowable) getCause()).getCondition() : null;
   }
 }

@@ -4,10 +4,14 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.commons.codec.binary.Hex;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.expressions.Cast;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
@@ -15,10 +19,15 @@ import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Values of Spark's connector interfaces as maps, lists and texts, which JSON can carry to Python. What a value means is decided there. */
 final class Plain {
+  private static final Class[] SHAPES = new Class[] {Column.class, LogicalWriteInfo.class, RowLevelOperationInfo.class};
+
   private Plain() {}
 
   static Object of(Object value) throws Exception {
@@ -32,7 +41,17 @@ final class Plain {
       for (int i = 0; i < values.length; i++) list.add(of(values[i]));
       return list;
     }
-    if (value instanceof Map) return new LinkedHashMap((Map) value);
+    if (value instanceof Identifier) return identifier((Identifier) value);
+    if (value instanceof CaseInsensitiveStringMap) return ((CaseInsensitiveStringMap) value).asCaseSensitiveMap();
+    if (value instanceof Map) {
+      LinkedHashMap map = new LinkedHashMap((Map) value);
+      Iterator entries = map.entrySet().iterator();
+      while (entries.hasNext()) {
+        Map.Entry entry = (Map.Entry) entries.next();
+        entry.setValue(of(entry.getValue()));
+      }
+      return map;
+    }
     if (value instanceof Enum) return value.toString();
     return bean(value);
   }
@@ -55,7 +74,7 @@ final class Plain {
       Object held = ((Literal) value).value();
       map.put("is", "literal");
       map.put("type", ((Literal) value).dataType().json());
-      map.put("value", held == null ? null : held instanceof byte[] ? hex((byte[]) held) : held.toString());
+      map.put("value", held == null ? null : held instanceof byte[] ? Hex.encodeHexString((byte[]) held) : held.toString());
     } else if (value instanceof Transform) {
       map.put("is", "transform");
       map.put("name", ((Transform) value).name());
@@ -80,11 +99,18 @@ final class Plain {
     return map;
   }
 
-  /** Every method of the object without arguments, by its name. */
+  private static Object identifier(Identifier name) {
+    ArrayList parts = new ArrayList(Arrays.asList(name.namespace()));
+    parts.add(name.name());
+    return parts;
+  }
+
+  /** Every method of the object without arguments, by its name; of classes that have more for Spark itself, those of an interface. */
   private static Object bean(Object value) throws Exception {
     LinkedHashMap map = new LinkedHashMap();
     map.put("is", value.getClass().getSimpleName());
-    Class shape = value instanceof Column ? Column.class : value.getClass();
+    Class shape = value.getClass();
+    for (int i = 0; i < SHAPES.length; i++) if (SHAPES[i].isInstance(value)) shape = SHAPES[i];
     Method[] methods = shape.getMethods();
     for (int i = 0; i < methods.length; i++) {
       Method method = methods[i];
@@ -99,11 +125,5 @@ final class Plain {
       }
     }
     return map;
-  }
-
-  private static String hex(byte[] bytes) {
-    StringBuilder text = new StringBuilder();
-    for (int i = 0; i < bytes.length; i++) text.append(String.format("%02x", new Object[] {Byte.valueOf(bytes[i])}));
-    return text.toString();
   }
 }

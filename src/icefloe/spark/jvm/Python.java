@@ -1,6 +1,7 @@
 package icefloe;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -15,7 +16,7 @@ import org.apache.spark.unsafe.Platform;
 
 /**
  * The way to Python. Every object of Spark's that this package makes holds one function of Python's and asks it: a question (a word) and an argument (text in JSON, or a list of
- * such a text and an object of Spark's). The answer is text in JSON, an object of Spark's, or another such function; text that begins with `!` is an error,
+ * such texts and objects of Spark's). The answer is text in JSON, an object of Spark's, or another such function; text that begins with `!` is an error,
  * and so is an exception of Spark's own.
  */
 public final class Python {
@@ -65,9 +66,7 @@ public final class Python {
   }
 
   static Identifier identifier(String[] parts) {
-    String[] namespace = new String[parts.length - 1];
-    System.arraycopy(parts, 0, namespace, 0, namespace.length);
-    return Identifier.of(namespace, parts[parts.length - 1]);
+    return Identifier.of((String[]) Arrays.copyOf(parts, parts.length - 1), parts[parts.length - 1]);
   }
 
   private static Throwable error(Map said) {
@@ -81,6 +80,6 @@ public final class Python {
     if (kind.equals("namespace not empty")) return new NonEmptyNamespaceException(name);
     if (kind.equals("syntax")) return SparkParser.syntaxError(said);
     if (kind.equals("unsupported")) return new UnsupportedOperationException(message);
-    return new InvalidStatement(message);
+    return new InvalidStatement(message, null);
   }
 }

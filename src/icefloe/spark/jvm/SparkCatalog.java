@@ -1,13 +1,9 @@
 package icefloe;
 
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.HashSet;
+import java.util.Collections;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
@@ -40,64 +36,41 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
     return name;
   }
 
-  public String[] defaultNamespace() {
-    return Python.strings(answer("default_namespace", new LinkedHashMap()));
-  }
-
   public Set capabilities() {
-    HashSet found = new HashSet();
-    found.add(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE);
-    return found;
+    return Collections.singleton(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE);
   }
 
   // Tables
 
   public Identifier[] listTables(String[] namespace) {
-    return identifiers(namespace, "list_tables");
+    return (Identifier[]) ask(Identifier[].class, "list_tables", new Object[] {"namespace", namespace});
   }
 
   public Table loadTable(Identifier name) {
     Table evolved = evolved(name);
-    return evolved != null ? evolved : table(with("table", parts(name)));
-  }
-
-  public Table loadTable(Identifier name, Set privileges) {
-    Table evolved = evolved(name);
-    if (evolved != null) return evolved;
-    LinkedHashMap asked = with("table", parts(name));
-    asked.put("writes", Boolean.TRUE);
-    return table(asked);
+    return evolved != null ? evolved : table("load_table", new Object[] {"table", name});
   }
 
   public Table loadTable(Identifier name, String version) {
-    LinkedHashMap asked = with("table", parts(name));
-    asked.put("version", version);
-    return table(asked);
+    return table("load_table", new Object[] {"table", name, "version", version});
   }
 
   public Table loadTable(Identifier name, long micros) {
-    LinkedHashMap asked = with("table", parts(name));
-    asked.put("timestamp", Long.valueOf(micros));
-    return table(asked);
-  }
-
-  public void invalidateTable(Identifier name) {
-    answer("invalidate_table", with("table", parts(name)));
+    return table("load_table", new Object[] {"table", name, "timestamp", Long.valueOf(micros)});
   }
 
   public boolean tableExists(Identifier name) {
-    return Boolean.TRUE.equals(answer("table_exists", with("table", parts(name))));
+    return is("table_exists", new Object[] {"table", name});
   }
 
   public Table createTable(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
-    return SparkTable.of((BiFunction) ask("create_table", definition(name, columns, partitioning, properties)));
+    return table("create_table", new Object[] {"table", name, "columns", columns, "partitioning", partitioning, "properties", properties});
   }
 
   public Table alterTable(Identifier name, TableChange[] changes) {
-    LinkedHashMap asked = with("table", parts(name));
-    asked.put("changes", plain(changes));
-    if (!isEvolution()) return SparkTable.of((BiFunction) ask("alter_table", asked));
-    Table found = SparkTable.of((BiFunction) ask("evolve_table", asked));
+    Object[] asked = new Object[] {"table", name, "changes", changes};
+    if (!isEvolution()) return table("alter_table", asked);
+    Table found = table("evolve_table", asked);
     EVOLVED.set(new Object[] {key, name, found});
     return found;
   }
@@ -117,17 +90,15 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   }
 
   public boolean dropTable(Identifier name) {
-    return Boolean.TRUE.equals(answer("drop_table", with("table", parts(name))));
+    return is("drop_table", new Object[] {"table", name});
   }
 
   public boolean purgeTable(Identifier name) {
-    return Boolean.TRUE.equals(answer("purge_table", with("table", parts(name))));
+    return is("purge_table", new Object[] {"table", name});
   }
 
   public void renameTable(Identifier from, Identifier to) {
-    LinkedHashMap asked = with("table", parts(from));
-    asked.put("to", parts(to));
-    answer("rename_table", asked);
+    ask(null, "rename_table", new Object[] {"table", from, "to", to});
   }
 
   public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
@@ -149,108 +120,65 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   }
 
   public String[][] listNamespaces(String[] namespace) {
-    List found = (List) answer("list_namespaces", with("namespace", namespace));
-    String[][] names = new String[found.size()][];
-    for (int i = 0; i < names.length; i++) names[i] = Python.strings(found.get(i));
-    return names;
+    return (String[][]) ask(String[][].class, "list_namespaces", new Object[] {"namespace", namespace});
   }
 
   public boolean namespaceExists(String[] namespace) {
-    return Boolean.TRUE.equals(answer("namespace_exists", with("namespace", namespace)));
+    return is("namespace_exists", new Object[] {"namespace", namespace});
   }
 
   public Map loadNamespaceMetadata(String[] namespace) {
-    return (Map) answer("load_namespace", with("namespace", namespace));
+    return (Map) ask(Map.class, "load_namespace", new Object[] {"namespace", namespace});
   }
 
   public void createNamespace(String[] namespace, Map properties) {
-    LinkedHashMap asked = with("namespace", namespace);
-    asked.put("properties", properties);
-    answer("create_namespace", asked);
+    ask(null, "create_namespace", new Object[] {"namespace", namespace, "properties", properties});
   }
 
   public void alterNamespace(String[] namespace, NamespaceChange[] changes) {
-    LinkedHashMap asked = with("namespace", namespace);
-    asked.put("changes", plain(changes));
-    answer("alter_namespace", asked);
+    ask(null, "alter_namespace", new Object[] {"namespace", namespace, "changes", changes});
   }
 
   public boolean dropNamespace(String[] namespace, boolean cascade) {
-    LinkedHashMap asked = with("namespace", namespace);
-    asked.put("cascade", Boolean.valueOf(cascade));
-    return Boolean.TRUE.equals(answer("drop_namespace", asked));
+    return is("drop_namespace", new Object[] {"namespace", namespace, "cascade", Boolean.valueOf(cascade)});
   }
 
   // Functions and procedures
 
   public UnboundFunction loadFunction(Identifier name) throws NoSuchFunctionException {
-    Object found = ask("load_function", with("function", parts(name)));
-    if (!(found instanceof BiFunction)) throw new NoSuchFunctionException(name);
-    return new SparkFunction((BiFunction) found);
+    Object found = ask(UnboundFunction.class, "load_function", new Object[] {"function", name});
+    if (found == null) throw new NoSuchFunctionException(name);
+    return (UnboundFunction) found;
   }
 
   public Identifier[] listFunctions(String[] namespace) {
-    return identifiers(namespace, "list_functions");
+    return (Identifier[]) ask(Identifier[].class, "list_functions", new Object[] {"namespace", namespace});
   }
 
   public UnboundProcedure loadProcedure(Identifier name) {
-    return new SparkProcedure((BiFunction) ask("load_procedure", with("procedure", parts(name))));
+    return (UnboundProcedure) ask(UnboundProcedure.class, "load_procedure", new Object[] {"procedure", name});
   }
 
   public Identifier[] listProcedures(String[] namespace) {
-    return identifiers(namespace, "list_procedures");
+    return (Identifier[]) ask(Identifier[].class, "list_procedures", new Object[] {"namespace", namespace});
   }
 
-  private Object ask(String question, Map argument) {
-    return Python.ask(Python.registered(key), question, Python.json(argument));
+  /** Python's answer to a question about names and values in turn, as a type of Java's. */
+  private Object ask(Class wanted, String question, Object[] about) {
+    LinkedHashMap argument = new LinkedHashMap();
+    for (int i = 0; i < about.length; i += 2) argument.put(about[i], about[i + 1]);
+    return new Answering(Python.registered(key), Collections.EMPTY_MAP).ask(wanted, question, Plain.json(argument));
   }
 
-  private Object answer(String question, Map argument) {
-    return Python.parsed((String) ask(question, argument));
+  private boolean is(String question, Object[] about) {
+    return ((Boolean) ask(Boolean.class, question, about)).booleanValue();
   }
 
-  private Table table(Map asked) {
-    return SparkTable.of((BiFunction) ask("load_table", asked));
+  private Table table(String question, Object[] about) {
+    return (Table) ask(Table.class, question, about);
   }
 
   private StagedTable staged(String how, Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
-    LinkedHashMap asked = definition(name, columns, partitioning, properties);
-    asked.put("how", how);
-    return new SparkStagedTable((BiFunction) ask("stage_table", asked));
-  }
-
-  private Identifier[] identifiers(String[] namespace, String question) {
-    List names = (List) answer(question, with("namespace", namespace));
-    Identifier[] found = new Identifier[names.size()];
-    for (int i = 0; i < found.length; i++) found[i] = Identifier.of(namespace, (String) names.get(i));
-    return found;
-  }
-
-  private static LinkedHashMap definition(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
-    LinkedHashMap asked = with("table", parts(name));
-    asked.put("columns", plain(columns));
-    asked.put("partitioning", plain(partitioning));
-    asked.put("properties", properties);
-    return asked;
-  }
-
-  private static Object plain(Object value) {
-    try {
-      return Plain.of(value);
-    } catch (Exception error) {
-      throw new IllegalStateException(error);
-    }
-  }
-
-  private static LinkedHashMap with(String name, Object value) {
-    LinkedHashMap asked = new LinkedHashMap();
-    asked.put(name, value);
-    return asked;
-  }
-
-  private static List parts(Identifier name) {
-    ArrayList parts = new ArrayList(Arrays.asList(name.namespace()));
-    parts.add(name.name());
-    return parts;
+    return (StagedTable) table("stage_table", new Object[] {"how", how, "table", name, "columns", columns, "partitioning", partitioning, "properties", properties});
   }
 }

@@ -1,6 +1,7 @@
 package icefloe;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.function.BiFunction;
 import org.apache.spark.api.python.PythonUtils;
@@ -16,6 +17,7 @@ import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
+import scala.Option;
 import scala.collection.immutable.Map$;
 
 /** A statement that runs when Spark executes it, and not while it plans or explains. */
@@ -25,28 +27,12 @@ final class SparkCommand implements CreatableRelationProvider {
   private final String text;
   private final Throwable failure;
 
-  /** A write whose rows Spark computes and Icefloe writes. */
-  SparkCommand(LogicalPlan statement) {
+  /** What runs: a write whose rows Spark computes and Icefloe writes; a statement of which Spark knows nothing but the text; or what it was refused with, by an error that Spark's parser may not throw. */
+  SparkCommand(LogicalPlan statement, BiFunction python, Throwable failure, String text) {
     this.statement = statement;
-    this.python = null;
-    this.text = statement.nodeName();
-    this.failure = null;
-  }
-
-  /** A statement of which Spark knows nothing but the text. */
-  SparkCommand(BiFunction python, String text) {
-    this.statement = null;
     this.python = python;
-    this.text = text;
-    this.failure = null;
-  }
-
-  /** A statement that was refused while it was parsed, by an error that Spark's parser may not throw. */
-  SparkCommand(Throwable failure, String text) {
-    this.statement = null;
-    this.python = null;
-    this.text = text;
     this.failure = failure;
+    this.text = text;
   }
 
   LogicalPlan plan() {
@@ -57,14 +43,30 @@ final class SparkCommand implements CreatableRelationProvider {
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset nothing) {
     if (failure != null) Platform.throwException(failure);
     if (statement instanceof WriteDelta) {
-      WriteDelta write = (WriteDelta) statement;
-      ((SparkRowLevelOperation) write.write().get()).run(context.sparkSession(), write.query(), write.projections());
+      run(context, new Object[] {((WriteDelta) statement).projections()});
     } else if (statement != null) {
-      SparkWriteBuilder.of(statement).run(context.sparkSession(), ((V2WriteCommand) statement).query());
+      run(context, new Object[0]);
     } else {
       Python.ask(python, "run_statement", Python.json(Collections.singletonMap("text", text)));
     }
     return null;
+  }
+
+  /** The session and the query, whose rows Python may compute otherwise, and what else is known of them. */
+  private void run(SQLContext context, Object[] more) {
+    ArrayList given = new ArrayList(Arrays.asList(new Object[] {context.sparkSession(), ((V2WriteCommand) statement).query()}));
+    given.addAll(Arrays.asList(more));
+    writeOf(statement).ask("run", given);
+  }
+
+  /** What writes the rows of a plan; null where that is not Icefloe. */
+  static Answering writeOf(LogicalPlan plan) {
+    Answering found = null;
+    for (int i = 0; i < plan.productArity() && found == null; i++) {
+      Object part = plan.productElement(i);
+      found = part instanceof Option && ((Option) part).isDefined() ? Answering.behind(((Option) part).get()) : null;
+    }
+    return found;
   }
 
   public boolean supportsDataType(DataType type) {

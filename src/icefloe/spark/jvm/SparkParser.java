@@ -99,10 +99,10 @@ public final class SparkParser implements InvocationHandler {
       answer = Python.ask(python, "statement", Python.json(asked));
     } catch (Throwable error) {
       if (!(error instanceof AnalysisException) || error instanceof ParseException) Platform.throwException(error);
-      return new SparkCommand(error, text).plan();
+      return new SparkCommand(null, null, error, text).plan();
     }
     if (answer instanceof LogicalPlan) return (LogicalPlan) answer;
-    return "true".equals(answer) ? new SparkCommand(python, text).plan() : null;
+    return "true".equals(answer) ? new SparkCommand(null, python, null, text).plan() : null;
   }
 
   /** Spark's own error for a statement that is wrong at some place. */

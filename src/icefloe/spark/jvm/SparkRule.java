@@ -5,6 +5,7 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
@@ -37,19 +38,23 @@ public final class SparkRule extends Rule {
   private LogicalPlan put(LogicalPlan plan) {
     // A DELETE of everything names its table by a scan that nobody runs.
     if (plan instanceof DeleteFromTable) return plan;
-    if (plan instanceof WriteDelta && holds(((WriteDelta) plan).write(), SparkRowLevelOperation.class)) return new SparkCommand(plan).plan();
-    if (plan instanceof OverwritePartitionsDynamic && holds(((OverwritePartitionsDynamic) plan).write(), SparkWriteBuilder.class)) return new SparkCommand(plan).plan();
-    if (plan instanceof V2WriteCommand && SparkWriteBuilder.appends(plan) && isOfUnmatched(((V2WriteCommand) plan).query())) return new SparkCommand(plan).plan();
-    if (isScan(plan)) return named(((SparkScan) ((DataSourceV2ScanRelation) plan).scan()).rows(), ((DataSourceV2ScanRelation) plan).output());
+    if (plan instanceof V2WriteCommand && SparkCommand.writeOf(plan) != null && isCommand((V2WriteCommand) plan)) return new SparkCommand(plan, null, null, plan.nodeName()).plan();
+    if (isScan(plan)) {
+      DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
+      return named((LogicalPlan) Answering.behind(scan.scan()).once("rows"), scan.output());
+    }
     return (LogicalPlan) ((LogicalPlan) plan.mapChildren(new Below())).mapExpressions(new Inside());
   }
 
-  private static boolean holds(Option write, Class wanted) {
-    return write.isDefined() && wanted.isInstance(write.get());
+  /** Whether a write is not one that Spark runs as it is. A MERGE that only inserts appends, by a class of its own since Spark 4.3. */
+  private static boolean isCommand(V2WriteCommand write) {
+    if (write instanceof WriteDelta || write instanceof OverwritePartitionsDynamic) return true;
+    String name = ((LogicalPlan) write).nodeName();
+    return (name.equals("AppendData") || name.equals("InsertOnlyMerge")) && isOfUnmatched(write.query());
   }
 
   private static boolean isScan(LogicalPlan plan) {
-    return plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof SparkScan;
+    return plan instanceof DataSourceV2ScanRelation && Answering.behind(((DataSourceV2ScanRelation) plan).scan()) != null;
   }
 
   /** Whether these are rows that match none of a table's, as where a MERGE only inserts: Python looks closer when the statement runs. */
@@ -85,13 +90,25 @@ public final class SparkRule extends Rule {
   private final class Inside extends AbstractFunction1 {
     public Object apply(Object node) {
       Expression found = (Expression) ((Expression) node).mapChildren(this);
-      if (found instanceof ApplyFunctionExpression && ((ApplyFunctionExpression) found).function() instanceof SparkFunction) {
-        return ((SparkFunction) ((ApplyFunctionExpression) found).function()).of(found.children());
-      }
+      Answering function = found instanceof ApplyFunctionExpression ? Answering.behind(((ApplyFunctionExpression) found).function()) : null;
+      if (function != null) return new Called(found.children()).apply(function.once("body"));
       if (!(found instanceof SubqueryExpression)) return found;
       LogicalPlan inner = (LogicalPlan) ((SubqueryExpression) found).plan();
       LogicalPlan put = (LogicalPlan) SparkRule.this.apply((TreeNode) inner);
       return put == inner ? found : ((SubqueryExpression) found).withNewPlan(put);
+    }
+  }
+
+  /** An expression with others for its arguments, which it knows by their places. */
+  private static final class Called extends AbstractFunction1 {
+    private final Seq arguments;
+
+    Called(Seq arguments) {
+      this.arguments = arguments;
+    }
+
+    public Object apply(Object node) {
+      return node instanceof BoundReference ? arguments.apply(((BoundReference) node).ordinal()) : ((Expression) node).mapChildren(this);
     }
   }
 }

@@ -30,24 +30,14 @@ SOURCES = (
     "Plain",
     "GatheredRows",
     "NamedColumns",
+    "Answering",
     "SparkCatalog",
-    "SparkTable",
-    "EvolvingTable",
-    "SparkStagedTable",
-    "SparkScanBuilder",
-    "SparkScan",
-    "SparkWriteBuilder",
-    "SparkRowLevelOperation",
-    "SparkProcedure",
-    "SparkFunction",
     "SparkCommand",
     "SparkRule",
     "SparkParser",
 )
 # Those by whose names Spark finds data sources: Spark sees them only where `offer_formats` was called. Each is a source file with the class that it makes.
 FORMATS = {"DefaultSource": "icefloe/DefaultSource", "IcebergSource": "iceberg/DefaultSource"}
-# Those that a version of Spark may have no use for, with the class of Spark's that they need.
-NEEDED = {"EvolvingTable": "org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution"}
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 _FORMATS_FOLDER = "formats"
@@ -105,8 +95,7 @@ def offer_formats(spark: SparkSession) -> None:
 
 def compiled_folder(spark: SparkSession) -> Path:
     """The folder of class files for this Spark and these sources, compiled now unless an earlier session left them."""
-    wanted_here = [name for name in (*SOURCES, *FORMATS) if name not in NEEDED or knows_class(spark, NEEDED[name])]
-    sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in wanted_here}
+    sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in (*SOURCES, *FORMATS)}
     text_hash = sha256("\0".join(sources.values()).encode()).hexdigest()[:16]
     wanted = cache_folder() / f"{spark.version}-{text_hash}"
     if all((wanted / _class_file(name)).is_file() for name in sources):

@@ -1,5 +1,6 @@
 """The way from a Spark session to its JVM: PySpark's Py4J gateway, in one place. Floor: spark."""
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -43,6 +44,14 @@ def java_class(spark: SparkSession, path: str) -> Any:
     if path not in known:
         known[path] = reduce(getattr, path.split("."), gateway.jvm)
     return known[path]
+
+
+def java_array(spark: SparkSession, path: str, members: Sequence[Any]) -> Any:
+    """An array of Java's, of the class of that name. Raises `EngineError` as `gateway_of`."""
+    found = gateway_of(spark).new_array(java_class(spark, path), len(members))
+    for place, member in enumerate(members):
+        found[place] = member
+    return found
 
 
 def scala_object(spark: SparkSession, path: str) -> Any:

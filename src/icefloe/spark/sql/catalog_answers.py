@@ -42,12 +42,8 @@ class CatalogAnswers(Answers):
         return self._catalog
 
     @answer
-    def default_namespace(self, _: Asked) -> list[str]:
-        return []
-
-    @answer
-    def list_tables(self, asked: Asked) -> list[str]:
-        return [name[-1] for name in self._catalog.list_tables(tuple(asked["namespace"]))]
+    def list_tables(self, asked: Asked) -> list[list[str]]:
+        return [list(name) for name in self._catalog.list_tables(tuple(asked["namespace"]))]
 
     @answer
     def table_exists(self, asked: Asked) -> bool:
@@ -82,10 +78,6 @@ class CatalogAnswers(Answers):
                 f"{'.'.join(name)} is a view and has no snapshots", next_step="name a table's snapshot in its query"
             )
         return ViewAnswers(self._spark, self.name, self._catalog.load_view(name))
-
-    @answer
-    def invalidate_table(self, asked: Asked) -> None:
-        """Nothing to do: every statement loads the table anew."""
 
     @answer
     def create_table(self, asked: Asked) -> Answers:
@@ -197,8 +189,9 @@ class CatalogAnswers(Answers):
         return FunctionAnswers(self._spark, name.lower()) if is_for_functions(namespace) and name.lower() in FUNCTIONS else None
 
     @answer
-    def list_functions(self, asked: Asked) -> list[str]:
-        return sorted(FUNCTIONS) if is_for_functions(asked["namespace"]) else []
+    def list_functions(self, asked: Asked) -> list[list[str]]:
+        namespace = asked["namespace"]
+        return [[*namespace, name] for name in sorted(FUNCTIONS)] if is_for_functions(namespace) else []
 
     @answer
     def load_procedure(self, asked: Asked) -> ProcedureAnswers:
@@ -211,6 +204,7 @@ class CatalogAnswers(Answers):
         return ProcedureAnswers(self._spark, self.name, self._catalog, found)
 
     @answer
-    def list_procedures(self, asked: Asked) -> list[str]:
+    def list_procedures(self, asked: Asked) -> list[list[str]]:
+        namespace = asked["namespace"]
         names = sorted([*procedure_names(), *session_procedures(self._spark)])
-        return names if [part.lower() for part in asked["namespace"]] == [SYSTEM] else []
+        return [[*namespace, name] for name in names] if [part.lower() for part in namespace] == [SYSTEM] else []

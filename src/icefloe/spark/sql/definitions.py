@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, _parse_datatype_json_value
 from pyspark.sql.types import StructType as SparkStruct
 
@@ -16,11 +17,12 @@ from icefloe.errors import InvalidPartitionSpecError, Problem, UnsupportedFeatur
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.partitioning.transforms import BucketTransform, TruncateTransform, VoidTransform
+from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
 from icefloe.kernel.schema.given_defaults import default_of
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, NestedField
+from icefloe.spark.jvm.gateway import java_array, java_class
 from icefloe.spark.sql.column_defaults import default_texts, given_default
 from icefloe.spark.sql.sort_keys import FROM_SPARK, sort_order_of, sort_order_text
 from icefloe.spark.types import COMMENT_KEY, from_spark, schema_to_struct, struct_to_schema
@@ -87,21 +89,26 @@ def _partition_text(transform: Mapping[str, Any]) -> str:
     return columns[0] if name == "identity" else f"{name}({', '.join([*numbers, *columns])})"
 
 
-def partitioning_of(spec: PartitionSpec, schema: Schema) -> list[dict[str, Any]]:
-    """Partition fields as Spark's transforms: a name, a number where it takes one, and the column."""
+def partitioning_of(spark: SparkSession, spec: PartitionSpec, schema: Schema) -> Any:
+    """Partition fields as an array of Spark's transforms, whose arguments are a number, where one takes that, and the column."""
+    expressions = java_class(spark, "org.apache.spark.sql.connector.expressions.Expressions")
     found = []
     for field in spec.fields:
         column = schema.find_column_name(field.source_id) if field.source_id in schema else None
         if column is None or isinstance(field.transform, VoidTransform):
             continue
-        number = None
-        if isinstance(field.transform, BucketTransform):
-            number = field.transform.num_buckets
-        elif isinstance(field.transform, TruncateTransform):
-            number = field.transform.width
         name = str(field.transform).partition("[")[0]
-        found.append({"name": _TO_SPARK.get(name, name), "number": number, "columns": [column]})
-    return found
+        # `bucket` and `identity` are classes of their own in Spark; all others are names with arguments.
+        if isinstance(field.transform, BucketTransform):
+            made = expressions.bucket(field.transform.num_buckets, java_array(spark, "java.lang.String", [column]))
+        elif isinstance(field.transform, IdentityTransform):
+            made = expressions.identity(column)
+        else:
+            numbers = [expressions.literal(field.transform.width)] if isinstance(field.transform, TruncateTransform) else []
+            arguments = java_array(spark, "org.apache.spark.sql.connector.expressions.Expression", [*numbers, expressions.column(column)])
+            made = expressions.apply(_TO_SPARK.get(name, name), arguments)
+        found.append(made)
+    return java_array(spark, "org.apache.spark.sql.connector.expressions.Transform", found)
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:

@@ -5,13 +5,11 @@ Spark says the changes while it analyses the statement: one that is only explain
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from icefloe.kernel.commit.together import Together
 from icefloe.spark.sql.alter_table import Change, change_columns
-from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.sql.table_answers import TableAnswers
 from icefloe.spark.sql.writing import Write, write_within
@@ -32,10 +30,9 @@ class EvolvedAnswers(TableAnswers):
         unseen = Table(table.handle, LoadedMetadata(metadata=self._transaction.table_metadata, location=table.metadata_location))
         super().__init__(spark, catalog_name, replace(selected, table=unseen))
 
-    @answer
-    def describe(self, asked: Any) -> dict[str, Any]:
-        found = super().describe(asked)
-        return {**found, "version": f"{found['version']} {self._selected.table.schema()}"}
+    def identity(self) -> str:
+        """Of the state that was read and the columns that it will have."""
+        return f"{super().identity()} {self._selected.table.schema()}"
 
     def _run(self, write: Write) -> None:
         with self._transaction:

@@ -13,7 +13,6 @@ from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError
 from icefloe.kernel.expressions.parse import to_expression
@@ -25,10 +24,11 @@ from icefloe.spark.jvm.compile import offer_formats, static_method
 from icefloe.spark.jvm.gateway import jvm_of
 from icefloe.spark.named_sessions import OPTION, give_name, session_named
 from icefloe.spark.scan import read
-from icefloe.spark.sql.answers import Answers, HintedAnswers, answer
+from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.attached import PREFIX, found_in
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import pruning_filter
+from icefloe.spark.sql.read_answers import OneScanAnswers, ReadAnswers, Wanted, statistics
 from icefloe.spark.sql.rule import install_rule
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.sql.table_answers import TableAnswers
@@ -57,11 +57,10 @@ class FormatAnswers(Answers):
         self._catalog_class = catalog_class
 
     @answer
-    def table(self, given: Any) -> list[str]:
-        """The catalog's name and the table's within it. `given` are the options and the session that Spark has for active, which may be another."""
-        options: dict[str, str] = json.loads(given[0])
-        spark = session_named(options.pop(OPTION, None)) or SparkSession(SparkContext.getOrCreate(), given[1])
-        if not spark._jsparkSession.equals(given[1]):
+    def table(self, options: dict[str, str], active: Any) -> list[str]:
+        """The catalog's name and the table's within it. `active` is the session that Spark has for active, which may be another than the one that asks."""
+        spark = session_named(options.pop(OPTION, None)) or SparkSession(SparkContext.getOrCreate(), active)
+        if not spark._jsparkSession.equals(active):
             # Spark loads catalogs by the settings of the active session, whichever reads. `createDataFrame` makes its session the active one too.
             jvm_of(spark).org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
         asked = asked_for(options)
@@ -116,32 +115,36 @@ class HiddenAnswers(Answers):
     stage_table = create_table = table_exists
 
 
-class AskedTableAnswers(HintedAnswers, TableAnswers):
+class AskedTableAnswers(TableAnswers):
     """A table, or the rows and columns of it that options ask for. One that is opened by its location is read-only, as its writes say."""
+
+    prunes_nested = False
 
     def __init__(self, spark: SparkSession, table: Table | StaticTable, asked: Asked) -> None:
         super().__init__(spark, "", Selected(table=table))  # type: ignore[arg-type]  # both are read alike
         self._asked = asked
 
-    def _name(self) -> str:
+    def name(self) -> str:
         return self._selected.table.full_name
 
-    @answer
-    def describe(self, asked: Any) -> dict[str, Any]:
-        scan = self._scan()
-        columns = schema_to_struct(scan.as_held(scan.projection()), field_ids=False)
-        options = f"{self._asked.where} {self._asked.columns}"
-        found = super().describe(asked)
-        return {
-            **found,
-            "version": f"{found['version']} {options}",
-            "schema": columns.json(),
-            "prunes_nested": False,
-            "metadata_columns": [],
-        }
+    def identity(self) -> str:
+        """Of the table's state and the options."""
+        return f"{super().identity()} {self._asked.where} {self._asked.columns}"
 
-    @answer
-    def scan(self, asked: Mapping[str, Any]) -> "AskedScanAnswers":  # type: ignore[override]
+    def says(self) -> Mapping[str, Any]:
+        return {**super().says(), "metadataColumns": []}
+
+    def schema_json(self) -> str:
+        scan = self._scan()
+        return schema_to_struct(scan.as_held(scan.projection()), field_ids=False).json()
+
+    def filters(self, wanted: Wanted) -> list[bool]:
+        return ReadAnswers.filters(self, wanted)
+
+    def aggregate(self, _: Wanted) -> str | None:
+        return None
+
+    def scan(self, asked: Wanted) -> "AskedScanAnswers":
         found = self._scan()
         pushed = pruning_filter(asked.get("filters") or (), found.schema(), LocalDays(self._spark, asked["zone"]))
         return AskedScanAnswers(self._spark, found.filter(pushed), asked)
@@ -160,31 +163,32 @@ class AskedTableAnswers(HintedAnswers, TableAnswers):
         return scan_of(self._selected.table, self._asked)
 
 
-class AskedScanAnswers(Answers):
+class AskedScanAnswers(OneScanAnswers):
     """One read of such a table."""
 
-    def __init__(self, spark: SparkSession, scan: DataScan, asked: Mapping[str, Any]) -> None:
+    def __init__(self, spark: SparkSession, scan: DataScan, asked: Wanted) -> None:
+        super().__init__(asked)
         self._spark = spark
         self._scan = scan
-        self._columns = StructType.fromJson(json.loads(asked["schema"])).names
+        self._columns = self._struct.names
 
     @cached_property
     def _plan(self) -> ScanPlan:
         return self._scan.plan()
 
     @answer
-    def description(self, _: Any) -> str:
+    def description(self) -> str:
         return f"Icefloe {self._scan.table_name} [{self._scan.row_filter}]"
 
     @answer
-    def rows(self, _: Any) -> Any:
+    def rows(self) -> Any:
         rows = read(self._spark, self._scan.request(plan=self._plan))
         return rows.select(*map(quoted, self._columns))._jdf.queryExecution().optimizedPlan()
 
     @answer
-    def statistics(self, _: Any) -> dict[str, Any]:
+    def estimate_statistics(self) -> dict[str, Any]:
         rows = self._plan.records_before_deletes
-        return {"rows": rows, "bytes": rows * _COLUMN_BYTES * (len(self._columns) + 1), "distinct": {}}
+        return statistics(rows, rows * _COLUMN_BYTES * (len(self._columns) + 1))
 
 
 def _parts(spark: SparkSession, asked: Asked) -> list[str]:

@@ -4,9 +4,10 @@ What a function makes of columns is `spark/transform_columns.py`'s; filters by t
 `pushed_buckets.py`'s. Floor: spark. Spec: Partition Transforms.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
@@ -28,7 +29,7 @@ from icefloe.kernel.types import (
 )
 from icefloe.spark.filters import column_named
 from icefloe.spark.portable_transforms import truncated_within
-from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.answers import ObjectAnswers, answer
 from icefloe.spark.sql.procedure_answers import SYSTEM
 from icefloe.spark.transform_columns import TransformColumns
 from icefloe.table.engine import VERSION
@@ -93,46 +94,54 @@ def is_for_functions(namespace: Sequence[str]) -> bool:
     return [part.lower() for part in namespace] in ([], [SYSTEM])
 
 
-class FunctionAnswers(Answers):
+class FunctionAnswers(ObjectAnswers):
     """A function before its arguments are known."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.UnboundFunction",)
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._spark = spark
         self._function = FUNCTIONS[name]
 
-    @answer
-    def describe(self, _: Any) -> dict[str, Any]:
+    def identity(self) -> str:
+        return self._function.name
+
+    def says(self) -> Mapping[str, Any]:
         return {"name": self._function.name, "description": self._function.description}
 
     @answer
-    def bind(self, arguments: Mapping[str, Any]) -> "BoundFunctionAnswers":
-        types = [field.dataType for field in StructType.fromJson(dict(arguments)).fields]
+    def bind(self, arguments: str) -> "BoundFunctionAnswers":
+        types = [field.dataType for field in StructType.fromJson(json.loads(arguments)).fields]
         function = self._function
         if len(types) != function.arity:
             raise UnsupportedFeatureError(f"{function.usage} takes {_count(function.arity)}, not {len(types)}", next_step=function.what)
         return BoundFunctionAnswers(self._spark, function.bind(function, types))
 
 
-class BoundFunctionAnswers(Answers):
-    """A function of arguments of known types."""
+class BoundFunctionAnswers(ObjectAnswers):
+    """A function of arguments of known types. It is an expression of Spark's own, which Java's `SparkRule` puts in its place."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.ScalarFunction",)
 
     def __init__(self, spark: SparkSession, bound: Bound) -> None:
         self._spark = spark
         self._bound = bound
 
-    @answer
-    def describe(self, _: Any) -> dict[str, Any]:
+    def identity(self) -> str:
+        return f"{self._bound.name} {self._bound.inputs} {self._bound.result}"
+
+    def says(self) -> Mapping[str, Any]:
         bound = self._bound
         of_type = f"({bound.inputs[-1].simpleString()})" if bound.inputs else ""
         return {
             "name": bound.name,
-            "canonical": f"{CANONICAL}{bound.name}{of_type}",
-            "inputs": [kind.json() for kind in bound.inputs],
-            "result": bound.result.json(),
+            "canonicalName": f"{CANONICAL}{bound.name}{of_type}",
+            "inputTypes": [kind.json() for kind in bound.inputs],
+            "resultType": bound.result.json(),
         }
 
     @answer
-    def body(self, _: Any) -> Any:
+    def body(self) -> Any:
         """Spark's own expression of the arguments, which it knows by their places."""
         jvm: Any = self._spark._jvm
         session = self._spark._jsparkSession

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.spark.jvm.compile import new_object
-from icefloe.spark.sql.plan_nodes import catalyst_object, chain, chained, node, rows_of, some, with_part
+from icefloe.spark.sql.plan_nodes import catalyst_object, chain, chained, node, rows_of, some, what_answers, with_part
 from icefloe.spark.sql.source_keys import Key, keys_of, narrowed
 
 # Joins of a target with a source by which a MERGE finds its rows, and of a source with a target by which it only inserts.
@@ -66,7 +66,7 @@ def _merge(spark: SparkSession, query: Any, joins: Collection[str]) -> _Merge | 
         return None
     source, side = (join.left(), join.right()) if kind in OF_INSERTS else (join.right(), join.left())
     over, target, name = chain(side, ("Project", "Filter"))
-    if name != "DataSourceV2ScanRelation" or target.scan().getClass().getName() != "icefloe.SparkScan":
+    if name != "DataSourceV2ScanRelation" or what_answers(spark, target.scan()) is None:
         return None
     condition = join.condition().get()
     if not condition.deterministic() or catalyst_object(spark, "expressions.SubqueryExpression").hasSubquery(condition):

@@ -3,22 +3,21 @@
 Floor: spark. Spec: Snapshots; Manifests.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.inspect.metadata_tables.file_tables import ManifestRows
 from icefloe.inspect.metadata_tables.registry import MetadataTable, metadata_table
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.filters import quoted
 from icefloe.spark.metadata_rows import in_spark_form, is_worth_a_job, rows_by_job
-from icefloe.spark.sql.answers import Answers, HintedAnswers, answer
+from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import pruning_filter
+from icefloe.spark.sql.read_answers import OneScanAnswers, ReadAnswers, Wanted, statistics
 from icefloe.spark.sql.read_options import planning_mode, with_options
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.types import schema_to_struct
@@ -27,7 +26,7 @@ from icefloe.spark.types import schema_to_struct
 _ROW_BYTES = 200
 
 
-class MetadataTableAnswers(HintedAnswers):
+class MetadataTableAnswers(ReadAnswers):
     """Reads alone: what a metadata table tells is changed by changing the table. `scans` is what a read of it is."""
 
     def __init__(
@@ -40,43 +39,47 @@ class MetadataTableAnswers(HintedAnswers):
         self._selected = selected
         self._found = metadata_table(selected.table, name)
 
-    @answer
-    def describe(self, _: Any) -> dict[str, Any]:
-        table = self._selected.table
+    def identity(self) -> str:
+        """Of the table's state."""
+        return f"{self._name()} {self._selected.table.metadata_location} {self._selected.text()}"
+
+    def says(self) -> Mapping[str, Any]:
         return {
-            "name": f"{self._catalog_name}.{'.'.join(table.name())}.{self._found.name}",
-            "version": f"{table.metadata_location} {self._selected.text()}",
-            "schema": schema_to_struct(self._found.schema, field_ids=False).json(),
-            "prunes_nested": False,
-            "properties": {},
-            "partitioning": [],
+            "name": self._name(),
+            "toString": self._name(),
+            "schema": self.schema_json(),
             "capabilities": ["BATCH_READ"],
-            "metadata_columns": [],
         }
 
-    @answer
-    def scan(self, asked: Mapping[str, Any]) -> "MetadataScanAnswers":
+    def _name(self) -> str:
+        return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}.{self._found.name}"
+
+    def schema_json(self) -> str:
+        return schema_to_struct(self._found.schema, field_ids=False).json()
+
+    def scan(self, asked: Wanted) -> "MetadataScanAnswers":
         return self._scans(self._spark, with_options(self._selected, asked["options"], takes_range=self._takes_range), self._found, asked)
 
 
-class MetadataScanAnswers(Answers):
+class MetadataScanAnswers(OneScanAnswers):
     """One read of a metadata table."""
 
-    def __init__(self, spark: SparkSession, selected: Selected, found: MetadataTable, asked: Mapping[str, Any]) -> None:
+    def __init__(self, spark: SparkSession, selected: Selected, found: MetadataTable, asked: Wanted) -> None:
+        super().__init__(asked)
         self._spark = spark
         self._selected = selected
         self._found = found
         self._asked = asked
-        self._columns = SparkStruct.fromJson(json.loads(asked["schema"])).names
+        self._columns = self._struct.names
         days = LocalDays(spark, asked["zone"])
         self._filter = pruning_filter(asked.get("filters") or (), found.schema, days)
 
     @answer
-    def description(self, _: Any) -> str:
+    def description(self) -> str:
         return f"Icefloe {self._selected.table.full_name}.{self._found.name} [{self._filter}]"
 
     @answer
-    def rows(self, _: Any) -> Any:
+    def rows(self) -> Any:
         """Spark gets the rows themselves, read now; or, where they are many, a job that reads them."""
         frame = self._frame()
         return frame.select(*map(quoted, self._columns))._jdf.queryExecution().optimizedPlan()
@@ -105,9 +108,9 @@ class MetadataScanAnswers(Answers):
         return None if snapshot is None else snapshot.snapshot_id
 
     @answer
-    def statistics(self, _: Any) -> dict[str, Any]:
+    def estimate_statistics(self) -> dict[str, Any]:
         """A guess: counting would cost as much as reading."""
-        return {"rows": None, "bytes": _ROW_BYTES * 1000, "distinct": {}}
+        return statistics(None, _ROW_BYTES * 1000)
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Schema) -> DataFrame:

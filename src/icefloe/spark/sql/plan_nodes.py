@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from icefloe.spark.jvm.compile import static_method
 from icefloe.spark.jvm.gateway import java_class, scala_object
 
 CATALYST = "org.apache.spark.sql.catalyst"
@@ -54,3 +55,8 @@ def with_part(spark: SparkSession, whole: Any, place: int, part: Any) -> Any:
 def rows_of(spark: SparkSession, session: Any, plan: Any) -> DataFrame:
     """The rows of a plan in a session of Java's, lazily."""
     return DataFrame(java_class(spark, "org.apache.spark.sql.classic.Dataset").ofRows(session, plan), spark)
+
+
+def what_answers(spark: SparkSession, part: Any) -> Any:
+    """Java's `Answering` behind a part of a plan, such as a scan; None where it is not Icefloe's."""
+    return static_method(spark, "Answering", "behind", part)

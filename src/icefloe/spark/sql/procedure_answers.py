@@ -1,64 +1,115 @@
 """`ProcedureAnswers`: one procedure as `CALL lake.system.name(...)` runs it. What it does is in `icefloe.procedures`. Floor: spark."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, TimestamptzType
-from icefloe.procedures.procedure import Parameter, Procedure
-from icefloe.spark.sql.answers import Answers, answer
+from icefloe.kernel.types import (
+    BooleanType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+)
+from icefloe.procedures.procedure import Parameter, Procedure, Rows
+from icefloe.spark.jvm.gateway import java_array, java_class
+from icefloe.spark.sql.answers import THIS, ObjectAnswers, answer
 from icefloe.spark.types import schema_to_struct
 
 SYSTEM = "system"
+_PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
+# By which a row of Spark's gives a value.
+_GETTERS: Mapping[type[IcebergType], str] = {
+    BooleanType: "getBoolean",
+    IntegerType: "getInt",
+    LongType: "getLong",
+    TimestamptzType: "getLong",
+}
 
 
-class ProcedureAnswers(Answers):
+class ProcedureAnswers(ObjectAnswers):
     """A procedure of a catalog under the name it has in SQL."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.procedures.UnboundProcedure", "catalog.procedures.BoundProcedure")
 
     def __init__(self, spark: SparkSession, catalog_name: str, catalog: Catalog, procedure: Procedure) -> None:
         self._spark = spark
         self._catalog_name = catalog_name
         self._catalog = catalog
         self._procedure = procedure
-        self._output = schema_to_struct(Schema(*procedure.output), field_ids=False)
+
+    def says(self) -> Mapping[str, Any]:
+        return {"name": self._procedure.name, "description": self._procedure.description, "bind": THIS, "isDeterministic": False}
 
     @answer
-    def describe(self, _: Any) -> dict[str, Any]:
-        parameters = [
-            {
-                "name": parameter.name,
-                "type": schema_to_struct(Schema(NestedField(1, parameter.name, parameter.kind)), field_ids=False).fields[0].dataType.json(),
-                "default": None if parameter.required else "NULL",
-                "comment": None,
-            }
-            for parameter in self._procedure.parameters
-        ]
-        return {
-            "name": self._procedure.name,
-            "description": self._procedure.description,
-            "parameters": parameters,
-            "output": self._output.json(),
-        }
+    def parameters(self) -> Any:
+        """Spark's own objects, in which it keeps a default as it wants it."""
+        holder = java_class(self._spark, f"{_PROCEDURES}.ProcedureParameter")
+        made = []
+        for parameter in self._procedure.parameters:
+            struct = schema_to_struct(Schema(NestedField(1, parameter.name, parameter.kind)), field_ids=False)
+            builder = getattr(holder, "in")(parameter.name, self._spark._jsparkSession.parseDataType(struct.fields[0].dataType.json()))
+            made.append((builder if parameter.required else builder.defaultValue("NULL")).build())
+        return java_array(self._spark, f"{_PROCEDURES}.ProcedureParameter", made)
 
     @answer
-    def call(self, values: Sequence[Any]) -> Any:
-        """Runs it; the rows as Spark's own. `values` are the arguments in order."""
-        given = {
-            parameter.name: self._value(parameter, value)
-            for parameter, value in zip(self._procedure.parameters, values, strict=True)
-            if value is not None
-        }
-        rows = self._procedure(self._catalog, **given)
-        return self._spark.createDataFrame(list(rows), self._output)._jdf.queryExecution().executedPlan().executeCollect()
+    def call(self, row: Any) -> "ProcedureRowsAnswers":
+        """Runs it. `row` is Spark's, of the arguments in order."""
+        found = ((parameter, value_at(row, place, parameter.kind)) for place, parameter in enumerate(self._procedure.parameters))
+        given = {parameter.name: self._value(parameter, value) for parameter, value in found if value is not None}
+        output = schema_to_struct(Schema(*self._procedure.output), field_ids=False)
+        return ProcedureRowsAnswers(self._spark, self._procedure(self._catalog, **given), output)
 
     def _value(self, parameter: Parameter, value: Any) -> Any:
         if parameter.is_table:
             return _table_name(self._spark, self._catalog_name, value)
         return value // 1000 if isinstance(parameter.kind, TimestamptzType) else value
+
+
+class ProcedureRowsAnswers(ObjectAnswers):
+    """What a procedure returned."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("read.LocalScan",)
+
+    def __init__(self, spark: SparkSession, rows: Rows, columns: StructType) -> None:
+        self._spark = spark
+        self._rows = rows
+        self._columns = columns
+
+    def says(self) -> Mapping[str, Any]:
+        return {"readSchema": self._columns.json()}
+
+    @answer
+    def rows(self) -> Any:
+        """Spark's own rows."""
+        return self._spark.createDataFrame(list(self._rows), self._columns)._jdf.queryExecution().executedPlan().executeCollect()
+
+
+def value_at(values: Any, place: int, kind: IcebergType) -> Any:
+    """The value at a place of a row, or of an array, of Spark's own; timestamps as microseconds since 1970-01-01 UTC."""
+    if values.isNullAt(place):
+        return None
+    if isinstance(kind, StringType):
+        return values.getUTF8String(place).toString()
+    if isinstance(kind, ListType):
+        return _values_of(values.getArray(place), kind.element)
+    if isinstance(kind, MapType):
+        found = values.getMap(place)
+        return dict(zip(_values_of(found.keyArray(), kind.key_type), _values_of(found.valueArray(), kind.value_type), strict=True))
+    return getattr(values, _GETTERS[type(kind)])(place)
+
+
+def _values_of(array: Any, kind: IcebergType) -> list[Any]:
+    return [value_at(array, place, kind) for place in range(array.numElements())]
 
 
 def _table_name(spark: SparkSession, catalog_name: str, text: str) -> tuple[str, ...]:

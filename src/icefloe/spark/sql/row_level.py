@@ -1,23 +1,24 @@
-"""`RowLevelAnswers`: UPDATE, MERGE and DELETE as Spark turned them into rows: checked, computed by one job, committed as one snapshot.
+"""`RowLevelAnswers` and `OperationAnswers`: UPDATE, MERGE and DELETE as Spark turned them into rows: checked, computed by one job, committed as one snapshot.
 
 How the rows are computed is `gathered_source.py`'s, the job is `spark/changed_rows.py`, the commit `table/rows/row_level.py`. Floor: spark.
 Spec: Row-level Deletes; Row Lineage.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.errors import ReadOnlyTableError
+from icefloe.errors import ReadOnlyTableError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
-from icefloe.spark.changed_rows import row_places, write_changed_rows
-from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.changed_rows import RowPlaces, row_places, write_changed_rows
+from icefloe.spark.sql.answers import THIS, ObjectAnswers, answer
 from icefloe.spark.sql.gathered_source import OF_MERGE, merged_rows
+from icefloe.spark.sql.read_answers import ReadAnswers, ScanBuilderAnswers
 from icefloe.spark.sql.scan_answers import ScanQuestion
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.sql.writing import branch_of, understood
@@ -30,7 +31,7 @@ from icefloe.table.rows.row_level import ChangedRows, Command, RowLevel, check_r
 from icefloe.table.rows.write_target import commit_context, write_target
 
 
-class RowLevelAnswers(Answers):
+class RowLevelAnswers(ReadAnswers):
     """The part of a loaded table that changes rows. Rows are those of the metadata that was loaded, which the commit is planned on."""
 
     def __init__(self, spark: SparkSession, selected: Selected) -> None:
@@ -39,6 +40,14 @@ class RowLevelAnswers(Answers):
         self._row_level_scans: list[ScanQuestion] = []
         self.snapshot_properties: Mapping[str, str] = {}  # besides those of options and settings
         self.written: WriteResult | None = None  # of the statement that ran
+
+    def name(self) -> str:
+        """The table's name in SQL."""
+        raise NotImplementedError
+
+    def frame(self, rows: Any) -> DataFrame:
+        """Rows that Spark hands over, as a DataFrame of the session."""
+        return DataFrame(rows, self._spark)
 
     def _check_writable(self) -> None:
         if self._selected.is_past:
@@ -55,37 +64,36 @@ class RowLevelAnswers(Answers):
         return replace(found, snapshot_properties={**found.snapshot_properties, **self.snapshot_properties})
 
     @answer
-    def check_row_level(self, command: str) -> None:
+    def new_row_level_operation_builder(self, info: Mapping[str, Any]) -> "OperationBuilderAnswers":
+        return OperationBuilderAnswers(self, Command[info["command"]], info["options"])
+
+    def check_row_level(self, command: Command) -> None:
+        """Raises what the statement would, as far as that is known before there are rows."""
         self._check_writable()
-        asked = Command[command]
         # Whether a DELETE goes by metadata alone is not known yet; where it does not, it is refused when its rows are asked for.
-        if asked is not Command.DELETE:
-            check_row_level(self._selected.table.handle, self._selected.table.metadata, asked)
+        if command is not Command.DELETE:
+            check_row_level(self._selected.table.handle, self._selected.table.metadata, command)
 
-    @answer
-    def row_id_columns(self, _: Any) -> list[str]:
-        return [FILE.name, POS.name]
-
-    @answer
-    def row_level_columns(self, _: Any) -> list[str]:
+    def row_level_columns(self) -> list[str]:
+        """The metadata columns that a row keeps."""
         return [ROW_ID.name] if self._selected.table.metadata.format_version > 2 else []
 
-    @answer
-    def row_level(self, given: Any) -> None:
-        """Runs a statement: the places of the columns in the rows, in JSON, and the session and the query by which Spark computes the rows."""
+    def query_rows(self, session: Any, query: Any, joins: Collection[str] = ()) -> DataFrame:
+        """The rows of a query that Spark hands over with its session, as planned or better, where it has one of these joins."""
+        return merged_rows(self._spark, session, query, joins)
+
+    def row_level(self, command: Command, rows: Callable[[], DataFrame], places: RowPlaces, given: Mapping[str, str]) -> None:
+        """Runs a statement with these options. The first column of its rows says what becomes of each."""
         self._check_writable()
-        asked = json.loads(given[0])
-        table, command = self._selected.table, Command[asked["command"]]
+        table = self._selected.table
         base, handle, engine = table.metadata, table.handle, engine_named("spark")
         check_row_level(handle, base, command)
         check_known_transforms(base.spec())
-        options = self._options(asked["options"])
+        options = self._options(given)
         context = commit_context(
             handle, base, options.snapshot_properties, branch_of(options, self._selected.branch, table.full_name), engine
         )
-        places = row_places(asked["row"] or (), asked["row_id"], asked["metadata"] or ())
-        rows = merged_rows(self._spark, given[1], given[2], OF_MERGE if command is Command.MERGE else ())
-        changed: ChangedRows = write_changed_rows(rows, places, options.form.of(write_target(handle, base)))
+        changed: ChangedRows = write_changed_rows(rows(), places, options.form.of(write_target(handle, base)))
         action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context)
         report = self._commit(action)
         self.written = row_level_result(action, command, changed, engine.name, report.attempt, report.attempts)
@@ -97,3 +105,70 @@ class RowLevelAnswers(Answers):
     def _row_filter(self) -> BooleanExpression:
         """What every row fulfils that the statement looked at."""
         return any_of([question.scan.row_filter for question in self._row_level_scans]) if self._row_level_scans else AlwaysTrue()
+
+
+class OperationBuilderAnswers(ObjectAnswers):
+    """A statement before it is known to be one that can run."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("write.RowLevelOperationBuilder",)
+
+    def __init__(self, table: RowLevelAnswers, command: Command, options: Mapping[str, str]) -> None:
+        self._table = table
+        self._command = command
+        self._options = options
+
+    @answer
+    def build(self) -> "OperationAnswers":
+        self._table.check_row_level(self._command)
+        return OperationAnswers(self._table, self._command, self._options)
+
+
+class OperationAnswers(ObjectAnswers):
+    """A statement that Spark turns into rows: what becomes of each, its new values, and where it was. Java's `SparkCommand` asks it to `run`."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsDelta", "write.DeltaWriteBuilder", "write.DeltaWrite")
+
+    def __init__(self, table: RowLevelAnswers, command: Command, options: Mapping[str, str]) -> None:
+        self._table = table
+        self._command = command
+        self._options = options
+
+    def says(self) -> Mapping[str, Any]:
+        return {
+            "command": self._command.name,
+            "description": self._text(),
+            "toString": self._text(),
+            "rowId": [FILE.name, POS.name],
+            "requiredMetadataAttributes": self._table.row_level_columns(),
+            "newWriteBuilder": THIS,
+            "build": THIS,
+        }
+
+    def _text(self) -> str:
+        return f"{self._command.name} of {self._table.name()}"
+
+    @answer
+    def new_scan_builder(self, asked: Mapping[str, Any]) -> ScanBuilderAnswers:
+        return ScanBuilderAnswers(self._table, {**asked, "operation": self._command.name})
+
+    @answer
+    def to_batch(self) -> None:
+        """Asked where Java's `SparkRule` is not in the session."""
+        raise UnsupportedFeatureError(
+            f"rows of {self._text()} are written by Icefloe", next_step="attach the catalog to this session with icefloe.spark.attach"
+        )
+
+    @answer
+    def run(self, session: Any, query: Any, projections: Any) -> None:
+        """Runs the statement: Spark's session and query, and what it says of the places of the query's columns."""
+        joins = OF_MERGE if self._command is Command.MERGE else ()
+        row, metadata = (
+            _places(one.get()) if one.isDefined() else [] for one in (projections.rowProjection(), projections.metadataProjection())
+        )
+        places = row_places(row, _places(projections.rowIdProjection()), metadata)
+        self._table.row_level(self._command, lambda: self._table.query_rows(session, query, joins), places, self._options)
+
+
+def _places(projection: Any) -> list[tuple[str, int]]:
+    names = [field["name"] for field in json.loads(projection.schema().json())["fields"]]
+    return list(zip(names, map(int, filter(None, projection.colOrdinals().mkString(",").split(","))), strict=True))

@@ -4,7 +4,6 @@ Planning is the kernel's, the rows are `spark/scan.py`'s. Spark tests its filter
 What metadata answers alone is `metadata_aggregates.py`. Floor: spark. Spec: Scan Planning; Column Projection.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,11 +27,12 @@ from icefloe.kernel.types import IcebergType, ListType, NestedField, PrimitiveTy
 from icefloe.kernel.types import MapType as IcebergMap
 from icefloe.spark.filters import literal
 from icefloe.spark.scan import read
-from icefloe.spark.sql.answers import Answers, answer
+from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.metadata_aggregates import NotKnown, needs_statistics, values_of, wanted_columns
 from icefloe.spark.sql.pushed_buckets import bucket_tests, in_buckets
 from icefloe.spark.sql.pushed_filters import expressions_of, pruning_filter
+from icefloe.spark.sql.read_answers import OneScanAnswers, Wanted, statistics
 from icefloe.spark.sql.read_options import planning_mode, session_for, with_options
 from icefloe.spark.sql.scan_plans import ScanPlans, constant_columns, holding
 from icefloe.spark.sql.selectors import Selected
@@ -43,11 +43,11 @@ from icefloe.table.scan import DataScan
 
 @dataclass(frozen=True, kw_only=True)
 class ScanQuestion:
-    """What a query wants of a table: `asked` holds `filters`, `options`, the session's `zone`, in the end `schema` (JSON), perhaps `limit`, `aggregation`."""
+    """What a query wants of a table."""
 
     spark: SparkSession
     selected: Selected
-    asked: Mapping[str, Any]
+    asked: Wanted
     plans: ScanPlans
 
     @cached_property
@@ -108,12 +108,12 @@ class ScanQuestion:
             return None
 
 
-class ScanAnswers(Answers):
+class ScanAnswers(OneScanAnswers):
     """A scan that Spark's optimizer made; nothing is planned before its size or its rows are asked for."""
 
     def __init__(self, question: ScanQuestion) -> None:
+        super().__init__(question.asked)
         self._question = question
-        self._wanted = SparkStruct.fromJson(json.loads(question.asked["schema"]))
 
     @cached_property
     def request(self) -> ScanRequest:
@@ -122,15 +122,14 @@ class ScanAnswers(Answers):
         limit = self._question.asked.get("limit")
         plan = plan if limit is None else _enough_files(plan, limit)
         bare = replace(scan, row_filter=AlwaysTrue(), limit=None)
-        return bare.request(projection_of(scan, self._wanted), plan=plan)
+        return bare.request(projection_of(scan, self._struct), plan=plan)
 
     @answer
-    def description(self, _: Any) -> str:
+    def description(self) -> str:
         return f"Icefloe {self._question.selected.table.full_name} [{self._question.scan.row_filter}]"
 
     @answer
-    def rows(self, _: Any) -> Any:
-        """Spark's logical plan of the rows, optimized, its columns in the order asked for."""
+    def rows(self) -> Any:
         question = self._question
         if "aggregation" in question.asked:
             found = _one_row(question.spark, *question.aggregates())
@@ -146,23 +145,23 @@ class ScanAnswers(Answers):
         return ScanAnswers(replace(question, asked={**question.asked, "filters": [*question.filters, *predicates]}))
 
     @answer
-    def statistics(self, _: Any) -> dict[str, Any]:
-        """Rows, bytes as Spark will have them in memory, distinct values by column where a statistics file counted them, and columns by which files can go."""
+    def estimate_statistics(self) -> dict[str, Any]:
         if "aggregation" in self._question.asked:
-            return {"rows": 1, "bytes": self._wanted_width(), "distinct": {}, "constant": []}
+            return statistics(1, self._width())
         request = self.request
         records = request.plan.records_after_deletes
         rows = request.plan.records_before_deletes if records is None else records
-        return {
-            "rows": rows,
-            "bytes": rows * self._wanted_width(),
-            "distinct": _distinct_values(self._question.scan, request.projection),
-            "constant": constant_columns(request.plan, self._question.scan.metadata, request.projection),
-        }
+        return statistics(rows, rows * self._width(), _distinct_values(self._question.scan, request.projection))
 
-    def _wanted_width(self) -> int:
+    @answer
+    def filter_attributes(self) -> list[str]:
+        if "aggregation" in self._question.asked:
+            return []
+        return constant_columns(self.request.plan, self._question.scan.metadata, self.request.projection)
+
+    def _width(self) -> int:
         """Bytes of one row, by Spark's own reckoning of its types."""
-        struct = self._question.spark._jsparkSession.parseDataType(self._wanted.json())
+        struct = self._question.spark._jsparkSession.parseDataType(self._schema)
         return int(struct.defaultSize()) + 8
 
 

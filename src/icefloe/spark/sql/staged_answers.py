@@ -3,10 +3,9 @@
 Where the statement fails nothing is left, no file either. Floor: spark. Spec: Table Metadata; Snapshots.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,6 +18,7 @@ from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import definition_of
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.sql.table_answers import TableAnswers
+from icefloe.spark.sql.write_answers import WriteAnswers
 from icefloe.spark.sql.writing import branch_of, understood
 from icefloe.table.handle import LoadedMetadata
 from icefloe.table.table import Table
@@ -26,6 +26,8 @@ from icefloe.table.table import Table
 
 class StagedAnswers(TableAnswers):
     """`asked["how"]` is `create`, `replace` or `create or replace`."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.StagedTable", *TableAnswers.interfaces)
 
     def __init__(self, spark: SparkSession, catalog_name: str, catalog: Catalog, asked: Mapping[str, Any]) -> None:
         self._transaction = catalog.transaction()
@@ -40,24 +42,22 @@ class StagedAnswers(TableAnswers):
         unseen = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
         super().__init__(spark, catalog_name, Selected(table=unseen))
 
-    @answer
-    def write(self, given: Any) -> None:
+    def write(self, rows: Callable[[], DataFrame], asked: WriteAnswers) -> None:
         """The rows of the new table: whatever was there before is gone with the commit already."""
-        asked, rows = json.loads(given[0]), DataFrame(given[1], self._spark)
         self._is_written = True
-        metadata, name = self._member.table_metadata, self._selected.table.full_name
-        options = understood(self._spark, asked["options"], metadata, name)
-        self._member.append(RowsInForm(rows=rows, form=options.form), options.snapshot_properties, branch_of(options, None, name))
+        name = self._selected.table.full_name
+        how = understood(self._spark, asked.options, self._member.table_metadata, name)
+        self._member.append(RowsInForm(rows=rows(), form=how.form), how.snapshot_properties, branch_of(how, None, name))
 
     @answer
-    def commit_staged(self, _: Any) -> None:
+    def commit_staged_changes(self) -> None:
         """Raises `InvalidSchemaError` where the statement itself gives defaults that the table's version does not know."""
         if self._refused is not None and not self._is_written:
             raise self._refused
         self._transaction.commit_transaction()
 
     @answer
-    def abort_staged(self, _: Any) -> None:
+    def abort_staged_changes(self) -> None:
         self._transaction.give_up()
 
 

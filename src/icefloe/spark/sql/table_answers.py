@@ -1,15 +1,15 @@
-"""`TableAnswers`: one table as Spark SQL loaded it: what it is, how it is scanned, and how rows are written to it.
+"""`TableAnswers`: one table as Spark SQL loaded it: what it is, and how it is scanned.
 
-UPDATE and MERGE are `row_level.py`. Floor: spark. Spec: Schemas and Data Types; Partitioning; Row-level Deletes.
+How rows are written to it is `write_answers.py`; UPDATE and MERGE are `row_level.py`. Floor: spark. Spec: Schemas and Data Types; Partitioning.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
@@ -17,13 +17,11 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.sql.alter_table import takes_change
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import columns_struct, partitioning_of, table_properties
-from icefloe.spark.sql.gathered_source import OF_INSERTS, merged_rows
-from icefloe.spark.sql.pushed_filters import expressions_of
-from icefloe.spark.sql.row_level import RowLevelAnswers
+from icefloe.spark.sql.read_answers import OneScanAnswers, Wanted
 from icefloe.spark.sql.scan_answers import ScanAnswers, ScanQuestion
 from icefloe.spark.sql.scan_plans import ScanPlans
 from icefloe.spark.sql.selectors import Selected
-from icefloe.spark.sql.writing import Write, branch_of, run_write, understood
+from icefloe.spark.sql.write_answers import WritableAnswers
 from icefloe.spark.types import schema_to_struct
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
@@ -33,30 +31,55 @@ _ASKED_FOR = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTIO
 _KEPT = ("_file", "_pos", "_row_id")
 
 
-class TableAnswers(RowLevelAnswers):
+class TableAnswers(WritableAnswers):
     """A table, or a branch, tag or snapshot of one."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (
+        "catalog.SupportsSchemaEvolution",  # Spark 4.2 and later
+        "catalog.SupportsRowLevelOperations",
+        "catalog.SupportsMetadataColumns",
+        "catalog.SupportsDeleteV2",
+        "catalog.SupportsWrite",
+        "catalog.SupportsRead",
+    )
+    prunes_nested = True
 
     def __init__(self, spark: SparkSession, catalog_name: str, selected: Selected) -> None:
         super().__init__(spark, selected)
         self._catalog_name = catalog_name
         self._plans = ScanPlans(spark)
 
-    @answer
-    def describe(self, _: Any) -> dict[str, Any]:
-        selected = self._selected
-        metadata, scan = selected.table.metadata, selected.scan()
+    def identity(self) -> str:
+        """Two loads of the same state are the same table, so that Spark finds what it cached."""
+        return f"{self.name()} {self._selected.table.metadata_location} {self._selected.text()}"
+
+    def says(self) -> Mapping[str, Any]:
+        metadata = self._selected.table.metadata
         return {
-            "name": self._name(),
-            "version": f"{selected.table.metadata_location} {selected.text()}",
-            "schema": columns_struct(scan.as_held(scan.schema())).json(),
-            "properties": table_properties(metadata, selected.table.metadata_location),
-            "partitioning": partitioning_of(metadata.spec(), metadata.schema()),
+            "name": self.name(),
+            "toString": self.name(),
+            "schema": self.schema_json(),
+            "properties": table_properties(metadata, self._selected.table.metadata_location),
             "capabilities": [*_CAPABILITIES, *(name for name, known in _ASKED_FOR.items() if known.read(metadata.properties))],
-            "metadata_columns": self._metadata_columns(),
+            "metadataColumns": self._metadata_columns(),
+            "canRenameConflictingMetadataColumns": True,
         }
 
-    def _name(self) -> str:
+    def name(self) -> str:
         return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}"
+
+    @cached_property
+    def _schema_json(self) -> str:
+        scan = self._selected.scan()
+        return columns_struct(scan.as_held(scan.schema())).json()
+
+    def schema_json(self) -> str:
+        return self._schema_json
+
+    @answer
+    def partitioning(self) -> Any:
+        metadata = self._selected.table.metadata
+        return partitioning_of(self._spark, metadata.spec(), metadata.schema())
 
     def _metadata_columns(self) -> list[dict[str, Any]]:
         partition = partition_column(table_partition_type(self._selected.table.metadata))
@@ -66,10 +89,10 @@ class TableAnswers(RowLevelAnswers):
         return [
             {
                 "name": field.name,
-                "type": field.dataType.json(),
-                "nullable": field.nullable,
+                "dataType": field.dataType.json(),
+                "isNullable": field.nullable,
                 "comment": field.metadata.get("comment"),
-                "metadata": json.dumps(
+                "metadataInJSON": json.dumps(
                     {"__preserve_on_delete": True, "__preserve_on_update": field.name in _KEPT, "__preserve_on_reinsert": False}
                 ),
             }
@@ -77,69 +100,21 @@ class TableAnswers(RowLevelAnswers):
         ]
 
     @answer
-    def takes_change(self, change: Mapping[str, Any]) -> bool:
+    def supports_column_change(self, change: Mapping[str, Any]) -> bool:
         """Whether a statement WITH SCHEMA EVOLUTION may make a change of a column; where not, its rows are cast to the column as it is."""
         return takes_change(self._spark, self._selected.table, change)
 
-    @answer
-    def filters(self, asked: Mapping[str, Any]) -> list[bool]:
-        """For each predicate whether it holds on every row of the files that are planned with it, so that Spark need not test it."""
-        return self._question(asked).held()
+    def filters(self, wanted: Wanted) -> list[bool]:
+        return self._question(wanted).held()
 
-    @answer
-    def aggregate(self, asked: Mapping[str, Any]) -> str | None:
-        """The schema of the answer, where metadata alone has it."""
-        return self._question(asked).aggregate_schema()
+    def aggregate(self, wanted: Wanted) -> str | None:
+        return self._question(wanted).aggregate_schema()
 
-    @answer
-    def scan(self, asked: Mapping[str, Any]) -> ScanAnswers:
-        question = self._question(asked)
-        if asked.get("operation") is not None:
+    def scan(self, wanted: Wanted) -> OneScanAnswers:
+        question = self._question(wanted)
+        if wanted["operation"] is not None:
             self._row_level_scans.append(question)
         return ScanAnswers(question)
 
-    def _question(self, asked: Mapping[str, Any]) -> ScanQuestion:
-        return ScanQuestion(spark=self._spark, selected=self._selected, asked=asked, plans=self._plans)
-
-    @answer
-    def can_delete(self, predicates: list[Any]) -> bool:
-        return not self._selected.is_past and None not in expressions_of(predicates, self._selected.table.schema())
-
-    @answer
-    def delete(self, predicates: list[Any]) -> None:
-        self._check_writable()
-        properties = self._options({}).snapshot_properties
-        self._selected.table.delete(self._filter_of(predicates), properties, branch=self._selected.write_branch)
-
-    @answer
-    def write(self, given: Any) -> None:
-        """Rows of a Dataset: appended, or in the place of those that the filters or the rows' partitions say."""
-        self._write(json.loads(given[0]), lambda: DataFrame(given[1], self._spark))
-
-    @answer
-    def write_query(self, given: Any) -> None:
-        """The same of the rows of a query in a session; those to append may be the rows of a MERGE that only inserts."""
-        asked = json.loads(given[0])
-        joins = OF_INSERTS if asked["mode"] == "append" else ()
-        self._write(asked, lambda: merged_rows(self._spark, given[1], given[2], joins))
-
-    def _write(self, asked: Mapping[str, Any], rows: Callable[[], DataFrame]) -> None:
-        self._check_writable()
-        table = self._selected.table
-        options = understood(self._spark, asked["options"], table.metadata, table.full_name)
-        self._run(
-            Write(
-                rows=rows(),
-                options=options,
-                branch=branch_of(options, self._selected.branch, table.full_name),
-                overwrite_filter=self._filter_of(asked["filters"]) if asked["mode"] == "overwrite" else None,
-                whole_partitions=asked["mode"] == "overwrite partitions",
-            )
-        )
-
-    def _run(self, write: Write) -> None:
-        run_write(self._selected.table, write)
-
-    def _filter_of(self, predicates: list[Any]) -> BooleanExpression:
-        found = expressions_of(predicates, self._selected.table.schema())
-        return all_of([one for one in found if one is not None]) if found else AlwaysTrue()
+    def _question(self, wanted: Wanted) -> ScanQuestion:
+        return ScanQuestion(spark=self._spark, selected=self._selected, asked=wanted, plans=self._plans)

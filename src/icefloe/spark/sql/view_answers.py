@@ -3,7 +3,6 @@
 What makes and changes views is `view_statements.py`. Floor: spark. Spec: View spec, View Metadata.
 """
 
-import json
 from collections.abc import Mapping
 from functools import reduce
 from operator import and_
@@ -11,15 +10,15 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import IcefloeError, InvalidInputError, UnsupportedFeatureError
 from icefloe.kernel.expressions.bind import bind
 from icefloe.spark.filters import column_named, filter_to_column, quoted
-from icefloe.spark.jvm.gateway import gateway_of, jvm_of
-from icefloe.spark.sql.answers import Answers, HintedAnswers, answer
+from icefloe.spark.jvm.gateway import java_array, jvm_of
+from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import expressions_of
+from icefloe.spark.sql.read_answers import OneScanAnswers, ReadAnswers, Wanted, statistics
 from icefloe.spark.types import schema_to_struct
 from icefloe.view.view import View
 
@@ -30,7 +29,7 @@ QUERY_COLUMNS = "spark.query-column-names"
 _UNKNOWN_ROWS = 1 << 20
 
 
-class ViewAnswers(HintedAnswers):
+class ViewAnswers(ReadAnswers):
     """Reads alone."""
 
     def __init__(self, spark: SparkSession, catalog_name: str, view: View) -> None:
@@ -38,56 +37,57 @@ class ViewAnswers(HintedAnswers):
         self._catalog_name = catalog_name
         self._view = view
 
-    @answer
-    def describe(self, _: Any) -> dict[str, Any]:
+    def identity(self) -> str:
+        """Of the view's state."""
+        return f"{self._name()} {self._view.metadata_location}"
+
+    def says(self) -> Mapping[str, Any]:
         view = self._view
         return {
-            "name": f"{self._catalog_name}.{'.'.join(view.name())}",
-            "version": view.metadata_location,
-            "schema": schema_to_struct(view.schema(), field_ids=False).json(),
-            "prunes_nested": False,
+            "name": self._name(),
+            "toString": self._name(),
+            "schema": self.schema_json(),
             "properties": {**shown_properties(view), "provider": "iceberg", "location": view.location(), "view-query": query_of(view)},
-            "partitioning": [],
             "capabilities": ["BATCH_READ"],
-            "metadata_columns": [],
         }
 
-    @answer
-    def can_delete(self, _: Any) -> bool:
-        return False
+    def _name(self) -> str:
+        return f"{self._catalog_name}.{'.'.join(self._view.name())}"
 
-    @answer
-    def scan(self, asked: Mapping[str, Any]) -> "ViewScanAnswers":
+    def schema_json(self) -> str:
+        return schema_to_struct(self._view.schema(), field_ids=False).json()
+
+    def scan(self, asked: Wanted) -> "ViewScanAnswers":
         return ViewScanAnswers(self._spark, self._catalog_name, self._view, asked)
 
 
-class ViewScanAnswers(Answers):
+class ViewScanAnswers(OneScanAnswers):
     """One read of a view. Filters and columns go into its query, so that the tables below it are planned with them."""
 
-    def __init__(self, spark: SparkSession, catalog_name: str, view: View, asked: Mapping[str, Any]) -> None:
+    def __init__(self, spark: SparkSession, catalog_name: str, view: View, asked: Wanted) -> None:
+        super().__init__(asked)
         self._spark = spark
         self._catalog_name = catalog_name
         self._view = view
-        self._columns = SparkStruct.fromJson(json.loads(asked["schema"])).names
+        self._columns = self._struct.names
         schema = view.schema()
         said = expressions_of(asked.get("filters") or (), schema, LocalDays(spark, asked["zone"]))
         self._filters = [bind(found, schema) for found in said if found is not None]
 
     @answer
-    def description(self, _: Any) -> str:
+    def description(self) -> str:
         return f"Icefloe view {self._view.full_name} [{', '.join(map(str, self._filters))}]"
 
     @answer
-    def rows(self, _: Any) -> Any:
-        """Spark's logical plan of the rows, optimized."""
+    def rows(self) -> Any:
         found = rows_of(self._spark, self._catalog_name, self._view)
         if self._filters:
             found = found.where(reduce(and_, map(filter_to_column, self._filters)))
         return found.select(*map(quoted, self._columns))._jdf.queryExecution().optimizedPlan()
 
     @answer
-    def statistics(self, _: Any) -> dict[str, Any]:
-        return {"rows": _UNKNOWN_ROWS, "bytes": _UNKNOWN_ROWS * _UNKNOWN_ROWS, "distinct": {}}
+    def estimate_statistics(self) -> dict[str, Any]:
+        return statistics(_UNKNOWN_ROWS, _UNKNOWN_ROWS * _UNKNOWN_ROWS)
 
 
 def query_of(view: View) -> str:
@@ -159,10 +159,7 @@ def session_at(spark: SparkSession, catalog: str, namespace: tuple[str, ...]) ->
     try:
         inner.catalog.setCurrentCatalog(catalog)
         if namespace:
-            parts = gateway_of(spark).new_array(jvm_of(spark).java.lang.String, len(namespace))
-            for place, part in enumerate(namespace):
-                parts[place] = part
-            inner._jsparkSession.sessionState().catalogManager().setCurrentNamespace(parts)
+            inner._jsparkSession.sessionState().catalogManager().setCurrentNamespace(java_array(spark, "java.lang.String", namespace))
     except (PySparkException, IcefloeError) as error:
         raise InvalidInputError(
             f"there is no {catalog}.{'.'.join(namespace)} in this session: {str(error).splitlines()[0]}",

@@ -1,0 +1,130 @@
+"""What all tables and scans of Spark SQL answer alike: `ReadAnswers`, a table that can be read; `ScanBuilderAnswers`, which gathers what a query wants of it;
+`OneScanAnswers`, the scan.
+
+Java's `SparkRule` asks a scan for its `rows` and puts them in its place before Spark runs the query. Floor: spark. Spec: Scan Planning.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pyspark.sql.types import StructType
+
+from icefloe.spark.sql.answers import Answers, ObjectAnswers, answer
+
+# What a query wants: `options`, the `zone` of its session, `operation` where rows are about to be changed, perhaps `filters`, `limit`, `aggregation`;
+# for a scan the `schema` of what it reads, in Spark's JSON.
+Wanted = Mapping[str, Any]
+
+
+class ReadAnswers(ObjectAnswers):
+    """A table that takes Spark's filters for hints, which Spark tests again, and computes no aggregate."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsRead",)
+    prunes_nested = False  # whether a scan may leave out parts of nested columns
+
+    def schema_json(self) -> str:
+        """The columns, in Spark's JSON."""
+        raise NotImplementedError
+
+    def filters(self, wanted: Wanted) -> list[bool]:
+        """For each predicate whether it holds on every row of the files that are planned with it, so that Spark need not test it."""
+        return [False for _ in wanted["filters"]]
+
+    def aggregate(self, _: Wanted) -> str | None:
+        """The schema of the answer, where metadata alone has it."""
+        return None
+
+    def scan(self, wanted: Wanted) -> Answers:
+        """One scan."""
+        raise NotImplementedError
+
+    @answer
+    def new_scan_builder(self, asked: Mapping[str, Any]) -> "ScanBuilderAnswers":
+        """`options`, and the `zone` of the session."""
+        return ScanBuilderAnswers(self, {**asked, "operation": None})
+
+
+class ScanBuilderAnswers(ObjectAnswers):
+    """Gathers what a query wants of a table."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (
+        "read.SupportsPushDownV2Filters",
+        "read.SupportsPushDownRequiredColumns",
+        "read.SupportsPushDownLimit",
+        "read.SupportsPushDownAggregates",
+    )
+
+    def __init__(self, table: ReadAnswers, wanted: Wanted) -> None:
+        self._table = table
+        self._wanted = dict(wanted)
+        self._schema = table.schema_json()
+
+    @answer
+    def push_predicates(self, predicates: list[Any]) -> list[int]:
+        """The places of those that Spark must test on every row."""
+        self._wanted["filters"] = predicates
+        return [place for place, holds in enumerate(self._table.filters(dict(self._wanted))) if not holds]
+
+    @answer
+    def pushed_predicates(self) -> list[int]:
+        """All that were given, which Spark shows."""
+        return list(range(len(self._wanted.get("filters", ()))))
+
+    @answer
+    def prune_columns(self, required: str) -> None:
+        if self._table.prunes_nested:
+            self._schema = required
+        else:
+            own = {field["name"]: field for field in json.loads(self._schema)["fields"]}
+            fields = [own[field["name"]] for field in json.loads(required)["fields"]]
+            self._schema = json.dumps({"type": "struct", "fields": fields})
+
+    @answer
+    def push_limit(self, limit: int) -> bool:
+        """Spark limits the rows too."""
+        self._wanted["limit"] = limit
+        return False
+
+    @answer
+    def support_complete_push_down(self, aggregation: Mapping[str, Any]) -> bool:
+        return self._table.aggregate({**self._wanted, "aggregation": aggregation}) is not None
+
+    @answer
+    def push_aggregation(self, aggregation: Mapping[str, Any]) -> bool:
+        found = self._table.aggregate({**self._wanted, "aggregation": aggregation})
+        if found is None:
+            return False
+        self._wanted["aggregation"], self._schema = aggregation, found
+        return True
+
+    @answer
+    def build(self) -> Answers:
+        return self._table.scan({**self._wanted, "schema": self._schema})
+
+
+class OneScanAnswers(ObjectAnswers):
+    """A scan, also asked for `rows`: Spark's logical plan of them, optimized, its columns in the order of the schema."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("read.SupportsReportStatistics", "read.SupportsRuntimeV2Filtering")
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._schema: str = wanted["schema"]
+
+    def says(self) -> Mapping[str, Any]:
+        return {"readSchema": self._schema}
+
+    @property
+    def _struct(self) -> StructType:
+        return StructType.fromJson(json.loads(self._schema))
+
+    @answer
+    def filter_attributes(self) -> list[str]:
+        """The columns that have one value in each file: Spark's own scan, which comes in this one's place, leaves out files by what a join finds of them."""
+        return []
+
+
+def statistics(rows: int | None, size: int, distinct: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """What Spark's optimizer wants to know of a scan: rows, bytes as Spark will have them in memory, and numbers of distinct values by column."""
+    counts = {name: {"distinctCount": count} for name, count in (distinct or {}).items()}
+    return {"numRows": rows, "sizeInBytes": size, "columnStats": counts}

@@ -1,0 +1,106 @@
+"""`WritableAnswers`: a table that Spark SQL writes rows to and deletes rows of by a filter; `WriteAnswers`: one write.
+
+What is written over what is `writing.py`; UPDATE and MERGE are `row_level.py`. Floor: spark. Spec: Writing Data Files.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame
+
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
+from icefloe.spark.sql.answers import THIS, ObjectAnswers, answer
+from icefloe.spark.sql.gathered_source import OF_INSERTS
+from icefloe.spark.sql.pushed_filters import expressions_of
+from icefloe.spark.sql.row_level import RowLevelAnswers
+from icefloe.spark.sql.writing import Write, branch_of, run_write, understood
+
+
+class WritableAnswers(RowLevelAnswers):
+    """The part of a loaded table that rows are written to."""
+
+    @answer
+    def can_delete_where(self, predicates: list[Any]) -> bool:
+        return not self._selected.is_past and None not in expressions_of(predicates, self._selected.table.schema())
+
+    @answer
+    def delete_where(self, predicates: list[Any]) -> None:
+        self._check_writable()
+        properties = self._options({}).snapshot_properties
+        self._selected.table.delete(self._filter_of(predicates), properties, branch=self._selected.write_branch)
+
+    @answer
+    def truncate_table(self) -> bool:
+        self.delete_where([])
+        return True
+
+    @answer
+    def new_write_builder(self, info: Mapping[str, Any]) -> "WriteAnswers":
+        return WriteAnswers(self, info["options"])
+
+    def write(self, rows: Callable[[], DataFrame], asked: "WriteAnswers") -> None:
+        """Rows: appended, or in the place of those that the predicates or the rows' partitions say."""
+        self._check_writable()
+        table = self._selected.table
+        options = understood(self._spark, asked.options, table.metadata, table.full_name)
+        self._run(
+            Write(
+                rows=rows(),
+                options=options,
+                branch=branch_of(options, self._selected.branch, table.full_name),
+                overwrite_filter=None if asked.over is None else self._filter_of(asked.over),
+                whole_partitions=asked.whole_partitions,
+            )
+        )
+
+    def _run(self, write: Write) -> None:
+        run_write(self._selected.table, write)
+
+    def _filter_of(self, predicates: Sequence[Any]) -> BooleanExpression:
+        found = expressions_of(predicates, self._selected.table.schema())
+        return all_of([one for one in found if one is not None]) if found else AlwaysTrue()
+
+
+class WriteAnswers(ObjectAnswers):
+    """Which rows the written ones replace, and the write itself, which brings a Dataset of them."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsOverwriteV2", "write.SupportsDynamicOverwrite", "write.V1Write")
+
+    def __init__(self, table: WritableAnswers, options: Mapping[str, str]) -> None:
+        self._table = table
+        self.options = options
+        self.over: Sequence[Any] | None = None
+        self.whole_partitions = False
+
+    def says(self) -> Mapping[str, Any]:
+        name = self._table.name()
+        return {"build": THIS, "toInsertableRelation": THIS, "description": f"write to {name}", "toString": name}
+
+    @answer
+    def can_overwrite(self, predicates: list[Any]) -> bool:
+        return self._table.can_delete_where(predicates)
+
+    @answer
+    def overwrite(self, predicates: list[Any]) -> str:
+        self.over = predicates
+        return THIS
+
+    @answer
+    def truncate(self) -> str:
+        return self.overwrite([])
+
+    @answer
+    def overwrite_dynamic_partitions(self) -> str:
+        self.whole_partitions = True
+        return THIS
+
+    @answer
+    def run(self, session: Any, query: Any) -> None:
+        """Writes and commits the rows of a query; those to append may be the rows of a MERGE that only inserts."""
+        joins = OF_INSERTS if self.over is None and not self.whole_partitions else ()
+        self._table.write(lambda: self._table.query_rows(session, query, joins), self)
+
+    @answer
+    def insert(self, rows: Any) -> None:
+        """Writes and commits."""
+        self._table.write(lambda: self._table.frame(rows), self)
