@@ -4,7 +4,6 @@ A loaded table answers in `table_answers.py`. Floor: spark.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -177,9 +176,8 @@ class CatalogAnswers(Answers):
                 f"namespace {'.'.join(name)} has namespaces below it: {', '.join('.'.join(one) for one in below)}",
                 next_step="drop those first: CASCADE drops the tables and views of one namespace",
             )
-        with suppress(UnsupportedFeatureError):  # a catalog that keeps no views has none to drop
-            for view in self._catalog.list_views(name):
-                self._catalog.drop_view(view)
+        for view in self._catalog.list_views(name) if self._catalog.keeps_views else ():
+            self._catalog.drop_view(view)
         for table in self._catalog.list_tables(name):
             self._catalog.drop_table(table)
 
