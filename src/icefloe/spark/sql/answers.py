@@ -61,7 +61,8 @@ class Answers:
     A list may come from Java, whose texts are JSON and whose other members are objects of Spark's.
     """
 
-    failed: BaseException | None = None  # what the last question that failed met
+    failed: BaseException | None = None  # what the last question that failed met, its own or one of its parts'
+    owner: "Answers | None" = None  # whose part it is
 
     def apply(self, question: str, argument: Any) -> Any:
         """One question. Nothing is raised: an exception would lose its kind on the way through Py4J."""
@@ -73,7 +74,7 @@ class Answers:
             given = _arguments(argument)
             found = method(*given)
         except BaseException as error:
-            self.failed = error
+            self._has_failed(error)
             LOG.debug("%s failed", question, exc_info=True)
             thrown = _thrown_by_spark(error)
             if isinstance(error, KeyboardInterrupt):
@@ -82,6 +83,11 @@ class Answers:
                 return thrown
             return "!" + json.dumps(_as_values(error, given[0] if given else None))
         return found if isinstance(found, Answers | JavaObject) else json.dumps(found)
+
+    def _has_failed(self, error: BaseException) -> None:
+        self.failed = error
+        if self.owner is not None:
+            self.owner._has_failed(error)
 
     class Java:
         implements: ClassVar[list[str]] = ["java.util.function.BiFunction"]

@@ -56,7 +56,7 @@ class ScanBuilderAnswers(ObjectAnswers):
     )
 
     def __init__(self, table: ReadAnswers, wanted: Wanted) -> None:
-        self._table = table
+        self._table = self.owner = table
         self._wanted = dict(wanted)
         self._schema = table.schema_json()
 

@@ -113,7 +113,7 @@ class OperationBuilderAnswers(ObjectAnswers):
     interfaces: ClassVar[tuple[str, ...]] = ("write.RowLevelOperationBuilder",)
 
     def __init__(self, table: RowLevelAnswers, command: Command, options: Mapping[str, str]) -> None:
-        self._table = table
+        self._table = self.owner = table
         self._command = command
         self._options = options
 
@@ -129,7 +129,7 @@ class OperationAnswers(ObjectAnswers):
     interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsDelta", "write.DeltaWriteBuilder", "write.DeltaWrite")
 
     def __init__(self, table: RowLevelAnswers, command: Command, options: Mapping[str, str]) -> None:
-        self._table = table
+        self._table = self.owner = table
         self._command = command
         self._options = options
 

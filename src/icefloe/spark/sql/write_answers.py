@@ -67,7 +67,7 @@ class WriteAnswers(ObjectAnswers):
     interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsOverwriteV2", "write.SupportsDynamicOverwrite", "write.V1Write")
 
     def __init__(self, table: WritableAnswers, options: Mapping[str, str]) -> None:
-        self._table = table
+        self._table = self.owner = table
         self.options = options
         self.over: Sequence[Any] | None = None
         self.whole_partitions = False
