@@ -1,6 +1,7 @@
 """Objects of Spark's connector that Python answers for, through the one class of Java's that stands for them: what is equal, kept, refused and raised."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
+from icefloe.spark.jvm.gateway import jvm_of
 from icefloe.spark.sql.answers import Answers, _asked
 from icefloe.spark.sql.scan_answers import ScanAnswers
 from icefloe.spark.sql.table_answers import TableAnswers
@@ -115,3 +117,14 @@ def test_errors_of_spark_keep_their_words_and_condition_everywhere(sql: Run, spa
         sql("SELECT id FROM lake.db.t")
     error: CapturedException = caught.value
     assert str(error.getCondition()).startswith("UNRESOLVED_COLUMN")
+
+
+@pytest.mark.usefixtures("table")
+def test_an_object_that_threads_share_answers_each(spark: SparkSession) -> None:
+    """What was answered is forgotten at another call: a thread that asks meanwhile still gets its answer."""
+    found, options = loaded(spark), jvm_of(spark).org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
+    with ThreadPoolExecutor(4) as pool:
+        builders = [pool.submit(lambda: [found.newScanBuilder(options) for _ in range(100)]) for _ in range(2)]
+        parts = [pool.submit(lambda: [len(found.partitioning()) for _ in range(500)]) for _ in range(2)]
+    assert all(one.result() == [3] * 500 for one in parts)
+    assert all(None not in one.result() for one in builders)

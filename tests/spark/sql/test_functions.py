@@ -339,3 +339,14 @@ def test_rows_of_a_bucket_are_deleted_and_changed(spark: SparkSession, lake: Sql
         ).collect()
         counts = dict(spark.sql("SELECT lake.system.bucket(4, id) AS b, count(*) FROM range(100) GROUP BY 1").collect())
         assert [tuple(row) for row in found] == [(b, int(b == 2), int(b == 2), counts[b]) for b in (0, 2, 3)]
+
+
+def test_a_function_is_the_key_of_a_join_that_leaves_out_files_as_it_runs(spark: SparkSession, lake: SqlCatalog) -> None:
+    spark.sql("CREATE TABLE lake.db.keyed (i INT, k INT, v INT) PARTITIONED BY (k)")
+    spark.sql("INSERT INTO lake.db.keyed VALUES (1, 0, 1), (2, 1, 2)")
+    found = "(SELECT * FROM VALUES (1, 11), (4, 14) AS s(i, v)) s ON t.i = s.i AND t.k = lake.system.bucket(1, s.i)"
+    assert spark.sql(f"SELECT t.i, s.v FROM lake.db.keyed t JOIN {found} WHERE s.v < 20").collect() == [(1, 11)]
+    spark.sql(
+        f"MERGE INTO lake.db.keyed t USING {found} WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (i, v) VALUES (s.i, s.v)"
+    )
+    assert sorted(spark.sql("SELECT i, v FROM lake.db.keyed").collect()) == [(1, 11), (2, 2), (4, 14)]

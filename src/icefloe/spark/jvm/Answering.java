@@ -39,7 +39,7 @@ public final class Answering implements InvocationHandler, InsertableRelation {
   private final BiFunction python; // null: it was told all there is to say
   private final Map told;
   private final Map said = new ConcurrentHashMap(); // what it says, by method
-  private final Map kept = Collections.synchronizedMap(new HashMap()); // what was answered to calls and questions without arguments; until the next with some
+  private final Map kept = Collections.synchronizedMap(new HashMap()); // what was answered to calls and questions without arguments; until the next call with some
   private Object[] given = new Object[0]; // the last array of Spark's objects, which Python names by their places
   private Object proxy;
 
@@ -77,8 +77,12 @@ public final class Answering implements InvocationHandler, InsertableRelation {
 
   /** An object of Spark's that is asked for once, however often it is used. */
   synchronized Object once(String question) {
-    if (!kept.containsKey(question)) kept.put(question, ask(question, "null"));
-    return kept.get(question);
+    Object found = kept.get(question);
+    if (found == null) {
+      found = ask(question, "null");
+      kept.put(question, found);
+    }
+    return found;
   }
 
   /** Rows to be written. Not through the proxy: one may not throw what Spark's jobs throw. */
@@ -88,17 +92,18 @@ public final class Answering implements InvocationHandler, InsertableRelation {
 
   public Object invoke(Object self, Method method, Object[] arguments) throws Throwable {
     if (method.getDeclaringClass() == Object.class) return ofAny(method.getName(), arguments);
-    if (part("says").containsKey(method.getName())) return says(method);
-    if (arguments != null && arguments[0] instanceof InternalRow) return ofRow(method, (InternalRow) arguments[0]);
     // Spark has methods of one name, those of later versions by default in terms of the first.
     Object question = part("asked").get(method.getName() + "/" + method.getParameterTypes().length);
-    if (question == null && method.isDefault()) return InvocationHandler.invokeDefault(self, method, arguments);
-    if (question == null) throw new UnsupportedOperationException(this + " has no answer to " + method.getName());
+    boolean isRow = arguments != null && arguments[0] instanceof InternalRow;
     try {
-      return arguments == null ? kept(method, (String) question) : asked(method, (String) question, arguments);
+      if (part("says").containsKey(method.getName())) return says(method);
+      if (isRow) return ofRow(method, (InternalRow) arguments[0]);
+      if (question != null) return arguments == null ? kept(method, (String) question) : asked(method, (String) question, arguments);
     } catch (Throwable error) {
       throw thrown(method, error);
     }
+    if (method.isDefault()) return InvocationHandler.invokeDefault(self, method, arguments);
+    throw new UnsupportedOperationException(this + " has no answer to " + method.getName());
   }
 
   /** What a proxy's method may throw: an error that it does not declare would reach nobody as what it is. */
@@ -131,11 +136,14 @@ public final class Answering implements InvocationHandler, InsertableRelation {
     return found;
   }
 
-  /** What does something returns nothing, or whether it did. */
+  /** A method that does something returns nothing, or whether it did, and is asked each time. What others answer may be forgotten by another thread at any time. */
   private synchronized Object kept(Method method, String question) {
-    if (method.getReturnType().isPrimitive()) return ask(method.getReturnType(), question, "null");
-    if (!kept.containsKey(method)) kept.put(method, ask(method.getGenericReturnType(), question, "null"));
-    return kept.get(method);
+    Object found = kept.get(method);
+    if (found == null) {
+      found = ask(method.getGenericReturnType(), question, "null");
+      if (!method.getReturnType().isPrimitive()) kept.put(method, found);
+    }
+    return found;
   }
 
   private Object asked(Method method, String question, Object[] arguments) {
@@ -176,6 +184,7 @@ public final class Answering implements InvocationHandler, InsertableRelation {
     Class wanted = (Class) type;
     if (wanted == OptionalLong.class) return value == null ? OptionalLong.empty() : OptionalLong.of(((Number) value).longValue());
     if (value == null || wanted.isInstance(value)) return value;
+    if (wanted == long.class) return Long.valueOf(((Number) value).longValue());
     if (wanted == NamedReference.class) return FieldReference.column((String) value);
     if (wanted == Identifier.class) return Python.identifier(Python.strings(value));
     if (DataType.class.isAssignableFrom(wanted)) return DataType.fromJson((String) value);

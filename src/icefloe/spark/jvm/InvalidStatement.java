@@ -1,5 +1,7 @@
 package icefloe;
 
+import java.util.Collections;
+import java.util.Map;
 import org.apache.spark.SparkThrowable;
 
 /** What Python refused, in its words. Spark passes its own errors on and hides others, so this is one of them; PySpark raises it as its IllegalArgumentException. */
@@ -14,5 +16,9 @@ final class InvalidStatement extends IllegalArgumentException implements SparkTh
 
   public String getCondition() {
     return getCause() instanceof SparkThrowable ? ((SparkThrowable) getCause()).getCondition() : null;
+  }
+
+  public Map getMessageParameters() {
+    return getCause() instanceof SparkThrowable ? ((SparkThrowable) getCause()).getMessageParameters() : Collections.EMPTY_MAP;
   }
 }

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
@@ -93,10 +94,20 @@ public final class SparkRule extends Rule {
       Answering function = found instanceof ApplyFunctionExpression ? Answering.behind(((ApplyFunctionExpression) found).function()) : null;
       if (function != null) return new Called(found.children()).apply(function.once("body"));
       if (!(found instanceof SubqueryExpression)) return found;
+      if (found instanceof DynamicPruningSubquery) found = withKeys((DynamicPruningSubquery) found);
       LogicalPlan inner = (LogicalPlan) ((SubqueryExpression) found).plan();
       LogicalPlan put = (LogicalPlan) SparkRule.this.apply((TreeNode) inner);
       return put == inner ? found : ((SubqueryExpression) found).withNewPlan(put);
     }
+  }
+
+  /** What such a query is compared by is no child of it. */
+  private Expression withKeys(DynamicPruningSubquery pruning) {
+    ArrayList keys = new ArrayList();
+    for (int i = 0; i < pruning.buildKeys().size(); i++) keys.add(new Inside().apply(pruning.buildKeys().apply(i)));
+    Object[] parts = new Object[pruning.productArity()];
+    for (int i = 0; i < parts.length; i++) parts[i] = pruning.productElement(i) == pruning.buildKeys() ? PythonUtils.toSeq(keys) : pruning.productElement(i);
+    return (Expression) pruning.makeCopy(parts);
   }
 
   /** An expression with others for its arguments, which it knows by their places. */

@@ -4,12 +4,13 @@ A loaded table answers in `table_answers.py`. Floor: spark.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, UnsupportedFeatureError
+from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.procedures.registry import procedure_named, procedure_names
 from icefloe.spark.sql.alter_table import alter
 from icefloe.spark.sql.answers import Answers, answer
@@ -177,9 +178,11 @@ class CatalogAnswers(Answers):
                 next_step="drop those first: CASCADE drops the tables and views of one namespace",
             )
         for view in self._catalog.list_views(name) if self._catalog.keeps_views else ():
-            self._catalog.drop_view(view)
+            with suppress(NoSuchViewError):  # someone else was faster
+                self._catalog.drop_view(view)
         for table in self._catalog.list_tables(name):
-            self._catalog.drop_table(table)
+            with suppress(NoSuchTableError):
+                self._catalog.drop_table(table)
 
     @answer
     def load_function(self, asked: Asked) -> FunctionAnswers | None:

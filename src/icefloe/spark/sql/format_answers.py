@@ -134,7 +134,8 @@ class AskedTableAnswers(TableAnswers):
     def says(self) -> Mapping[str, Any]:
         return {**super().says(), "metadataColumns": []}
 
-    def schema_json(self) -> str:
+    @cached_property
+    def _schema_json(self) -> str:
         scan = self._scan()
         return schema_to_struct(scan.as_held(scan.projection()), field_ids=False).json()
 

@@ -114,7 +114,9 @@ class TableAnswers(WritableAnswers):
         question = self._question(wanted)
         if wanted["operation"] is not None:
             self._row_level_scans.append(question)
-        return ScanAnswers(question)
+        found = ScanAnswers(question)
+        found.owner = self
+        return found
 
     def _question(self, wanted: Wanted) -> ScanQuestion:
         return ScanQuestion(spark=self._spark, selected=self._selected, asked=wanted, plans=self._plans)
