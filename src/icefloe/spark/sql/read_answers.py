@@ -5,6 +5,7 @@ Java's `SparkRule` asks a scan for its `rows` and puts them in its place before 
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -17,15 +18,15 @@ from icefloe.spark.sql.answers import Answers, ObjectAnswers, answer
 Wanted = Mapping[str, Any]
 
 
-class ReadAnswers(ObjectAnswers):
+class ReadAnswers(ObjectAnswers, ABC):
     """A table that takes Spark's filters for hints, which Spark tests again, and computes no aggregate."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsRead",)
     prunes_nested = False  # whether a scan may leave out parts of nested columns
 
+    @abstractmethod
     def schema_json(self) -> str:
         """The columns, in Spark's JSON."""
-        raise NotImplementedError
 
     def filters(self, wanted: Wanted) -> list[bool]:
         """For each predicate whether it holds on every row of the files that are planned with it, so that Spark need not test it."""
@@ -35,9 +36,9 @@ class ReadAnswers(ObjectAnswers):
         """The schema of the answer, where metadata alone has it."""
         return None
 
+    @abstractmethod
     def scan(self, wanted: Wanted) -> Answers:
         """One scan."""
-        raise NotImplementedError
 
     @answer
     def new_scan_builder(self, asked: Mapping[str, Any]) -> "ScanBuilderAnswers":

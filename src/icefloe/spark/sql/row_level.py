@@ -5,6 +5,7 @@ Spec: Row-level Deletes; Row Lineage.
 """
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -41,9 +42,9 @@ class RowLevelAnswers(ReadAnswers):
         self.snapshot_properties: Mapping[str, str] = {}  # besides those of options and settings
         self.written: WriteResult | None = None  # of the statement that ran
 
+    @abstractmethod
     def name(self) -> str:
         """The table's name in SQL."""
-        raise NotImplementedError
 
     def frame(self, rows: Any) -> DataFrame:
         """Rows that Spark hands over, as a DataFrame of the session."""
