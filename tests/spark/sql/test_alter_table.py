@@ -1,6 +1,7 @@
 """ALTER TABLE in Spark SQL: each kind of change, on rows that are there, in one commit; and refusals that change nothing."""
 
 import pytest
+from pyspark.errors import AnalysisException
 from tests.spark.sql.conftest import InsertOfSome, Run
 
 from icefloe import SqlCatalog
@@ -91,6 +92,25 @@ def test_a_table_gets_another_name(altered: Run, new: str) -> None:
     altered(f"ALTER TABLE lake.db.t RENAME TO {new}")
     assert altered("SELECT id FROM lake.db.u") == [(1,)]
     assert [row[1] for row in altered("SHOW TABLES IN lake.db")] == ["u"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("TABLE lake.db.t RENAME TO lake.nowhere.t", "SCHEMA_NOT_FOUND.*`nowhere`"),
+        ("TABLE lake.db.t RENAME TO db.u", "ALREADY_EXISTS.*db.u"),
+        ("TABLE lake.db.none RENAME TO db.u", "NOT_FOUND.*none"),
+        ("VIEW lake.db.v RENAME TO lake.nowhere.v", "SCHEMA_NOT_FOUND.*`nowhere`"),
+        ("VIEW lake.db.v RENAME TO lake.db.t", "ALREADY_EXISTS.*db.t"),
+        ("VIEW lake.db.none RENAME TO lake.db.t", "NOT_FOUND.*none"),
+    ],
+)
+def test_a_refused_new_name_is_said(altered: Run, statement: str, words: str) -> None:
+    altered("CREATE TABLE lake.db.u (id INT)")
+    altered("CREATE VIEW lake.db.v AS SELECT 1 AS x")
+    with pytest.raises(AnalysisException, match=words):
+        altered(f"ALTER {statement}")
+    assert [row[1] for row in altered("SHOW TABLES IN lake.db")] == ["t", "u"]
 
 
 @pytest.mark.parametrize(

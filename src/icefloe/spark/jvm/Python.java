@@ -6,18 +6,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiFunction;
-import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
-import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
-import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
-import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
-import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.unsafe.Platform;
 
 /**
  * The way to Python. Every object of Spark's that this package makes holds one function of Python's and asks it: a question (a word) and an argument (text in JSON, or a list of
- * such texts and objects of Spark's). The answer is text in JSON, an object of Spark's, or another such function; text that begins with `!` is an error,
- * and so is an exception of Spark's own.
+ * such texts and objects of Spark's). The answer is text in JSON, an object of Spark's, or another such function; an exception of Spark's is thrown,
+ * and text that begins with `!` is what else went wrong.
  */
 public final class Python {
   private static final Map REGISTERED = new ConcurrentHashMap();
@@ -35,7 +30,7 @@ public final class Python {
 
   static Object ask(BiFunction python, String question, Object argument) {
     Object answer = python.apply(question, argument);
-    if (answer instanceof String && ((String) answer).startsWith("!")) Platform.throwException(error((Map) parsed(((String) answer).substring(1))));
+    if (answer instanceof String && ((String) answer).startsWith("!")) throw new InvalidStatement(((String) answer).substring(1), null);
     if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
     return answer;
   }
@@ -67,19 +62,5 @@ public final class Python {
 
   static Identifier identifier(String[] parts) {
     return Identifier.of((String[]) Arrays.copyOf(parts, parts.length - 1), parts[parts.length - 1]);
-  }
-
-  private static Throwable error(Map said) {
-    String kind = (String) said.get("kind");
-    String message = (String) said.get("message");
-    String[] name = said.get("name") == null ? new String[0] : strings(said.get("name"));
-    if (kind.equals("no such table")) return new NoSuchTableException(identifier(name));
-    if (kind.equals("table exists")) return new TableAlreadyExistsException(identifier(name));
-    if (kind.equals("no such namespace")) return new NoSuchNamespaceException(name);
-    if (kind.equals("namespace exists")) return new NamespaceAlreadyExistsException(name);
-    if (kind.equals("namespace not empty")) return new NonEmptyNamespaceException(name);
-    if (kind.equals("syntax")) return SparkParser.syntaxError(said);
-    if (kind.equals("unsupported")) return new UnsupportedOperationException(message);
-    return new InvalidStatement(message, null);
   }
 }

@@ -6,17 +6,10 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.Set;
 import java.util.function.BiFunction;
-import org.antlr.v4.runtime.CharStreams;
-import org.antlr.v4.runtime.CommonToken;
-import org.antlr.v4.runtime.ParserRuleContext;
-import org.antlr.v4.runtime.misc.Pair;
-import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
@@ -103,20 +96,5 @@ public final class SparkParser implements InvocationHandler {
     }
     if (answer instanceof LogicalPlan) return (LogicalPlan) answer;
     return "true".equals(answer) ? new SparkCommand(null, python, null, text).plan() : null;
-  }
-
-  /** Spark's own error for a statement that is wrong at some place. */
-  static Throwable syntaxError(Map said) {
-    int start = ((Number) said.get("start")).intValue();
-    CommonToken token = new CommonToken(new Pair(null, CharStreams.fromString((String) said.get("text"))), 1, 0, start, start);
-    token.setLine(((Number) said.get("line")).intValue());
-    token.setCharPositionInLine(((Number) said.get("position")).intValue());
-    ParserRuleContext place = new ParserRuleContext();
-    place.start = token;
-    place.stop = token;
-    HashMap words = new HashMap();
-    words.put("error", said.get("near"));
-    words.put("hint", ": " + said.get("message"));
-    return new ParseException("PARSE_SYNTAX_ERROR", PythonUtils.toScalaMap(words), place);
   }
 }

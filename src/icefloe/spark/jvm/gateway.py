@@ -33,12 +33,12 @@ def jvm_of(spark: SparkSession) -> Any:
 
 
 def java_class(spark: SparkSession, path: str) -> Any:
-    """A class of Java's by its full name, looked up once per JVM: for every package on the way Spark looks through its jars.
+    """A class of Java's by its full name. Raises `EngineError` as `gateway_of`."""
+    return class_behind(gateway_of(spark), path)
 
-    Raises:
-        EngineError: as `gateway_of`.
-    """
-    gateway = gateway_of(spark)
+
+def class_behind(gateway: Any, path: str) -> Any:
+    """A class of Java's by its full name, looked up once per JVM: for every package on the way Spark looks through its jars."""
     # A gateway answers any attribute with a package of Java, so only its own dictionary tells.
     known = gateway.__dict__.setdefault(_CLASSES_ATTRIBUTE, {})
     if path not in known:

@@ -8,42 +8,19 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import cache
 from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
 from py4j.java_gateway import JavaObject
-from py4j.protocol import Py4JError
-from pyspark.errors.exceptions.captured import CapturedException
 
-from icefloe.errors import (
-    EngineError,
-    IcefloeError,
-    NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    NoSuchViewError,
-    TableAlreadyExistsError,
-    UnsupportedError,
-    ViewAlreadyExistsError,
-)
+from icefloe.errors import IcefloeError, UnsupportedError
 from icefloe.spark.interrupts import interrupt_after_answer
-from icefloe.spark.sql.tokens import StatementSyntaxError
+from icefloe.spark.sql.spark_errors import as_spark_error
 
 LOG = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Which of Spark's own errors an error becomes; any other is an IllegalArgumentException with its words.
-_KINDS: tuple[tuple[tuple[type[IcefloeError], ...], str], ...] = (
-    ((NoSuchTableError, NoSuchViewError), "no such table"),
-    ((TableAlreadyExistsError, ViewAlreadyExistsError), "table exists"),
-    ((NoSuchNamespaceError,), "no such namespace"),
-    ((NamespaceAlreadyExistsError,), "namespace exists"),
-    ((NamespaceNotEmptyError,), "namespace not empty"),
-    ((UnsupportedError,), "unsupported"),
-)
 _ANSWERS = "_icefloe_answers"
 # What a method says that answers with the object it is called on.
 THIS = "this"
@@ -76,12 +53,12 @@ class Answers:
         except BaseException as error:
             self._has_failed(error)
             LOG.debug("%s failed", question, exc_info=True)
-            thrown = _thrown_by_spark(error)
+            thrown = as_spark_error(error, given[0] if given else None)
             if isinstance(error, KeyboardInterrupt):
                 interrupt_after_answer()
             if thrown is not None:
                 return thrown
-            return "!" + json.dumps(_as_values(error, given[0] if given else None))
+            return "!" + (str(error) if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}")
         return found if isinstance(found, Answers | JavaObject) else json.dumps(found)
 
     def _has_failed(self, error: BaseException) -> None:
@@ -133,28 +110,3 @@ def _arguments(argument: Any) -> list[Any]:
         return [json.loads(one) if isinstance(one, str) else one for one in argument]
     found = json.loads(argument)
     return found if isinstance(found, list) else [] if found is None else [found]
-
-
-def _thrown_by_spark(error: BaseException) -> JavaObject | None:
-    """Spark's own exception where it is what a job failed with, such as a row of a MERGE that matches several."""
-    captured = error.__cause__ if isinstance(error, EngineError) else error
-    thrown = getattr(captured, "_origin", None) if isinstance(captured, CapturedException) else None
-    while thrown is not None:
-        with suppress(Py4JError):  # not every exception has a condition
-            if thrown.getCondition() is not None:
-                return thrown
-        thrown = thrown.getCause()
-    return None
-
-
-def _as_values(error: BaseException, given: Any) -> dict[str, Any]:
-    if isinstance(error, StatementSyntaxError):
-        return {"kind": "syntax", "name": None, **error.place}
-    kind = next((kind for classes, kind in _KINDS if isinstance(error, classes)), "invalid")
-    message = str(error) if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}"
-    name = (given.get("table") or given.get("namespace")) if isinstance(given, dict) else None
-    if kind in ("no such namespace", "namespace exists", "namespace not empty") and isinstance(given, dict) and given.get("table"):
-        name = given["table"][:-1]
-    if name is None and kind not in ("unsupported", "invalid"):
-        kind = "invalid"
-    return {"kind": kind, "message": message, "name": name}

@@ -57,6 +57,8 @@ class ParserAnswers(Answers):
             made = next((one for one in texts if one is not None), None)
             if made is not None:
                 asked["table"] = list(made.name)  # Spark's own errors say the name
+                if made.new_name is not None:
+                    asked["to"] = list(made.new_name)
             return made
         place = found_in(self._spark, found.name)
         if place is None:

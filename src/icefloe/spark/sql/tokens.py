@@ -21,14 +21,17 @@ class StatementSyntaxError(InvalidInputError):
 
     def __init__(self, message: str, *, near: str, text: str, start: int) -> None:
         super().__init__(f"syntax error at or near {near}: {message}")
-        self.place = {
-            "message": message,
-            "near": near,
-            "text": text,
-            "start": start,
-            "line": text.count("\n", 0, start) + 1,
-            "position": start - (text.rfind("\n", 0, start) + 1),
-        }
+        self.expected, self.near, self.text, self.start = message, near, text, start
+
+    @property
+    def line(self) -> int:
+        """The line of the token, from 1."""
+        return self.text.count("\n", 0, self.start) + 1
+
+    @property
+    def position(self) -> int:
+        """Where the token begins in its line, from 0."""
+        return self.start - (self.text.rfind("\n", 0, self.start) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,11 +28,12 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What to do to what; `names` are the columns of its rows, all text but `isTemporary`, empty where it gives none."""
+    """What to do to what, which gets a new name or not; `names` are the columns of its rows, all text but `isTemporary`, empty where it gives none."""
 
     name: tuple[str, ...]  # within its catalog
     run: Callable[[], Rows]
     names: tuple[str, ...] = ()
+    new_name: tuple[str, ...] | None = None
 
 
 def view_statement(spark: SparkSession, text: str) -> Statement | None:
@@ -196,7 +197,7 @@ def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
         if found is not None and found[0] is not answers:
             raise UnsupportedFeatureError("a view cannot be renamed into another catalog", next_step="create it there")
         target = new if found is None else found[1]
-        return Statement(name=name, run=lambda: _done(answers.catalog.rename_view(name, target)))
+        return Statement(name=name, run=lambda: _done(answers.catalog.rename_view(name, target)), new_name=target)
     if tokens.take("AS"):
         query = tokens.rest()
         return Statement(name=name, run=lambda: _redefine(spark, place, query))
