@@ -13,17 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyroaring import BitMap
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe.kernel.types import DateType, IcebergType, IntegerType, LongType, TimestampType, TimestamptzType
-from icefloe.spark.jvm.compile import new_object
+from icefloe.spark.deleted_rows import BIT_SET, packed_bitmaps
+from icefloe.spark.java_calls import element, micros, number_of, truth_of, value
+from icefloe.spark.jvm.compile import static_method
 
 # The types whose values Spark has as whole numbers, and which are equal where those are.
 NUMBERS = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
 # Keys of all lists together, 8 MB: they go to every executor once, and into the memory of every task. More keys are joined.
 MOST_KEYS = 1_000_000
 # Bits of the first test, 1 MB at the most; per key, so that few rows pass by chance.
+_LONGS = "[J"
 _LEAST_BITS, _MOST_BITS, _BITS_PER_KEY = 2**10, 2**23, 32
 
 
@@ -63,7 +67,7 @@ class DeletedKeys:
         """Whether a row's key is not deleted; never null. `place` says which list it is looked up in, None where there is but one.
 
         Raises:
-            EngineError: as `new_object`.
+            EngineError: as `static_method`.
         """
         found = ~self._found(spark, key, place)
         with_null = [number for number, one in enumerate(self.lists) if one.has_null]
@@ -75,15 +79,17 @@ class DeletedKeys:
 
     def _found(self, spark: SparkSession, key: Column, place: Column | None) -> Column:
         """Whether a key is among the numbers; null where it is null."""
-        looked_up = new_object(spark, "DeletedKeys", self._packed())
         if isinstance(self.kind, TimestampType | TimestamptzType):
-            number = Column(looked_up.number(key._jc, isinstance(self.kind, TimestamptzType)))
+            number = micros(spark, key, is_zoned=isinstance(self.kind, TimestamptzType))
         else:
             number = (F.unix_date(key) if isinstance(self.kind, DateType) else key).cast("long")
         size, shift = self._bits()
         last_places = F.shiftrightunsigned(number, shift).bitwiseAND(F.lit(size - 1).cast("long")).cast("int")
-        found = Column(looked_up.placeOf(number._jc, None if place is None else place._jc))
-        return Column(looked_up.mayHold(size, shift, last_places._jc)) & (found >= 0)
+        bits = static_method(spark, "Unpacked", "bits", packed_bitmaps([(0, self._last_places(size, shift))]), size)
+        lists = static_method(spark, "Unpacked", "lists", self._packed())
+        own = value(spark, lists[0], _LONGS) if place is None else element(spark, lists, _LONGS, place)
+        found = number_of(spark, "java.util.Arrays", "binarySearch", own, number)
+        return truth_of(spark, value(spark, bits, BIT_SET), "get", last_places) & (found >= 0)
 
     def _bits(self) -> tuple[int, int]:
         """How many bits there are for the first test, a power of two, and by how many places keys are shifted for it."""
@@ -93,6 +99,11 @@ class DeletedKeys:
         common = int(np.bitwise_or.reduce([np.bitwise_or.reduce(one.numbers, initial=0) for one in self.lists], initial=0))
         shift = (common & -common).bit_length() - 1 if common else 0
         return min(max(size, _LEAST_BITS), _MOST_BITS), shift
+
+    def _last_places(self, size: int, shift: int) -> bytes:
+        """The bitmap of what the keys have in their last places, below `size`."""
+        places = [(one.numbers.view(np.uint64) >> np.uint64(shift)) & np.uint64(size - 1) for one in self.lists]
+        return BitMap(np.concatenate([np.empty(0, np.uint64), *places]).astype(np.uint32)).serialize()
 
     def _packed(self) -> bytes:
         parts = [struct.pack(">i", len(self.lists))]

@@ -22,7 +22,8 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.spark.jvm.compile import new_object
+from icefloe.spark.java_calls import element, truth_of, value
+from icefloe.spark.jvm.compile import static_method
 
 # Bits of the plain array, 16 MB: it goes to every executor once, and into the memory of every task. A file's bits end with its last deleted position.
 MOST_PLAIN_BITS = 2**27
@@ -31,6 +32,8 @@ MOST_POSITIONS = 2**31
 # Threads that read delete files side by side: on object stores each costs a round trip.
 LOAD_THREADS = 8
 NUMBER_COLUMN, END_COLUMN = "icefloe deleted from", "icefloe deleted below"
+# Spark's own, and that of a library that it ships.
+BIT_SET, _BITMAP = "org.apache.spark.util.collection.BitSet", "org.roaringbitmap.RoaringBitmap"
 # Deleted positions repeat themselves little; 1 is the fastest level of deflate.
 _DEFLATE_LEVEL = 1
 # A 64-bit bitmap begins with the number of its 32-bit ones (8 bytes) and the upper half of the first one's values (4).
@@ -85,23 +88,26 @@ class DeletedRows:
     def test(self, spark: SparkSession, position: Column) -> Column:
         """Whether the row at a position of its file is deleted; never null."""
         number, end = F.col(f"`{NUMBER_COLUMN}`"), F.col(f"`{END_COLUMN}`")
-        rows = new_object(spark, "DeletedRows", self._stream())
+        starts = self.starts[:-1] if self.is_plain else [0] * len(self.vectors)
+        packed = packed_bitmaps(list(zip(starts, map(narrow_bitmap, self.vectors), strict=True)))
         if self.is_plain:
-            found = rows.inBits(self.starts[-1], (number + position).cast("int")._jc)
+            bits = value(spark, static_method(spark, "Unpacked", "bits", packed, self.starts[-1]), BIT_SET)
+            found = truth_of(spark, bits, "get", (number + position).cast("int"))
             if self.has_bit_for_every_row:
-                return Column(found)
+                return found
         else:
-            found = rows.compressed(number._jc, position.cast("int")._jc)
+            own = element(spark, static_method(spark, "Unpacked", "bitmaps", packed), _BITMAP, number)
+            found = truth_of(spark, own, "contains", position.cast("int"))
         # Beyond the last deleted row there may be no bits, and positions may be no ints: the comparison comes first.
-        return (position < end) & Column(found)
+        return (position < end) & found
 
-    def _stream(self) -> bytes:
-        starts = self.starts if self.is_plain else [0] * len(self.vectors)
-        packed = zlib.compressobj(_DEFLATE_LEVEL)
-        parts = [packed.compress(struct.pack(">i", len(self.vectors)))]
-        for start, vector in zip(starts, self.vectors, strict=False):
-            parts.append(packed.compress(struct.pack(">i", start) + narrow_bitmap(vector)))
-        return b"".join((*parts, packed.flush()))
+
+def packed_bitmaps(bitmaps: Sequence[tuple[int, bytes]]) -> bytes:
+    """Roaring bitmaps of 32 bits, each with its first bit among the bits of all, as `jvm/Unpacked.java` reads them."""
+    packed = zlib.compressobj(_DEFLATE_LEVEL)
+    parts = [packed.compress(struct.pack(">i", len(bitmaps)))]
+    parts += [packed.compress(struct.pack(">i", start) + bitmap) for start, bitmap in bitmaps]
+    return b"".join((*parts, packed.flush()))
 
 
 def narrow_bitmap(vector: DeletionVector | None) -> bytes:

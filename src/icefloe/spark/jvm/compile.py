@@ -23,8 +23,7 @@ from icefloe.spark.versions import WITHOUT_GLUE, check_version, is_proven, prove
 # The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe`.
 SOURCES = (
     "PlannedFiles",
-    "DeletedRows",
-    "DeletedKeys",
+    "Unpacked",
     "InvalidStatement",
     "Python",
     "Plain",
