@@ -95,3 +95,15 @@ def test_what_is_wrong_is_said(sql: Run, lake: SqlCatalog, table: Table) -> None
         call(lake, "rollback_to_snapshot", table="db.t", snapshot=1)
     assert call(lake, "ancestors_of", table="db.t")[0]["snapshot_id"] == table.current_snapshot().snapshot_id
     assert "expire_snapshots" in procedure_names()
+
+
+def test_arguments_are_any_expressions_of_constants(sql: Run, table: Table) -> None:
+    sql("CALL lake.system.expire_snapshots('db.t', current_timestamp() - INTERVAL 5 DAYS)")
+    sql("CALL lake.system.expire_snapshots(table => concat('db', '.t'), older_than => now() - INTERVAL 5 DAYS, retain_last => 1 + 1)")
+    assert len(table.refresh().snapshots()) == 3
+
+
+@pytest.mark.parametrize("name", ["", "1", "db..t"])
+def test_what_names_no_table_is_said(sql: Run, name: str) -> None:
+    with pytest.raises(PySparkException, match=f"'{name}' names no table"):
+        sql(f"CALL lake.system.ancestors_of('{name}')")

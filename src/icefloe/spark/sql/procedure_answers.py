@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -22,7 +23,7 @@ from icefloe.kernel.types import (
 )
 from icefloe.procedures.procedure import Parameter, Procedure, Rows
 from icefloe.spark.jvm.gateway import java_array, java_class
-from icefloe.spark.sql.answers import THIS, ObjectAnswers, answer
+from icefloe.spark.sql.answers import ObjectAnswers, answer
 from icefloe.spark.types import schema_to_struct
 
 SYSTEM = "system"
@@ -37,9 +38,12 @@ _GETTERS: Mapping[type[IcebergType], str] = {
 
 
 class ProcedureAnswers(ObjectAnswers):
-    """A procedure of a catalog under the name it has in SQL."""
+    """A procedure of a catalog under the name it has in SQL, before its arguments are known.
 
-    interfaces: ClassVar[tuple[str, ...]] = ("catalog.procedures.UnboundProcedure", "catalog.procedures.BoundProcedure")
+    What is bound is another object: one that is both is taken for bound while arguments are still looked at, as `current_timestamp() - INTERVAL 5 DAYS` is.
+    """
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.procedures.UnboundProcedure",)
 
     def __init__(self, spark: SparkSession, catalog_name: str, catalog: Catalog, procedure: Procedure) -> None:
         self._spark = spark
@@ -48,7 +52,21 @@ class ProcedureAnswers(ObjectAnswers):
         self._procedure = procedure
 
     def says(self) -> Mapping[str, Any]:
-        return {"name": self._procedure.name, "description": self._procedure.description, "bind": THIS, "isDeterministic": False}
+        return {"name": self._procedure.name, "description": self._procedure.description}
+
+    @answer
+    def bind(self, _: Any) -> "BoundProcedureAnswers":
+        """For arguments of any types, which Spark casts."""
+        return BoundProcedureAnswers(self._spark, self._catalog_name, self._catalog, self._procedure)
+
+
+class BoundProcedureAnswers(ProcedureAnswers):
+    """A procedure that can be called."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.procedures.BoundProcedure",)
+
+    def says(self) -> Mapping[str, Any]:
+        return {**super().says(), "isDeterministic": False}
 
     @answer
     def parameters(self) -> Any:
@@ -114,7 +132,10 @@ def _values_of(array: Any, kind: IcebergType) -> list[Any]:
 
 def _table_name(spark: SparkSession, catalog_name: str, text: str) -> tuple[str, ...]:
     """The parts of a table's name; one without a namespace lies in the session's current one, where that is of this catalog."""
-    parts = list(spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(text).mkString("\0").split("\0"))
+    try:
+        parts = list(spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(text).mkString("\0").split("\0"))
+    except PySparkException as error:
+        raise InvalidInputError(f"{text!r} names no table", next_step="write it as namespace.table, odd names in backticks") from error
     if len(parts) > 2 and parts[0] == catalog_name:
         parts = parts[1:]
     if len(parts) == 1 and spark.catalog.currentCatalog() == catalog_name:
