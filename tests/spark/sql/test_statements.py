@@ -1,7 +1,10 @@
 """Iceberg's own statements through `spark.sql`: partition fields, write order, identifier fields, branches and tags; and what is wrong in them."""
 
+import re
+
 import pytest
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -133,3 +136,76 @@ def test_order_and_identifiers_survive_show_create_table(made: Run, lake: SqlCat
     after = lake.load_table("db.t").metadata
     assert (sort_order_text(after), after.properties) == (sort_order_text(before), before.properties)
     assert after.schema().identifier_field_ids == before.schema().identifier_field_ids
+
+
+def test_columns_and_fields_are_found_in_any_case_unless_the_session_says_otherwise(
+    made: Run, lake: SqlCatalog, spark: SparkSession
+) -> None:
+    made("ALTER TABLE lake.db.t WRITE ORDERED BY ID, TRUNCATE(2, Kind)")
+    assert sort_order_text(lake.load_table("db.t").metadata) == "id ASC NULLS FIRST, truncate(2, kind) ASC NULLS FIRST"
+    made("ALTER TABLE lake.db.t SET IDENTIFIER FIELDS ID")
+    made("ALTER TABLE lake.db.t DROP IDENTIFIER FIELDS Id")
+    made("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(4, ID)")
+    made("ALTER TABLE lake.db.t ADD PARTITION FIELD Kind AS K")
+    made("ALTER TABLE lake.db.t REPLACE PARTITION FIELD ID_BUCKET_4 WITH days(TS)")
+    made("ALTER TABLE lake.db.t DROP PARTITION FIELD k")
+    assert spec_of(lake) == [("ts_day", "day")]
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(Exception, match="no field 'ID'"):
+            made("ALTER TABLE lake.db.t WRITE ORDERED BY ID")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_only_what_is_there_is_replaced(made: Run, lake: SqlCatalog) -> None:
+    made("INSERT INTO lake.db.t (id, kind, ts, `a b`) VALUES (1, 'a', NULL, NULL)")
+    for kind in ("BRANCH", "TAG"):
+        with pytest.raises(Exception, match=f"there is no {kind.lower()} 'typo'"):
+            made(f"ALTER TABLE lake.db.t REPLACE {kind} typo")
+    assert set(lake.load_table("db.t").refs()) == {"main"}
+
+
+def test_variables_of_the_session_and_comments_in_comments_are_understood(made: Run, lake: SqlCatalog, spark: SparkSession) -> None:
+    spark.conf.set("the.table", "lake.db.t")
+    try:
+        made("ALTER TABLE ${the.table} /* one /* two */ */ CREATE BRANCH a -- and \\\n so on\n RETAIN 2 DAYS")
+        made("CREATE VIEW lake.db.v /* one /* two */ */ AS SELECT id FROM ${the.table}; -- that is all")
+    finally:
+        spark.conf.unset("the.table")
+    assert lake.load_table("db.t").refs()["a"].max_ref_age_ms == 2 * 86_400_000
+    assert lake.load_view("db.v").sql_for("spark").sql == "SELECT id FROM lake.db.t"
+
+
+@pytest.mark.parametrize("call", ["bucket(4, id, kind)", "bucket(4)", "zorder(id, kind)", "bucket(4, 5, id)"])
+def test_a_transform_of_other_arguments_is_refused_by_name(made: Run, call: str) -> None:
+    with pytest.raises(Exception, match=re.escape(f"{call} is no transform")):
+        made(f"ALTER TABLE lake.db.t ADD PARTITION FIELD {call}")
+
+
+def test_numbers_may_say_their_type_and_sign(made: Run, lake: SqlCatalog) -> None:
+    made("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(4L, id)")
+    assert spec_of(lake) == [("id_bucket_4", "bucket[4]")]
+    with pytest.raises(Exception, match=r"bucket\[-1\]"):
+        made("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(-1, id)")
+
+
+def test_what_create_table_like_cannot_take_is_said_of_its_source(made: Run, lake: SqlCatalog) -> None:
+    made("CREATE VIEW lake.db.v AS SELECT id FROM lake.db.t")
+    for source in ("lake.db.v", "lake.db.nothing", "lake.db.t.files"):
+        with pytest.raises(Exception, match=f"no Iceberg table {source}"):
+            made(f"CREATE TABLE lake.db.u LIKE {source}")
+    with pytest.raises(Exception, match="USING delta makes no Iceberg table"):
+        made("CREATE TABLE lake.db.u LIKE lake.db.t USING delta")
+    made("CREATE TABLE lake.db.u LIKE lake.db.t USING avro")
+    assert lake.load_table("db.u").properties["write.format.default"] == "avro"
+
+
+def test_a_catalog_without_a_current_namespace_has_no_tables_of_one_name(made: Run) -> None:
+    made("USE lake")
+    try:
+        assert (made("SHOW TABLES"), made("SHOW VIEWS"), made("DROP TABLE IF EXISTS t"), made("DROP VIEW IF EXISTS t")) == ([], [], [], [])
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            made("SELECT * FROM t")
+    finally:
+        made("USE spark_catalog.default")

@@ -119,3 +119,52 @@ def test_a_view_keeps_the_columns_that_it_was_made_of(sql: Run) -> None:
     with pytest.raises(PySparkException, match="was made of id, kind"):
         sql("SELECT x FROM lake.db.v")
     assert "spark.query-column-names" not in sql("SHOW CREATE TABLE lake.db.v")[0][0]
+
+
+def test_temporary_views_stay_sparks_where_an_iceberg_catalog_is_the_current_one(made: Run) -> None:
+    made("USE lake.db")
+    try:
+        made("CREATE TEMPORARY VIEW v AS SELECT 1 AS one")
+        made("ALTER VIEW v AS SELECT 2 AS two")
+        assert made("SELECT * FROM v") == [(2,)]
+        made("ALTER VIEW v RENAME TO passing")
+        made("DROP VIEW passing")
+        made("CREATE GLOBAL TEMPORARY VIEW everywhere AS SELECT 1 AS one")
+        made("DROP VIEW global_temp.everywhere")
+        assert made("SELECT count(*) FROM v") == [(26,)]
+    finally:
+        made("USE spark_catalog.default")
+
+
+def test_properties_of_views_are_taken_as_they_are_written(made: Run, lake: SqlCatalog) -> None:
+    made("CREATE VIEW lake.db.w TBLPROPERTIES ('a' = 1.5, 'b' = TRUE, c.d = 7, 'e' 'f') AS SELECT 1 AS one")
+    found = lake.load_view("db.w").properties
+    assert [found[key] for key in ("a", "b", "c.d", "e")] == ["1.5", "true", "7", "f"]
+
+
+def test_what_a_view_is_cannot_be_set_as_a_property(made: Run) -> None:
+    for key in ("format-version", "spark.query-column-names", "location"):  # the last one is refused by Spark
+        with pytest.raises(PySparkException, match=f"the property {key} of view|{key} is a reserved"):
+            made(f"ALTER VIEW lake.db.v SET TBLPROPERTIES ('{key}' = '7')")
+    with pytest.raises(PySparkException, match="no property 'nothing'"):
+        made("ALTER VIEW lake.db.v UNSET TBLPROPERTIES ('nothing')")
+    made("ALTER VIEW lake.db.v UNSET TBLPROPERTIES IF EXISTS ('nothing', 'a')")
+
+
+def test_a_view_that_may_be_there_leaves_a_table_of_its_name_alone(made: Run) -> None:
+    made("CREATE VIEW IF NOT EXISTS lake.db.t AS SELECT 1 AS one")
+    assert made("SELECT count(*) FROM lake.db.t") == [(30,)]
+
+
+def test_a_view_that_spark_cannot_parse_is_refused_in_its_words(made: Run) -> None:
+    with pytest.raises(PySparkException, match="DUPLICATE_CLAUSES"):
+        made("CREATE VIEW lake.db.w COMMENT 'a' COMMENT 'b' AS SELECT 1 AS one")
+    with pytest.raises(PySparkException, match=r"(?s)PARSE_SYNTAX_ERROR.*CREATE VIEW lake.db.w"):
+        made("CREATE VIEW lake.db.w AS SELEC 1 AS one")
+
+
+def test_views_compensate_for_other_types_and_nothing_else(made: Run) -> None:
+    made("CREATE VIEW lake.db.w WITH SCHEMA COMPENSATION AS SELECT 1 AS one")
+    for binding in ("BINDING", "TYPE EVOLUTION", "EVOLUTION"):
+        with pytest.raises(PySparkException, match="WITH SCHEMA COMPENSATION"):
+            made(f"CREATE OR REPLACE VIEW lake.db.w WITH SCHEMA {binding} AS SELECT 1 AS one")

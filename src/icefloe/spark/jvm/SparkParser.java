@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.internal.VariableSubstitution;
 import org.apache.spark.unsafe.Platform;
 
 /**
@@ -83,7 +84,8 @@ public final class SparkParser implements InvocationHandler {
   }
 
   /** The plan of a statement that Python takes: rows that it has already, or a command that runs later; null where it is Spark's. */
-  private LogicalPlan own(String text, String kind) {
+  private LogicalPlan own(String written, String kind) {
+    String text = new VariableSubstitution().substitute(written); // as Spark's own parser does, for ${...}
     LinkedHashMap asked = new LinkedHashMap();
     asked.put("text", text);
     asked.put("kind", kind);

@@ -43,7 +43,8 @@ class CatalogAnswers(Answers):
 
     @answer
     def list_tables(self, asked: Asked) -> list[list[str]]:
-        return [list(name) for name in self._catalog.list_tables(tuple(asked["namespace"]))]
+        namespace = tuple(asked["namespace"])
+        return [list(name) for name in self._catalog.list_tables(namespace)] if namespace else []
 
     @answer
     def table_exists(self, asked: Asked) -> bool:

@@ -53,8 +53,7 @@ class ParserAnswers(Answers):
             return None
         found = alter_statement(asked["text"])
         if found is None:
-            texts = (parse(self._spark, asked["text"]) for parse in (view_statement, partition_statement, function_statement))
-            made = next((one for one in texts if one is not None), None)
+            made = self._parsed_by_spark(asked["text"], is_parsed=asked.get("kind", "") is not None)
             if made is not None:
                 asked["table"] = list(made.name)  # Spark's own errors say the name
                 if made.new_name is not None:
@@ -64,7 +63,15 @@ class ParserAnswers(Answers):
         if place is None:
             return None
         asked["table"] = list(place[1])
-        return Statement(name=place[1], run=lambda: found.run(place[0].catalog.load_table(place[1])))
+        exact = self._spark.conf.get("spark.sql.caseSensitive") == "true"
+        return Statement(name=place[1], run=lambda: found.run(place[0].catalog.load_table(place[1]), case_sensitive=exact))
+
+    def _parsed_by_spark(self, text: str, *, is_parsed: bool) -> Statement | None:
+        """A statement of a kind that Spark parses itself."""
+        made = view_statement(self._spark, text, is_parsed=is_parsed)
+        if made is None and is_parsed:
+            made = partition_statement(self._spark, text) or function_statement(self._spark, text)
+        return made
 
     def _refuse_evolution(self, tokens: Tokens) -> None:
         while not tokens.at_end and not tokens.take("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO"):

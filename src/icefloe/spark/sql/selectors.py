@@ -59,6 +59,8 @@ def select(catalog: Catalog, name: Sequence[str]) -> Selected:
         NoSuchSnapshotError: the table is there, and the branch, tag, snapshot or time is not.
     """
     parts = tuple(name)
+    if len(parts) < 2:
+        raise NoSuchTableError(f"there is no table {'.'.join(parts)} outside of namespaces", next_step="write it as namespace.table")
     try:
         return Selected(table=catalog.load_table(parts))
     except (NoSuchTableError, NoSuchNamespaceError) as error:

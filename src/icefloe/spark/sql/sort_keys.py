@@ -6,6 +6,7 @@ Floor: spark. Spec: Partition Transforms; Sorting.
 import re
 from dataclasses import dataclass
 
+from icefloe.errors import InvalidPartitionSpecError
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import parse_transform
@@ -34,20 +35,26 @@ class SortKey:
 
 
 def transform_call(tokens: Tokens) -> TransformCall:
-    """A column, or a transform of one, with its number before the column or behind it."""
+    """A column, or a transform of one, with its number before the column or behind it. Raises `InvalidPartitionSpecError` for other arguments."""
+    start = tokens.position
     name = tokens.dotted_name()
     if not tokens.take("("):
         return TransformCall(transform="identity", column=".".join(name))
-    function = FROM_SPARK.get(name[0].lower(), name[0].lower())
-    number = tokens.number() if tokens.is_number() else None
-    if number is not None:
-        tokens.expect(",")
-    column = ".".join(tokens.dotted_name())
-    if number is None and tokens.take(","):
-        number = tokens.number()
+    columns, numbers = [], []
+    while True:
+        if tokens.is_number():
+            numbers.append(tokens.number())
+        else:
+            columns.append(".".join(tokens.dotted_name()))
+        if not tokens.take(","):
+            break
     tokens.expect(")")
+    if len(columns) != 1 or len(numbers) > 1:
+        text = tokens.text[start : tokens.position].strip()
+        raise InvalidPartitionSpecError(f"{text} is no transform", next_step="a transform is of one column: bucket(16, c)")
+    function = FROM_SPARK.get(name[0].lower(), name[0].lower())
     function = "truncate" if function == "trunc" else function
-    return TransformCall(transform=function if number is None else f"{function}[{number}]", column=column)
+    return TransformCall(transform=f"{function}[{numbers[0]}]" if numbers else function, column=columns[0])
 
 
 def sort_keys(tokens: Tokens) -> tuple[SortKey, ...]:

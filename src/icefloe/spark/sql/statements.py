@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.errors import InvalidPartitionSpecError, InvalidSchemaError
+from icefloe.errors import InvalidPartitionSpecError, InvalidSchemaError, NoSuchSnapshotError
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.partitioning.sort_order import SortDirection
 from icefloe.kernel.partitioning.transforms import parse_transform
@@ -17,7 +17,8 @@ from icefloe.spark.sql.tokens import Tokens
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
 
-Change = Callable[[Transaction], None]
+# Makes the change, with names of columns and partition fields taken in their case or in any.
+Change = Callable[[Transaction, bool], None]
 _MS = {"DAYS": 86_400_000, "HOURS": 3_600_000, "MINUTES": 60_000}
 _DISTRIBUTION = "write.distribution-mode"
 _WRITE_CLAUSES = "DISTRIBUTED BY PARTITION, [LOCALLY] ORDERED BY or UNORDERED was expected"
@@ -30,10 +31,10 @@ class AlterStatement:
     name: tuple[str, ...]
     change: Change
 
-    def run(self, table: Table) -> list[tuple[Any, ...]]:
+    def run(self, table: Table, *, case_sensitive: bool = True) -> list[tuple[Any, ...]]:
         """Makes the change in one commit; there are no rows to show. Raises what the table's own methods do."""
         with table.transaction() as tx:
-            self.change(tx)
+            self.change(tx, case_sensitive)
         return []
 
 
@@ -58,8 +59,8 @@ def _add_field(tokens: Tokens) -> Change:
     call = transform_call(tokens)
     name = tokens.name() if tokens.take("AS") else None
 
-    def change(tx: Transaction) -> None:
-        with tx.update_spec() as update:
+    def change(tx: Transaction, case_sensitive: bool) -> None:
+        with tx.update_spec(case_sensitive) as update:
             update.add_field(call.column, call.transform, name)
 
     return change
@@ -68,9 +69,9 @@ def _add_field(tokens: Tokens) -> Change:
 def _drop_field(tokens: Tokens) -> Change:
     call = transform_call(tokens)
 
-    def change(tx: Transaction) -> None:
-        with tx.update_spec() as update:
-            update.remove_field(_field_name(tx, call))
+    def change(tx: Transaction, case_sensitive: bool) -> None:
+        with tx.update_spec(case_sensitive) as update:
+            update.remove_field(_field_name(tx, call, case_sensitive))
 
     return change
 
@@ -81,20 +82,23 @@ def _replace_field(tokens: Tokens) -> Change:
     new = transform_call(tokens)
     name = tokens.name() if tokens.take("AS") else None
 
-    def change(tx: Transaction) -> None:
-        with tx.update_spec() as update:
-            update.remove_field(_field_name(tx, old)).add_field(new.column, new.transform, name)
+    def change(tx: Transaction, case_sensitive: bool) -> None:
+        with tx.update_spec(case_sensitive) as update:
+            update.remove_field(_field_name(tx, old, case_sensitive)).add_field(new.column, new.transform, name)
 
     return change
 
 
-def _field_name(tx: Transaction, call: TransformCall) -> str:
-    """The partition field of a transform of a column; a bare name is a field's name first."""
+def _field_name(tx: Transaction, call: TransformCall, case_sensitive: bool) -> str:
+    """The partition field of a transform of a column; a bare name is a field's name first, and one in its case before others."""
     metadata = tx.table_metadata
     fields = metadata.spec().fields
-    if call.transform == "identity" and any(field.name == call.column for field in fields):
-        return call.column
-    source = metadata.schema().find_id(call.column)
+    if call.transform == "identity":
+        names = [field.name for field in fields if field.name == call.column]
+        names += [field.name for field in fields if not case_sensitive and field.name.lower() == call.column.lower()]
+        if names:
+            return names[0]
+    source = metadata.schema().find_id(call.column, case_sensitive=case_sensitive)
     found = [field.name for field in fields if field.source_id == source and field.transform == parse_transform(call.transform)]
     if not found:
         known = ", ".join(f"{field.name} ({field.transform})" for field in fields) or "none"
@@ -125,11 +129,11 @@ def _write(tokens: Tokens) -> Change:
         raise tokens.wrong(_WRITE_CLAUSES)
     # ORDERED BY asks for ranges by itself; beside DISTRIBUTED BY PARTITION, rows stay with their partition. LOCALLY leaves the distribution as it is.
     mode, keys = order or ("", ())
-    return lambda tx: _set_order(tx, keys, "hash" if by_partition else mode)
+    return lambda tx, case_sensitive: _set_order(tx, case_sensitive, keys, "hash" if by_partition else mode)
 
 
-def _set_order(tx: Transaction, keys: tuple[SortKey, ...], distribution: str) -> None:
-    with tx.update_sort_order() as update:
+def _set_order(tx: Transaction, case_sensitive: bool, keys: tuple[SortKey, ...], distribution: str) -> None:
+    with tx.update_sort_order(case_sensitive) as update:
         for key in keys:
             add = update.asc if key.direction is SortDirection.ASC else update.desc
             add(key.call.column, key.call.transform, key.nulls)
@@ -149,26 +153,26 @@ def _fields(tokens: Tokens) -> tuple[str, ...]:
 
 def _set_identifiers(tokens: Tokens) -> Change:
     wanted = _fields(tokens)
-    return lambda tx: _identify(tx, wanted)
+    return lambda tx, case_sensitive: _identify(tx, case_sensitive, wanted)
 
 
 def _drop_identifiers(tokens: Tokens) -> Change:
     gone = _fields(tokens)
 
-    def change(tx: Transaction) -> None:
+    def change(tx: Transaction, case_sensitive: bool) -> None:
         schema = tx.table_metadata.schema()
-        ids = [schema.find_field(name).field_id for name in gone]
+        ids = [schema.find_field(name, case_sensitive=case_sensitive).field_id for name in gone]
         missing = [name for name, field_id in zip(gone, ids, strict=True) if field_id not in schema.identifier_field_ids]
         if missing:
             raise InvalidSchemaError(f"{', '.join(missing)} is no identifier field", next_step="see SHOW TBLPROPERTIES")
         kept = [schema.find_column_name(field_id) for field_id in schema.identifier_field_ids if field_id not in ids]
-        _identify(tx, tuple(name for name in kept if name is not None))
+        _identify(tx, True, tuple(name for name in kept if name is not None))
 
     return change
 
 
-def _identify(tx: Transaction, names: tuple[str, ...]) -> None:
-    with tx.update_schema() as update:
+def _identify(tx: Transaction, case_sensitive: bool, names: tuple[str, ...]) -> None:
+    with tx.update_schema(case_sensitive=case_sensitive) as update:
         update.set_identifier_fields(*names)
 
 
@@ -192,7 +196,7 @@ def _create(tokens: Tokens) -> Change:
     unless_there = tokens.take("IF", "NOT", "EXISTS")
     options = _ref_options(tokens, is_branch)
 
-    def change(tx: Transaction) -> None:
+    def change(tx: Transaction, _: bool) -> None:
         if not (unless_there and options.name in tx.table_metadata.refs):
             _create_ref(tx, options)
 
@@ -201,7 +205,7 @@ def _create(tokens: Tokens) -> Change:
 
 def _create_or_replace(tokens: Tokens) -> Change:
     options = _ref_options(tokens, tokens.one_of("BRANCH", "TAG") == "BRANCH")
-    return lambda tx: _replace_ref(tx, options) if options.name in tx.table_metadata.refs else _create_ref(tx, options)
+    return lambda tx, _: _replace_ref(tx, options) if options.name in tx.table_metadata.refs else _create_ref(tx, options)
 
 
 def _ref_options(tokens: Tokens, is_branch: bool) -> RefOptions:
@@ -245,6 +249,11 @@ def _create_ref(tx: Transaction, options: RefOptions) -> None:
 
 
 def _replace_ref(tx: Transaction, options: RefOptions) -> None:
+    known = tx.table_metadata.refs
+    if options.name not in known:
+        kind = "branch" if options.is_branch else "tag"
+        names = ", ".join(sorted(known)) or "none"
+        raise NoSuchSnapshotError(f"there is no {kind} {options.name!r}", next_step=f"use CREATE OR REPLACE; there are: {names}")
     source = MAIN if options.snapshot_id is None else options.snapshot_id
     with tx.manage_snapshots() as manage:
         if options.is_branch:
@@ -263,7 +272,7 @@ def _drop_ref(tokens: Tokens, is_branch: bool) -> Change:
     if_there = tokens.take("IF", "EXISTS")
     name = tokens.name()
 
-    def change(tx: Transaction) -> None:
+    def change(tx: Transaction, _: bool) -> None:
         if if_there and name not in tx.table_metadata.refs:
             return
         with tx.manage_snapshots() as manage:
@@ -293,4 +302,4 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Tokens], Change]], ...] = (
 
 def _replacing(tokens: Tokens, is_branch: bool) -> Change:
     options = _ref_options(tokens, is_branch)
-    return lambda tx: _replace_ref(tx, options)
+    return lambda tx, _: _replace_ref(tx, options)

@@ -1,19 +1,22 @@
 """`Tokens`: the words of a statement of Iceberg's own SQL, read one after the other, and where a wrong one stands. Floor: spark."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from icefloe.errors import InvalidInputError
 
 _TOKEN = re.compile(
-    r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)
+    r"""(?P<space>\s+|--(?:\\\n|[^\r\n])*)
       | (?P<quoted>`(?:[^`]|``)*`)
       | (?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
-      | (?P<number>\d+(?![\w]))
+      | (?P<number>\d+[LlSsYy]?(?!\w))
       | (?P<word>\w+)
       | (?P<sign>.)""",
     re.VERBOSE | re.DOTALL,
 )
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_SUFFIXES = "LlSsYy"  # of numbers, by which SQL says their type
 
 
 class StatementSyntaxError(InvalidInputError):
@@ -36,11 +39,12 @@ class StatementSyntaxError(InvalidInputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A word, a `quoted` name without its quotes, a `string` as it stands, a `number` or a single `sign`, and where it begins in the text."""
+    """A word, a `quoted` name without its quotes, a `string` as it stands, a `number` or a single `sign`, and where it begins and stops in the text."""
 
     kind: str
     text: str
     start: int
+    stop: int
 
 
 class Tokens:
@@ -48,7 +52,7 @@ class Tokens:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._tokens = [_token(match) for match in _TOKEN.finditer(text) if match.lastgroup != "space"]
+        self._tokens = list(_tokens_of(text))
         while self._tokens and self._tokens[-1].text == ";":
             self._tokens.pop()
         self._place = 0
@@ -97,11 +101,11 @@ class Tokens:
         return tuple(parts)
 
     def number(self) -> int:
-        """A whole number, which may have a minus sign."""
+        """A whole number, which may have a minus sign, and a letter behind it that says its type."""
         sign = -1 if self.take("-") else 1
         if not self.at_end and self._tokens[self._place].kind == "number":
             self._place += 1
-            return sign * int(self._tokens[self._place - 1].text)
+            return sign * int(self._tokens[self._place - 1].text.rstrip(_SUFFIXES))
         raise self.wrong("a number was expected")
 
     def string(self) -> str:
@@ -112,18 +116,27 @@ class Tokens:
         raise self.wrong("a text in quotes was expected")
 
     def is_number(self) -> bool:
-        """Whether the next token is a number."""
-        return not self.at_end and self._tokens[self._place].kind == "number"
+        """Whether a number comes next, with a minus sign or not."""
+        following = self._tokens[self._place : self._place + 2]
+        return bool(following) and following[following[0].text == "-" and len(following) > 1].kind == "number"
 
     def is_string(self) -> bool:
         """Whether the next token is a text in quotes."""
         return not self.at_end and self._tokens[self._place].kind == "string"
 
     def rest(self) -> str:
-        """The text from the next token on, which is passed."""
-        found = self.text[self.position :].rstrip().rstrip(";").rstrip()
+        """The text from the next token to the last one, which are passed."""
+        found = "" if self.at_end else self.text[self.position : self._tokens[-1].stop]
         self._place = len(self._tokens)
         return found
+
+    def until(self, *signs: str) -> str:
+        """The text up to the next of these signs; what stands there is passed, and the sign is not."""
+        start = stop = self.position
+        while not self.at_end and not (self._tokens[self._place].kind == "sign" and self._tokens[self._place].text in signs):
+            stop = self._tokens[self._place].stop
+            self._place += 1
+        return self.text[start:stop]
 
     def skip(self) -> None:
         """Passes the next token, whatever it is."""
@@ -147,6 +160,28 @@ def unquoted(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[1]), inner, flags=re.DOTALL)
 
 
+def _tokens_of(text: str) -> Iterator[Token]:
+    place = 0
+    while place < len(text):
+        if text.startswith("/*", place):
+            place = _end_of_comment(text, place)
+        elif match := _TOKEN.match(text, place):
+            place = match.end()
+            if match.lastgroup != "space":
+                yield _token(match)
+
+
+def _end_of_comment(text: str, start: int) -> int:
+    """Comments in brackets may hold others."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(text, start):
+        depth += 1 if edge[0] == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    return len(text)
+
+
 def _token(match: re.Match[str]) -> Token:
     kind, text = match.lastgroup or "", match[0]
-    return Token(kind=kind, text=text[1:-1].replace("``", "`") if kind == "quoted" else text, start=match.start())
+    shown = text[1:-1].replace("``", "`") if kind == "quoted" else text
+    return Token(kind=kind, text=shown, start=match.start(), stop=match.end())

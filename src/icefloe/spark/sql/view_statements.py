@@ -12,18 +12,22 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from icefloe.errors import InvalidInputError, NoSuchViewError, UnsupportedFeatureError
+from icefloe.errors import InvalidInputError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.sql.attached import attached_catalog, current_place, found_in
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
+from icefloe.spark.sql.definitions import own_properties
 from icefloe.spark.sql.sort_keys import quoted
 from icefloe.spark.sql.tokens import Tokens
 from icefloe.spark.sql.view_answers import QUERY_COLUMNS, query_of, session_at, shown_properties
 from icefloe.spark.types import COMMENT_KEY, struct_to_schema
+from icefloe.table.table import Table
 from icefloe.view.view import View
 
 Place = tuple[CatalogAnswers, tuple[str, ...]]
 Rows = list[tuple[Any, ...]]
+# What Java's Spark shows among a view's properties, and does not let anybody set.
+_NOT_PROPERTIES = frozenset({"provider", "location", "format-version", QUERY_COLUMNS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +40,27 @@ class Statement:
     new_name: tuple[str, ...] | None = None
 
 
-def view_statement(spark: SparkSession, text: str) -> Statement | None:
-    """The statement, or None where it is none of these or is about a catalog of others. Raises `StatementSyntaxError`."""
+def view_statement(spark: SparkSession, text: str, *, is_parsed: bool = True) -> Statement | None:
+    """The statement, or None where it is none of these or is about a catalog of others. Raises `StatementSyntaxError`.
+
+    What Spark does not parse is wrong, and Spark says why; CREATE TABLE LIKE is not.
+    """
     tokens = Tokens(text)
-    for words, parse in _STATEMENTS:
+    for words, parse in _STATEMENTS if is_parsed else (_LIKE,):
         if tokens.take(*words):
             return parse(spark, tokens)
     return None
 
 
 def _place(spark: SparkSession, tokens: Tokens) -> Place | None:
-    return found_in(spark, tokens.dotted_name())
+    """None also for a temporary view, which comes before all others of its name and is Spark's."""
+    name = tokens.dotted_name()
+    return None if _is_temporary(spark, name) else found_in(spark, name)
+
+
+def _is_temporary(spark: SparkSession, name: tuple[str, ...]) -> bool:
+    state = spark._jsparkSession.sessionState()
+    return bool(state.catalog().isTempView(state.sqlParser().parseMultipartIdentifier(".".join(map(quoted, name)))))
 
 
 # ---- making ----
@@ -54,7 +68,7 @@ def _place(spark: SparkSession, tokens: Tokens) -> Place | None:
 
 def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> Statement | None:
     unless_there = tokens.take("IF", "NOT", "EXISTS")
-    place = _place(spark, tokens)
+    place = found_in(spark, tokens.dotted_name())
     if place is None:
         return None
     columns: list[tuple[str, str | None]] = []
@@ -64,6 +78,7 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> S
             if not tokens.take(","):
                 break
         tokens.expect(")")
+    _schema_binding(tokens)
     properties: dict[str, str] = {}
     while not tokens.take("AS"):
         if tokens.take("COMMENT"):
@@ -78,6 +93,15 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> S
     )
 
 
+def _schema_binding(tokens: Tokens) -> None:
+    """WITH SCHEMA COMPENSATION is what Spark takes where nothing is said. Raises `UnsupportedFeatureError` for another."""
+    if tokens.take("WITH", "SCHEMA") and not tokens.take("COMPENSATION"):
+        raise UnsupportedFeatureError(
+            "a view of Iceberg keeps the columns that it was made of, and casts what its query gives to their types",
+            next_step="write WITH SCHEMA COMPENSATION, which says so, or leave it out",
+        )
+
+
 def _make(
     spark: SparkSession,
     place: Place,
@@ -90,7 +114,7 @@ def _make(
 ) -> Rows:
     answers, name = place
     catalog = answers.catalog
-    if unless_there and catalog.view_exists(name):
+    if unless_there and (catalog.view_exists(name) or catalog.table_exists(name)):
         return []
     current, namespace = current_place(spark)
     found = _output_of(spark, query)
@@ -133,11 +157,17 @@ def _properties(tokens: Tokens) -> dict[str, str]:
     while True:
         name = tokens.string() if tokens.is_string() else ".".join(tokens.dotted_name())
         tokens.take("=")
-        found[name] = tokens.string() if tokens.is_string() else str(tokens.number()) if tokens.is_number() else tokens.name()
+        found[name] = tokens.string() if tokens.is_string() else _plain_value(tokens)
         if not tokens.take(","):
             break
     tokens.expect(")")
     return found
+
+
+def _plain_value(tokens: Tokens) -> str:
+    """A number as it is written, or a truth value in small letters."""
+    found = tokens.until(",", ")")
+    return found.lower() if found.upper() in ("TRUE", "FALSE") else found
 
 
 def _like(spark: SparkSession, tokens: Tokens) -> Statement | None:
@@ -146,7 +176,8 @@ def _like(spark: SparkSession, tokens: Tokens) -> Statement | None:
     name = tokens.dotted_name()
     if not tokens.take("LIKE"):
         return None
-    target, source = found_in(spark, name), found_in(spark, tokens.dotted_name())
+    source_name = tokens.dotted_name()
+    target, source = found_in(spark, name), found_in(spark, source_name)
     if target is None:
         return None
     if source is None:
@@ -161,13 +192,12 @@ def _like(spark: SparkSession, tokens: Tokens) -> Statement | None:
         elif tokens.take("LOCATION"):
             location = tokens.string()
         elif tokens.take("USING"):
-            if tokens.name().lower() not in ("iceberg", "icefloe"):
-                raise tokens.wrong("USING iceberg was expected")
+            properties |= own_properties({"provider": tokens.name()})
         else:
             raise tokens.wrong("USING, LOCATION or TBLPROPERTIES was expected")
 
     def run() -> Rows:
-        known = source[0].catalog.load_table(source[1])
+        known = _source_of_like(source, ".".join(source_name))
         make = target[0].catalog.create_table_if_not_exists if unless_there else target[0].catalog.create_table
         make(
             target[1],
@@ -180,6 +210,16 @@ def _like(spark: SparkSession, tokens: Tokens) -> Statement | None:
         return []
 
     return Statement(name=target[1], run=run)
+
+
+def _source_of_like(place: Place, name: str) -> Table:
+    try:
+        return place[0].catalog.load_table(place[1])
+    except NoSuchTableError as error:
+        # Not as such: Spark's own error would say the name of the table that is to be made.
+        raise InvalidInputError(
+            f"there is no Iceberg table {name} to take the columns from", next_step="name a table; views and metadata tables will not do"
+        ) from error
 
 
 # ---- changing ----
@@ -206,10 +246,10 @@ def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
         tokens.end()
         return Statement(name=name, run=lambda: _set(place, properties, ()))
     if tokens.take("UNSET", "TBLPROPERTIES"):
-        tokens.take("IF", "EXISTS")
+        if_there = tokens.take("IF", "EXISTS")
         gone = _names(tokens)
         tokens.end()
-        return Statement(name=name, run=lambda: _set(place, {}, gone))
+        return Statement(name=name, run=lambda: _set(place, {}, gone, if_there=if_there))
     return None
 
 
@@ -218,8 +258,20 @@ def _redefine(spark: SparkSession, place: Place, query: str) -> Rows:
     return _make(spark, place, query, [], {}, unless_there=False, replaces=True)
 
 
-def _set(place: Place, properties: Mapping[str, str], gone: tuple[str, ...]) -> Rows:
-    with place[0].catalog.load_view(place[1]).update_properties() as update:
+def _set(place: Place, properties: Mapping[str, str], gone: tuple[str, ...], *, if_there: bool = True) -> Rows:
+    view = place[0].catalog.load_view(place[1])
+    refused = [key for key in (*properties, *gone) if key.lower() in _NOT_PROPERTIES]
+    if refused:
+        raise UnsupportedFeatureError(
+            f"the property {refused[0]} of view {view.full_name} cannot be changed: it is no property, but what the view itself is",
+            next_step="leave it out",
+        )
+    missing = [key for key in gone if key not in view.properties]
+    if missing and not if_there:
+        raise InvalidInputError(
+            f"view {view.full_name} has no property {missing[0]!r}", next_step="write UNSET TBLPROPERTIES IF EXISTS, or leave it out"
+        )
+    with view.update_properties() as update:
         for key, value in properties.items():
             update.set(key, value)
         for key in gone:
@@ -244,6 +296,8 @@ def _drop(spark: SparkSession, tokens: Tokens) -> Statement | None:
         return None
 
     def run() -> Rows:
+        if if_there and len(place[1]) < 2:
+            return []  # where no namespace is the current one
         try:
             place[0].catalog.drop_view(place[1])
         except NoSuchViewError:
@@ -276,7 +330,7 @@ def _show(spark: SparkSession, tokens: Tokens) -> Statement | None:
     tokens.end()
 
     def run() -> Rows:
-        names = [name[-1] for name in answers.catalog.list_views(namespace)]
+        names = [name[-1] for name in answers.catalog.list_views(namespace)] if namespace else []
         wanted = [one.strip().lower() for one in pattern.split("|")]
         return [(".".join(namespace), name, False) for name in names if any(fnmatchcase(name.lower(), one) for one in wanted)]
 
@@ -308,10 +362,12 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+# The one that not every version of Spark parses where it is about a name of three parts.
+_LIKE = (("CREATE", "TABLE"), _like)
 _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[SparkSession, Tokens], Statement | None]], ...] = (
     (("CREATE", "OR", "REPLACE", "VIEW"), lambda spark, tokens: _create(spark, tokens, replaces=True)),
     (("CREATE", "VIEW"), _create),
-    (("CREATE", "TABLE"), _like),
+    _LIKE,
     (("ALTER", "VIEW"), _alter),
     (("DROP", "VIEW"), _drop),
     (("SHOW", "VIEWS"), _show),
