@@ -60,6 +60,16 @@ def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: st
 
 
 @pytest.mark.parametrize(("version", "mode"), FORMS)
+def test_one_subquery_in_several_places_is_the_same_value_in_each(sql: Run, version: int, mode: str) -> None:
+    made(sql, version, mode)
+    most = "(SELECT max(id) FROM lake.db.t)"
+    sql(f"UPDATE lake.db.t SET s.a = {most} WHERE id = {most} OR v = {most} / 4")
+    assert sql("SELECT id FROM lake.db.t WHERE s.a = 9") == [(9,)]
+    sql(f"DELETE FROM lake.db.t WHERE id = {most} OR id < {most} - 5")
+    assert sql("SELECT id FROM lake.db.t ORDER BY id") == [(4,), (5,), (6,), (7,), (8,)]
+
+
+@pytest.mark.parametrize(("version", "mode"), FORMS)
 def test_merge_with_every_clause(sql: Run, version: int, mode: str) -> None:
     made(sql, version, mode, partitioned=version != 3)
     before = row_ids(sql)

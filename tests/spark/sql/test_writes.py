@@ -321,3 +321,13 @@ def test_a_dynamic_overwrite_without_rows_leaves_every_table_as_it_is(spark: Spa
         spark.table(f"lake.db.{name}").where("id = 2").writeTo(f"lake.db.{name}").overwritePartitions()
     assert sql("SELECT id FROM lake.db.whole") == [(2,)]
     assert sql("SELECT id FROM lake.db.parts ORDER BY id") == [(1,), (2,)]
+
+
+def test_a_query_that_a_dynamic_overwrite_uses_twice_is_one(spark: SparkSession, sql: Run) -> None:
+    sql("CREATE TABLE lake.db.parts (id BIGINT, drawn DOUBLE) USING iceberg PARTITIONED BY (id)")
+    twice = "WITH once AS (SELECT id, rand() AS drawn FROM range(3)) SELECT a.id, b.drawn FROM once a JOIN once b ON a.id = b.id AND a.drawn = b.drawn"
+    spark.sql(twice).writeTo("lake.db.parts").overwritePartitions()
+    assert sql("SELECT id FROM lake.db.parts ORDER BY id") == [(0,), (1,), (2,)]
+    most = "(SELECT max(id) FROM lake.db.parts)"
+    spark.sql(f"SELECT id, 7D AS drawn FROM range(3) WHERE id = {most} OR id + 1 = {most}").writeTo("lake.db.parts").overwritePartitions()
+    assert sql("SELECT id FROM lake.db.parts WHERE drawn = 7 ORDER BY id") == [(1,), (2,)]

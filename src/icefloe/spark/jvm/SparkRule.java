@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
+import org.apache.spark.sql.catalyst.optimizer.ReplaceCTERefWithRepartition$;
 import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -19,6 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -39,7 +41,9 @@ public final class SparkRule extends Rule {
   private LogicalPlan put(LogicalPlan plan) {
     // A DELETE of everything names its table by a scan that nobody runs.
     if (plan instanceof DeleteFromTable) return plan;
-    if (plan instanceof V2WriteCommand && SparkCommand.writeOf(plan) != null && isCommand((V2WriteCommand) plan)) return new SparkCommand(plan, null, null, plan.nodeName()).plan();
+    if (isCommand(plan)) return new SparkCommand(plan, null, null, plan.nodeName()).plan();
+    // Queries that a statement shares, such as equal subqueries, stand beside it. Spark puts them in their places after this rule, and not in what a command keeps.
+    if (plan instanceof WithCTE && isCommand(((WithCTE) plan).plan())) return put(ReplaceCTERefWithRepartition$.MODULE$.apply(plan));
     if (isScan(plan)) {
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
       return named((LogicalPlan) Answering.behind(scan.scan()).once("rows"), scan.output());
@@ -47,11 +51,12 @@ public final class SparkRule extends Rule {
     return (LogicalPlan) ((LogicalPlan) plan.mapChildren(new Below())).mapExpressions(new Inside());
   }
 
-  /** Whether a write is not one that Spark runs as it is. A MERGE that only inserts appends, by a class of its own since Spark 4.3. */
-  private static boolean isCommand(V2WriteCommand write) {
+  /** Whether a plan is a write to Icefloe that Spark does not run as it is. A MERGE that only inserts appends, by a class of its own since Spark 4.3. */
+  private static boolean isCommand(LogicalPlan write) {
+    if (!(write instanceof V2WriteCommand) || SparkCommand.writeOf(write) == null) return false;
     if (write instanceof WriteDelta || write instanceof OverwritePartitionsDynamic) return true;
-    String name = ((LogicalPlan) write).nodeName();
-    return (name.equals("AppendData") || name.equals("InsertOnlyMerge")) && isOfUnmatched(write.query());
+    String name = write.nodeName();
+    return (name.equals("AppendData") || name.equals("InsertOnlyMerge")) && isOfUnmatched(((V2WriteCommand) write).query());
   }
 
   private static boolean isScan(LogicalPlan plan) {
