@@ -116,6 +116,8 @@ def _rows_where(node: Plain, columns: _Columns, *, outcome: bool) -> BooleanExpr
 
 
 def _test(name: str, children: Sequence[Plain], columns: _Columns, *, outcome: bool) -> BooleanExpression:
+    if not children:  # Spark's own test of whole partitions, which says nothing of itself
+        raise _NotThe
     if name in _MIRRORED and children[0]["is"] == "literal":
         name, children = _MIRRORED[name], children[::-1]
     if children[0]["is"] != "reference":
