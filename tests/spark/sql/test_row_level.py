@@ -140,6 +140,33 @@ def test_deletes_of_whole_files_and_partitions_touch_metadata_only(sql: Run, lak
         assert not {"added-data-files", "added-delete-files"} & set(summary)
 
 
+@pytest.mark.parametrize("condition", ["length(kind) = 1 AND id % 2 = 0", "upper(kind) = 'A'", "kind || 'x' <> 'bx' AND id >= 0"])
+def test_a_test_of_partitions_that_is_no_expression_deletes_rows(sql: Run, lake: SqlCatalog, condition: str) -> None:
+    made(sql, 2, "copy-on-write")
+    sql(f"DELETE FROM lake.db.t WHERE {condition}")
+    assert sql("SELECT id FROM lake.db.t ORDER BY id") == [(1,), (3,), (5,), (7,), (9,)]
+
+
+@pytest.mark.parametrize(("version", "mode"), FORMS)
+def test_updates_may_ask_where_rows_are(sql: Run, version: int, mode: str) -> None:
+    made(sql, version, mode)
+    before = row_ids(sql)
+    sql("UPDATE lake.db.t SET v = _pos WHERE _file LIKE '%kind=a%' AND _pos > 1")
+    assert sql("SELECT id, v FROM lake.db.t WHERE id % 2 = 0 ORDER BY id") == [(0, 0.0), (2, 1.0), (4, 2.0), (6, 3.0), (8, 4.0)]
+    if version > 2:
+        sql("UPDATE lake.db.t SET v = -1 WHERE _row_id >= 0")
+        assert sql("SELECT DISTINCT v FROM lake.db.t") == [(-1.0,)]
+    assert row_ids(sql) == before
+
+
+def test_a_merge_that_asks_where_rows_are_is_refused(sql: Run) -> None:
+    made(sql, 2, "merge-on-read")
+    with pytest.raises(UnsupportedOperationException, match="look for the keys of these rows in the source"):
+        sql("MERGE INTO lake.db.t t USING (SELECT 1 AS id) s ON t.id = s.id AND t._pos >= 0 WHEN MATCHED THEN UPDATE SET v = 7")
+    sql("MERGE INTO lake.db.t t USING (SELECT id FROM lake.db.t WHERE _pos = 0) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 7")
+    assert sql("SELECT id FROM lake.db.t WHERE v = 7 ORDER BY id") == [(0,), (1,)]
+
+
 def test_a_file_of_which_every_row_goes_leaves_whole(sql: Run, lake: SqlCatalog) -> None:
     made(sql, 3, "merge-on-read")
     sql("DELETE FROM lake.db.t WHERE id IN (SELECT id FROM lake.db.t WHERE kind = 'a')")

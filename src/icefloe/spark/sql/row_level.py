@@ -75,6 +75,10 @@ class RowLevelAnswers(ReadAnswers):
         if command is not Command.DELETE:
             check_row_level(self._selected.table.handle, self._selected.table.metadata, command)
 
+    def column_names(self) -> Collection[str]:
+        """The columns that rows are written to."""
+        return self._selected.table.metadata.schema().names
+
     def row_level_columns(self) -> list[str]:
         """The metadata columns that a row keeps."""
         return [ROW_ID.name] if self._selected.table.metadata.format_version > 2 else []
@@ -166,7 +170,14 @@ class OperationAnswers(ObjectAnswers):
         row, metadata = (
             _places(one.get()) if one.isDefined() else [] for one in (projections.rowProjection(), projections.metadataProjection())
         )
-        places = row_places(row, _places(projections.rowIdProjection()), metadata)
+        # A statement that names metadata columns has all of them among its columns. What Spark makes of these in a MERGE has too few of them.
+        own = [(name, place) for name, place in row if name in self._table.column_names()]
+        if self._command is Command.MERGE and len(own) < len(row):
+            raise UnsupportedFeatureError(
+                f"{self._text()}: Spark makes no rows of a MERGE that names metadata columns of its target",
+                next_step="look for the keys of these rows in the source: USING (SELECT ... FROM the table WHERE _pos ...)",
+            )
+        places = row_places(own, _places(projections.rowIdProjection()), metadata)
         self._table.row_level(self._command, lambda: self._table.query_rows(session, query, joins), places, self._options)
 
 
