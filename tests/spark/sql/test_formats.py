@@ -57,6 +57,15 @@ def test_reads_of_other_snapshots(rows: DataFrame, spark: SparkSession, lake: Sq
     changed = rows.where("id = 3").selectExpr("id + 10 AS id", "kind")
     changed.write.format("icefloe").mode("overwrite").options(**{"overwrite-mode": "dynamic", "branch": "b"}).save("lake.db.t")
     assert ids(read(spark, branch="b")) == ids(read(spark, "lake.db.t.branch_b")) == [0, 1, 13]
+    for point, found in (
+        (start.snapshot_id, [0, 1, 2, 3]),
+        ("done", [0, 1, 2, 3]),
+        ("b", [0, 1, 13]),
+    ):  # as Spark calls them for its own formats
+        assert ids(read(spark, versionAsOf=point)) == ids(spark.read.option("versionAsOf", point).table("lake.db.t")) == found
+    assert ids(read(spark, timestampAsOf="2999-01-01")) == [0, 1, 2, 3]
+    with pytest.raises(Exception, match="had no snapshot at"):
+        read(spark, timestampAsOf="2001-01-01")
     rows.write.format("icefloe").mode("overwrite").save("lake.db.t")
     for options in ({"snapshot-id": start.snapshot_id}, {"tag": "done"}, {"as-of-timestamp": start.timestamp_ms}):
         assert ids(read(spark, **options)) == [0, 1, 2, 3]
@@ -118,6 +127,7 @@ def test_other_sessions_and_threads(rows: DataFrame, spark: SparkSession, lake: 
         ("lake.db.t", {"snapshot-id": "one"}, "snapshot-id is 'one'"),
         ("lake.db.t", {"as-of-timestamp": "yesterday"}, "no moment"),
         ("lake.db.t", {"snapshot-id": "1", "tag": "x"}, "one snapshot"),
+        ("lake.db.t", {"versionAsOf": "1", "where": "id > 1"}, r"no option 'versionasof' here\s+Next: give one of snapshot-id, branch"),
         ("lake.db.t", {"columns": "nothing"}, "nothing"),
         ("/no/such/folder", {}, "/no/such/folder"),
     ],
@@ -125,6 +135,11 @@ def test_other_sessions_and_threads(rows: DataFrame, spark: SparkSession, lake: 
 def test_what_no_read_can_be(rows: DataFrame, spark: SparkSession, name: str, options: dict[str, str], words: str) -> None:
     with pytest.raises(Exception, match=words):
         read(spark, name, **options).collect()
+
+
+def test_streams_are_refused_by_name(rows: DataFrame, spark: SparkSession) -> None:
+    with pytest.raises(Exception, match=r"lake.db.t cannot be a stream\s+Next: read it with spark.read"):
+        spark.readStream.format("icefloe").load("lake.db.t")
 
 
 def test_what_no_write_can_be(rows: DataFrame, lake: SqlCatalog) -> None:

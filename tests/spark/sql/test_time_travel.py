@@ -80,10 +80,14 @@ def test_the_branch_of_the_session(spark: SparkSession, sql: Run, table: Table) 
 
 
 def test_what_cannot_be_chosen_is_said(spark: SparkSession, sql: Run, table: Table) -> None:
-    with pytest.raises(IllegalArgumentException, match="only one snapshot"):
+    with pytest.raises(IllegalArgumentException, match="is read with branch, tag, and only one snapshot"):
         spark.read.option("tag", "first").option("branch", "audit").table("lake.db.t").collect()
-    with pytest.raises(IllegalArgumentException, match="only one snapshot"):
+    with pytest.raises(
+        IllegalArgumentException, match="is read with branch beside the one that its name or clause says, and only one snapshot"
+    ):
         spark.read.option("branch", "audit").table("lake.db.t.tag_first").collect()
+    with pytest.raises(IllegalArgumentException, match="is read with as-of-timestamp, snapshot-id, and only one snapshot"):
+        spark.read.option("As-Of-Timestamp", "1").option("snapshot-id", "1").table("lake.db.t").collect()
     with pytest.raises(IllegalArgumentException, match="no branch or tag 'nothing'"):
         spark.read.option("tag", "nothing").table("lake.db.t").collect()
     with pytest.raises(IllegalArgumentException, match="snapshot-id is 'x'"):

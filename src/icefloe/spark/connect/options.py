@@ -26,6 +26,8 @@ COLUMNS, WHERE, OVERWRITE_MODE = "columns", "where", "overwrite-mode"
 SNAPSHOT_PROPERTY = "snapshot-property."
 _OWN = (CATALOG, TABLE, PATH, STORAGE, SNAPSHOT_ID, BRANCH, TAG, AS_OF, COLUMNS, WHERE, OVERWRITE_MODE)
 _POINTS = (SNAPSHOT_ID, BRANCH, TAG, AS_OF)
+# What Spark has for its own formats: a table of an attached catalog takes them.
+SPARK_POINTS = ("versionasof", "timestampasof")
 # From this likeness on (difflib's measure) an option is taken for a misspelt one of ours: read in silence it would give other rows than were asked for.
 _LIKE = 0.8
 
@@ -202,6 +204,8 @@ def _divided(name: str) -> tuple[str, str]:
 
 def _check_names(given: Mapping[str, str]) -> None:
     for name in given:
+        if name in SPARK_POINTS:
+            raise InvalidInputError(f"there is no option {name!r} here", next_step=f"give one of {', '.join(_POINTS)}")
         if name in _OWN or name.startswith(SNAPSHOT_PROPERTY) or "." in name:
             continue
         near = get_close_matches(name.replace("_", "-"), _OWN, 1, _LIKE)

@@ -2,6 +2,7 @@ package icefloe;
 
 import java.util.Arrays;
 import java.util.Map;
+import java.util.Optional;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.SessionConfigSupport;
@@ -31,11 +32,21 @@ public class DefaultSource implements SupportsCatalogOptions, SessionConfigSuppo
     return Python.strings(Python.askJson(Python.registered("formats"), "table", Arrays.asList(asked)));
   }
 
+  public Optional extractTimeTravelVersion(CaseInsensitiveStringMap options) {
+    return Optional.ofNullable(options.get("versionAsOf"));
+  }
+
+  public Optional extractTimeTravelTimestamp(CaseInsensitiveStringMap options) {
+    return Optional.ofNullable(options.get("timestampAsOf"));
+  }
+
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     return new StructType();
   }
 
+  /** Asked for what knows no catalogs, such as streams. */
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
-    throw new UnsupportedOperationException("tables of Icefloe come from its catalogs");
+    Object path = properties.get("path");
+    throw new UnsupportedOperationException((path == null ? "a table of the format icefloe" : path) + " cannot be a stream\n  Next: read it with spark.read and write it with df.write, in a stream's foreachBatch for example");
   }
 }

@@ -6,7 +6,7 @@ of catalogs that were not attached, and reads with the options `columns` and `wh
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.scan.plan import ScanPlan
-from icefloe.spark.connect.options import Asked, asked_for, is_location, opened, scan_of
+from icefloe.spark.connect.options import SPARK_POINTS, Asked, asked_for, is_location, opened, scan_of
 from icefloe.spark.connect.register import told_to
 from icefloe.spark.filters import quoted
 from icefloe.spark.jvm.compile import offer_formats, static_method
@@ -63,7 +63,9 @@ class FormatAnswers(Answers):
         if not spark._jsparkSession.equals(active):
             # Spark loads catalogs by the settings of the active session, whichever reads. `createDataFrame` makes its session the active one too.
             jvm_of(spark).org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
-        asked = asked_for(options)
+        asked = asked_for(
+            {name: value for name, value in options.items() if name.lower() not in SPARK_POINTS}
+        )  # Spark says those when it loads
         if not is_location(asked.path or "") and asked.columns == ("*",) and asked.where is None:
             found = found_in(spark, _parts(spark, asked))
             if found is not None:
@@ -126,6 +128,9 @@ class AskedTableAnswers(TableAnswers):
 
     def name(self) -> str:
         return self._selected.table.full_name
+
+    def parts(self) -> Sequence[str]:
+        return ()
 
     def identity(self) -> str:
         """Of the table's state and the options."""

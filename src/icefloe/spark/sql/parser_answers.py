@@ -12,9 +12,11 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.attached import found_in
+from icefloe.spark.sql.cached_rows import recache
+from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.function_statements import function_statement
 from icefloe.spark.sql.partition_statements import partition_statement
-from icefloe.spark.sql.statements import alter_statement
+from icefloe.spark.sql.statements import AlterStatement, alter_statement
 from icefloe.spark.sql.tokens import Tokens
 from icefloe.spark.sql.view_statements import Statement, view_statement
 
@@ -63,8 +65,13 @@ class ParserAnswers(Answers):
         if place is None:
             return None
         asked["table"] = list(place[1])
+        return Statement(name=place[1], run=lambda: self._changed(found, place[0], place[1]))
+
+    def _changed(self, statement: AlterStatement, catalog: CatalogAnswers, name: tuple[str, ...]) -> list[tuple[Any, ...]]:
         exact = self._spark.conf.get("spark.sql.caseSensitive") == "true"
-        return Statement(name=place[1], run=lambda: found.run(place[0].catalog.load_table(place[1]), case_sensitive=exact))
+        found = statement.run(catalog.catalog.load_table(name), case_sensitive=exact)
+        recache(self._spark, [catalog.name, *name])
+        return found
 
     def _parsed_by_spark(self, text: str, *, is_parsed: bool) -> Statement | None:
         """A statement of a kind that Spark parses itself."""

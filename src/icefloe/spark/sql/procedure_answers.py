@@ -24,6 +24,7 @@ from icefloe.kernel.types import (
 from icefloe.procedures.procedure import Parameter, Procedure, Rows
 from icefloe.spark.jvm.gateway import java_array, java_class
 from icefloe.spark.sql.answers import ObjectAnswers, answer
+from icefloe.spark.sql.cached_rows import recache
 from icefloe.spark.types import schema_to_struct
 
 SYSTEM = "system"
@@ -85,7 +86,11 @@ class BoundProcedureAnswers(ProcedureAnswers):
         found = ((parameter, value_at(row, place, parameter.kind)) for place, parameter in enumerate(self._procedure.parameters))
         given = {parameter.name: self._value(parameter, value) for parameter, value in found if value is not None}
         output = schema_to_struct(Schema(*self._procedure.output), field_ids=False)
-        return ProcedureRowsAnswers(self._spark, self._procedure(self._catalog, **given), output)
+        rows = self._procedure(self._catalog, **given)
+        for parameter in self._procedure.parameters:
+            if parameter.is_table and parameter.name in given:
+                recache(self._spark, [self._catalog_name, *given[parameter.name]])
+        return ProcedureRowsAnswers(self._spark, rows, output)
 
     def _value(self, parameter: Parameter, value: Any) -> Any:
         if parameter.is_table:

@@ -44,8 +44,10 @@ def with_options(selected: Selected, options: Mapping[str, str], *, takes_range:
     if not given:
         return selected
     if len(given) > 1 or selected.is_past or selected.branch is not None:
+        beside = " beside the one that its name or clause says" if len(given) == 1 else ""
         raise InvalidInputError(
-            f"{selected.table.full_name} is read with {', '.join(sorted(given))}, and only one snapshot can be",
+            f"{selected.table.full_name} is read with {', '.join(sorted(key.lower() for key in options if key.lower() in _SELECTING))}{beside}, "
+            "and only one snapshot can be",
             next_step="give one of snapshot-id, branch, tag and as-of-timestamp",
         )
     return replace(

@@ -6,7 +6,7 @@ Spec: Row-level Deletes; Row Lineage.
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spark.changed_rows import RowPlaces, row_places, write_changed_rows
 from icefloe.spark.sql.answers import THIS, ObjectAnswers, answer
+from icefloe.spark.sql.cached_rows import recache
 from icefloe.spark.sql.gathered_source import OF_MERGE, merged_rows
 from icefloe.spark.sql.read_answers import ReadAnswers, ScanBuilderAnswers
 from icefloe.spark.sql.scan_answers import ScanQuestion
@@ -45,6 +46,15 @@ class RowLevelAnswers(ReadAnswers):
     @abstractmethod
     def name(self) -> str:
         """The table's name in SQL."""
+
+    @abstractmethod
+    def parts(self) -> Sequence[str]:
+        """The name that statements have for it, its catalog first, a branch last; nothing where only options name it."""
+
+    def recache(self) -> None:
+        """After a statement that Spark did not run itself."""
+        if self.parts():
+            recache(self._spark, self.parts())
 
     def frame(self, rows: Any) -> DataFrame:
         """Rows that Spark hands over, as a DataFrame of the session."""
@@ -179,6 +189,7 @@ class OperationAnswers(ObjectAnswers):
             )
         places = row_places(own, _places(projections.rowIdProjection()), metadata)
         self._table.row_level(self._command, lambda: self._table.query_rows(session, query, joins), places, self._options)
+        self._table.recache()
 
 
 def _places(projection: Any) -> list[tuple[str, int]]:

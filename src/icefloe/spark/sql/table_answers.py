@@ -4,7 +4,7 @@ How rows are written to it is `write_answers.py`; UPDATE and MERGE are `row_leve
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -67,6 +67,10 @@ class TableAnswers(WritableAnswers):
 
     def name(self) -> str:
         return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}"
+
+    def parts(self) -> Sequence[str]:
+        branch = self._selected.branch
+        return [self._catalog_name, *self._selected.table.name(), *([] if branch is None else [f"branch_{branch}"])]
 
     @cached_property
     def _schema_json(self) -> str:

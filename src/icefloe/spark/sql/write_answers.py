@@ -99,6 +99,7 @@ class WriteAnswers(ObjectAnswers):
         """Writes and commits the rows of a query; those to append may be the rows of a MERGE that only inserts."""
         joins = OF_INSERTS if self.over is None and not self.whole_partitions else ()
         self._table.write(lambda: self._table.query_rows(session, query, joins), self)
+        self._table.recache()
 
     @answer
     def insert(self, rows: Any) -> None:

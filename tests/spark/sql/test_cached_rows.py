@@ -1,0 +1,80 @@
+"""What Spark keeps of a table's rows is read anew after statements that Icefloe runs."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+
+pytestmark = pytest.mark.spark
+
+ROWS = "SELECT count(*), sum(id) FROM {}"
+
+
+@pytest.fixture
+def kept(spark: SparkSession, sql: Run) -> Iterator[Run]:
+    """A table of five rows, all of them kept, and those of a branch and of a query of the table too."""
+    sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
+    sql("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'a'), (3, 'b'), (4, 'b'), (5, NULL)")
+    sql("ALTER TABLE lake.db.t CREATE BRANCH other")
+    sql("ALTER TABLE lake.db.t CREATE TAG start")
+    for name in ("lake.db.t", "lake.db.t.branch_other", "kinds AS SELECT kind, count(*) AS n FROM lake.db.t GROUP BY kind"):
+        sql(f"CACHE TABLE {name}")
+    yield sql
+    spark.catalog.clearCache()
+    spark.catalog.dropTempView("kinds")
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("UPDATE lake.db.t SET id = id + 10 WHERE id < 3", (5, 35)),
+        ("DELETE FROM lake.db.t WHERE id % 2 = 0", (3, 9)),
+        ("MERGE INTO lake.db.t t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE", (4, 14)),
+        (
+            "MERGE INTO lake.db.t t USING (SELECT 7 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, kind) VALUES (id, 'a')",
+            (6, 22),
+        ),
+    ],
+)
+def test_rows_are_read_anew_after_a_statement_of_rows(kept: Run, statement: str, rows: tuple[int, int]) -> None:
+    assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
+    kept(statement)
+    assert kept(ROWS.format("lake.db.t")) == [rows]
+    assert kept("SELECT sum(n) FROM kinds") == [(rows[0],)]
+    assert kept(ROWS.format("lake.db.t.branch_other")) == [(5, 15)]
+
+
+def test_rows_of_a_branch_are_read_anew(kept: Run) -> None:
+    kept("UPDATE lake.db.t.branch_other SET id = 0 WHERE id = 5")
+    assert kept(ROWS.format("lake.db.t.branch_other")) == [(5, 10)]
+    assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
+
+
+def test_rows_are_read_anew_once_partitions_are_overwritten(spark: SparkSession, kept: Run) -> None:
+    spark.sql("SELECT 9L AS id, 'a' AS kind").writeTo("lake.db.t").overwritePartitions()
+    assert kept(ROWS.format("lake.db.t")) == [(4, 21)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CALL lake.system.set_current_snapshot(table => 'db.t', ref => 'start')",
+        "CALL lake.system.set_current_snapshot(table => 'lake.db.t', ref => 'start')",
+        "ALTER TABLE lake.db.t REPLACE BRANCH main AS OF VERSION {start}",
+    ],
+)
+def test_rows_are_read_anew_once_the_table_is_at_another_snapshot(lake: SqlCatalog, kept: Run, statement: str) -> None:
+    kept("DELETE FROM lake.db.t WHERE kind = 'a'")
+    assert kept(ROWS.format("lake.db.t")) == [(3, 12)]
+    kept(statement.format(start=lake.load_table("db.t").refs()["start"].snapshot_id))
+    assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
+
+
+def test_a_statement_changes_the_rows_that_the_table_has_and_not_those_that_are_kept(lake: SqlCatalog, kept: Run) -> None:
+    lake.load_table("db.t").append(pa.table({"id": [6], "kind": ["c"]}))
+    kept("UPDATE lake.db.t SET id = id * 10 WHERE id > 4")
+    assert kept(ROWS.format("lake.db.t")) == [(6, 120)]
