@@ -34,6 +34,19 @@ def test_a_table_lives_and_dies_by_sql(sql: Run, lake: SqlCatalog) -> None:
     assert sql("SHOW TABLES IN lake.db") == []
 
 
+@pytest.mark.parametrize("part", ["branch_b", "tag_first", "files"])
+@pytest.mark.parametrize("more", ["", " PURGE"])
+def test_a_part_of_a_table_is_not_dropped(sql: Run, part: str, more: str) -> None:
+    sql("CREATE TABLE lake.db.t (id BIGINT) USING iceberg")
+    sql("INSERT INTO lake.db.t VALUES (1)")
+    sql("ALTER TABLE lake.db.t CREATE BRANCH b")
+    sql("ALTER TABLE lake.db.t CREATE TAG first")
+    with pytest.raises(Exception, match=rf"db\.t\.{part} is a part of a table and cannot be dropped\s+Next: .*DROP BRANCH"):
+        sql(f"DROP TABLE lake.db.t.{part}{more}")
+    assert sql(f"SELECT count(*) FROM lake.db.t.{part}") == sql("SELECT count(*) FROM lake.db.t") == [(1,)]
+    sql("DROP TABLE IF EXISTS lake.db.t.nothing")
+
+
 def test_cascade_drops_the_tables_and_views_of_one_namespace(lake: SqlCatalog, sql: Run) -> None:
     for name in ("lake.whole", "lake.outer", "lake.outer.inner"):
         sql(f"CREATE NAMESPACE {name}")

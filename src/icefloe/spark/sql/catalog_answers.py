@@ -3,7 +3,7 @@
 A loaded table answers in `table_answers.py`. Floor: spark.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -93,7 +93,7 @@ class CatalogAnswers(Answers):
     @answer
     def alter_table(self, asked: Asked) -> Answers:
         selected = select(self._catalog, asked["table"])
-        if selected.is_past or selected.branch is not None or selected.metadata_table is not None:
+        if selected.is_part:
             raise InvalidInputError(f"{'.'.join(asked['table'])} is a part of a table and cannot be altered", next_step="name the table")
         alter(self._spark, selected.table, asked["changes"])
         return self.load_table(asked)
@@ -108,18 +108,23 @@ class CatalogAnswers(Answers):
 
     @answer
     def drop_table(self, asked: Asked) -> bool:
-        try:
-            self._catalog.drop_table(tuple(asked["table"]))
-        except NoSuchTableError:
-            return False
-        return True
+        return self._drop(asked, self._catalog.drop_table)
 
     @answer
     def purge_table(self, asked: Asked) -> bool:
+        return self._drop(asked, self._catalog.purge_table)
+
+    def _drop(self, asked: Asked, drop: Callable[[tuple[str, ...]], object]) -> bool:
+        """Whether there was such a table. Spark, which found a part of one before, would take it for dropped."""
         try:
-            self._catalog.purge_table(tuple(asked["table"]))
+            drop(tuple(asked["table"]))
         except NoSuchTableError:
-            return False
+            if not self.table_exists(asked):
+                return False
+            raise InvalidInputError(
+                f"{'.'.join(asked['table'])} is a part of a table and cannot be dropped",
+                next_step="branches and tags go by ALTER TABLE ... DROP BRANCH or DROP TAG; metadata tables go with their table",
+            ) from None
         return True
 
     @answer

@@ -34,6 +34,11 @@ class Selected:
         return self.tag is not None or self.snapshot_id is not None or self.as_of_ms is not None
 
     @property
+    def is_part(self) -> bool:
+        """Whether it is less than the table."""
+        return self.is_past or self.branch is not None or self.metadata_table is not None
+
+    @property
     def write_branch(self) -> str:
         """The branch that a write is for."""
         return self.branch or MAIN
