@@ -63,7 +63,7 @@ def native_rows(spark: SparkSession, files: Any, *, constants: StructType, data:
             java_constants,
             java_data,
             scala_object(spark, "scala.None"),
-            java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")(),
+            new_object(spark, "CountedParquet", "_tmp_metadata_row_index"),
             java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(options),
             session,
         )

@@ -24,6 +24,8 @@ from icefloe.spark.versions import WITHOUT_GLUE, check_version, is_proven, prove
 SOURCES = (
     "PlannedFiles",
     "Unpacked",
+    "Positions",
+    "CountedParquet",
     "InvalidStatement",
     "Python",
     "Plain",
