@@ -129,12 +129,14 @@ def run(spark: SparkSession, catalog: SqlCatalog, job: str, how: str, folder: Pa
     spark.sql(STATEMENTS[job].format(rows=ROWS, partitions=PARTITIONS))
     setattr(room, name, whole)
     table = catalog.load_table("db.parted" if "partitions" in job else "db.flat")
+    seen = spark.table(f"lake.{table.name}").selectExpr("count(v) AS rows", "count(_pos) AS positions").first()
     left, missing = settled(table)
     found = {
         "job": job,
         "how": how,
         "lost": (marks / "lost").exists(),
         "rows": table.scan().count(),
+        "seen": None if seen is None else [seen.rows, seen.positions],  # executors know what counts positions
         "stage_again": stages_run_again(spark) > before,
         "left": left,
         "missing": missing,

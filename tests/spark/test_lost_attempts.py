@@ -92,7 +92,7 @@ def test_on_a_cluster_a_lost_executor_and_tasks_that_run_twice_leave_nothing(lak
     rows = {"append": 40_000, "append into partitions": 40_000, "merge": 60_000}
     again = {name: how == "executor killed" and name != "append" for name in rows}  # a shuffle's output was lost with the executor
     wanted = [
-        {"job": job, "how": how, "lost": True, "rows": count, "stage_again": again[job], "left": [], "missing": []}
+        {"job": job, "how": how, "lost": True, "rows": count, "seen": [count, count], "stage_again": again[job], "left": [], "missing": []}
         for job, count in rows.items()
     ]
     assert found == wanted, ended.stderr[-3000:]

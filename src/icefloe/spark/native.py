@@ -17,8 +17,9 @@ from pyspark.sql.types import StructType
 from icefloe.errors import EngineError
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.spark.filters import quoted
-from icefloe.spark.jvm.compile import new_object
+from icefloe.spark.jvm.compile import executors_know, new_object
 from icefloe.spark.jvm.gateway import gateway_of, java_class, java_words, jvm_of, scala_object
+from icefloe.spark.metadata_columns import POSITION_COLUMN
 
 # The columns that every table of files has first; one per constant follows.
 PATH_COLUMN, SIZE_COLUMN = "path", "size"
@@ -63,7 +64,7 @@ def native_rows(spark: SparkSession, files: Any, *, constants: StructType, data:
             java_constants,
             java_data,
             scala_object(spark, "scala.None"),
-            new_object(spark, "CountedParquet", "_tmp_metadata_row_index"),
+            _format(spark, data),
             java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(options),
             session,
         )
@@ -71,6 +72,13 @@ def native_rows(spark: SparkSession, files: Any, *, constants: StructType, data:
     except (Py4JError, TypeError) as error:
         words = java_words(error) if isinstance(error, Py4JError) else str(error)
         raise EngineError(f"Spark {spark.version} did not take the planned files: {words}") from error
+
+
+def _format(spark: SparkSession, data: StructType) -> Any:
+    """Spark's own format. Where rows are asked for their positions, one that counts them, if executors know it."""
+    if POSITION_COLUMN in data.names and executors_know(spark):
+        return new_object(spark, "CountedParquet", POSITION_COLUMN)
+    return java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")()
 
 
 def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:

@@ -46,11 +46,12 @@ for statement in (
     ended.set()
     presser.join()
     for _ in range(100):
-        if not spark.sparkContext.statusTracker().getActiveJobsIds():
+        running = list(spark.sparkContext.statusTracker().getActiveJobsIds())
+        if not running:
             break
         time.sleep(0.1)
     rows = sorted(row.id for row in spark.table("lake.a.t").collect())
-    print(json.dumps([came, rows, list(spark.sparkContext.statusTracker().getActiveJobsIds()), files() == before]))
+    print(json.dumps([came, rows, running, files() == before]))
 """
 
 

@@ -60,7 +60,8 @@ public final class CountedParquet extends ParquetFileFormat {
     for (int i = 0; i < fields.length; i++) if (i != place) others.add(fields[i]);
     Seq none = PythonUtils.toSeq(new ArrayList());
     StructType read = new StructType((StructField[]) others.toArray(new StructField[0]));
-    return new Reading(spark, super.buildReaderWithPartitionValues(session, data, partition, read, none, options, hadoop), place);
+    Configuration own = new Configuration(hadoop); // Spark puts the columns into it
+    return new Reading(spark, super.buildReaderWithPartitionValues(session, data, partition, read, none, options, own), place);
   }
 
   /** Whether by these filters a file's reader may leave out rows; not for nulls, of which whole row groups are rare. */

@@ -1,13 +1,15 @@
 """Compiles the Java sources beside this file with the Janino that Spark ships, once per Spark version and source text, and loads the classes on the driver.
 
-Class files are kept in the user's cache folder, so only the first session of a Spark version pays for compiling. Executors never see these classes.
+Class files are kept in the user's cache folder, so only the first session of a Spark version pays for compiling. Executors see but those that read batches.
 Floor: spark.
 """
 
 import atexit
+import logging
 import os
 import shutil
 import tempfile
+import zipfile
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +21,8 @@ from pyspark.sql import SparkSession
 from icefloe.errors import EngineError, Problem
 from icefloe.spark.jvm.gateway import gateway_of, java_class, java_words, jvm_of
 from icefloe.spark.versions import WITHOUT_GLUE, check_version, is_proven, proven_text
+
+LOG = logging.getLogger(__name__)
 
 # The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe`.
 SOURCES = (
@@ -39,9 +43,13 @@ SOURCES = (
 )
 # Those by whose names Spark finds data sources: Spark sees them only where `offer_formats` was called. Each is a source file with the class that it makes.
 FORMATS = {"DefaultSource": "icefloe/DefaultSource", "IcebergSource": "iceberg/DefaultSource"}
+# Those that run in Spark's tasks; executors get them in a jar.
+FOR_EXECUTORS = ("CountedParquet", "Positions")
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 _FORMATS_FOLDER = "formats"
+_JAR = Path("executors.jar")
+_GIVEN_ATTRIBUTE = "_icefloe_given_to_executors"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
 _FOLDER_ATTRIBUTE = "_icefloe_class_folder"
 
@@ -94,12 +102,30 @@ def offer_formats(spark: SparkSession) -> None:
         loader.addURL(gateway.jvm.java.io.File(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{_FORMATS_FOLDER}/").toURI().toURL())
 
 
+def executors_know(spark: SparkSession) -> bool:
+    """Whether Spark's tasks find the classes in `FOR_EXECUTORS`. Executors elsewhere get them in a jar, once per application."""
+    gateway = gateway_of(spark)
+    loader, context = class_loader(spark), spark._jsparkSession.sparkContext()
+    if context.isLocal() and _takes_folders(gateway.jvm, loader):
+        return True
+    given = gateway.__dict__.setdefault(_GIVEN_ATTRIBUTE, {})
+    application = context.applicationId()
+    if application not in given:
+        try:
+            context.addJar(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{_JAR}")
+            given[application] = True
+        except Py4JError as error:
+            LOG.warning("Spark's executors get no classes of Icefloe's, and find deleted rows more slowly: %s", java_words(error))
+            given[application] = False
+    return bool(given[application])
+
+
 def compiled_folder(spark: SparkSession) -> Path:
     """The folder of class files for this Spark and these sources, compiled now unless an earlier session left them."""
     sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in (*SOURCES, *FORMATS)}
     text_hash = sha256("\0".join(sources.values()).encode()).hexdigest()[:16]
     wanted = cache_folder() / f"{spark.version}-{text_hash}"
-    if all((wanted / _class_file(name)).is_file() for name in sources):
+    if all((wanted / file).is_file() for file in (*map(_class_file, sources), _JAR)):
         return wanted
     try:
         wanted.parent.mkdir(parents=True, exist_ok=True)
@@ -170,6 +196,10 @@ def _compile(spark: SparkSession, sources: dict[str, str], folder: Path) -> None
         kept = folder / _FORMATS_FOLDER / f"{found}.class"
         kept.parent.mkdir(parents=True, exist_ok=True)
         (folder / f"{found}.class").rename(kept)
+    with zipfile.ZipFile(folder / _JAR, "w") as jar:
+        for name in FOR_EXECUTORS:
+            for file in sorted((folder / "icefloe").glob(f"{name}*.class")):  # and the classes inside it
+                jar.write(file, f"icefloe/{file.name}")
 
 
 def _load_from(spark: SparkSession, folder: Path) -> Any:
