@@ -40,6 +40,25 @@ def test_names_in_a_view_are_those_of_where_it_was_made(made: Run) -> None:
     assert made("SELECT a.x FROM lake.db.w a JOIN lake.db.v b ON a.x = b.x WHERE a.x < 7 ORDER BY 1") == [(5,), (6,)]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE OR REPLACE VIEW lake.db.v AS SELECT * FROM lake.db.v",
+        "CREATE OR REPLACE VIEW lake.db.v AS SELECT x FROM lake.db.u WHERE x > 3",
+        "ALTER VIEW lake.db.v AS SELECT id AS x, k AS y FROM lake.db.t WHERE id IN (SELECT x FROM lake.db.w)",
+    ],
+)
+def test_no_view_comes_to_read_itself(made: Run, lake: SqlCatalog, statement: str) -> None:
+    made("CREATE VIEW lake.db.u AS SELECT x, y FROM lake.db.v")
+    made("CREATE VIEW lake.db.w AS WITH a AS (SELECT * FROM lake.db.u) SELECT max(x) AS x FROM a")
+    before = lake.load_view("db.v").metadata
+    with pytest.raises(PySparkException, match=r"view lake\.db\.v would read itself: lake\.db\.v reads lake"):
+        made(statement)
+    assert lake.load_view("db.v").metadata == before
+    made("CREATE OR REPLACE VIEW lake.db.u AS SELECT u.x FROM lake.db.v AS u")
+    assert made("SELECT count(*) FROM lake.db.u") == [(26,)]
+
+
 def test_a_view_is_changed_renamed_and_dropped(made: Run, lake: SqlCatalog) -> None:
     made("CREATE OR REPLACE VIEW lake.db.v AS SELECT s FROM lake.db.t WHERE id = 2")
     assert made("SELECT * FROM lake.db.v") == [("2",)]

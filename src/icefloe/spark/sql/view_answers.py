@@ -3,7 +3,9 @@
 What makes and changes views is `view_statements.py`. Floor: spark. Spec: View spec, View Metadata.
 """
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -27,6 +29,19 @@ DIALECT = "spark"
 QUERY_COLUMNS = "spark.query-column-names"
 # What Spark takes a row of a query for of which nothing is known.
 _UNKNOWN_ROWS = 1 << 20
+_LOADED = threading.local()
+
+
+@contextmanager
+def loaded_views() -> Iterator[dict[str, tuple[str, View]]]:
+    """The views that this thread has Spark load meanwhile, by their names in SQL, each with its catalog's name."""
+    before = getattr(_LOADED, "views", None)
+    found: dict[str, tuple[str, View]] = {}
+    _LOADED.views = found
+    try:
+        yield found
+    finally:
+        _LOADED.views = before
 
 
 class ViewAnswers(ReadAnswers):
@@ -36,6 +51,9 @@ class ViewAnswers(ReadAnswers):
         self._spark = spark
         self._catalog_name = catalog_name
         self._view = view
+        views = getattr(_LOADED, "views", None)
+        if views is not None:
+            views[self._name()] = catalog_name, view
 
     def identity(self) -> str:
         """Of the view's state."""

@@ -19,7 +19,8 @@ from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.definitions import own_properties
 from icefloe.spark.sql.sort_keys import quoted
 from icefloe.spark.sql.tokens import Tokens
-from icefloe.spark.sql.view_answers import QUERY_COLUMNS, query_of, session_at, shown_properties
+from icefloe.spark.sql.view_answers import QUERY_COLUMNS, loaded_views, query_of, session_at, shown_properties
+from icefloe.spark.sql.view_cycles import check_no_cycle
 from icefloe.spark.types import COMMENT_KEY, struct_to_schema
 from icefloe.table.table import Table
 from icefloe.view.view import View
@@ -117,7 +118,10 @@ def _make(
     if unless_there and (catalog.view_exists(name) or catalog.table_exists(name)):
         return []
     current, namespace = current_place(spark)
-    found = _output_of(spark, query)
+    with loaded_views() as named:
+        found = _output_of(spark, query)
+    if replaces:
+        check_no_cycle(spark, ".".join((answers.name, *name)), named)
     make = catalog.create_or_replace_view if replaces else catalog.create_view
     make(
         name,
