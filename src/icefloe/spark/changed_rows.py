@@ -25,7 +25,7 @@ from icefloe.spark.distribution import distributed
 from icefloe.spark.jobs import errors_carried, run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.task_rows import GonePositions, joined_positions, rows_in_form, with_row_ids
-from icefloe.spark.write import small_batches
+from icefloe.spark.write import advised, small_batches
 from icefloe.table.rows.row_level import ChangedRows
 
 # What Spark's first column says of a row.
@@ -113,7 +113,7 @@ def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget) 
     ready = _spread(rows, places, target)
     if places.row_id is not None:
         target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
-    with small_batches(spark, schema), writing_job(spark, target) as finished:
+    with advised(spark, target), small_batches(spark, schema), writing_job(spark, target) as finished:
         # mapInArrow looks each column up by its name as if it were a path through structs.
         plain = ready.toDF(*(f"column_{place}" for place in range(len(ready.columns))))
         work = TaskChanger(target, schema, places, finished)

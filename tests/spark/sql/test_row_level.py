@@ -234,6 +234,22 @@ def test_updated_rows_are_spread_and_sorted_as_the_table_asks(spark: SparkSessio
     assert len(added) <= 12
 
 
+def test_an_advised_size_cuts_changed_rows_into_more_files(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    sql("""CREATE TABLE lake.db.a (id BIGINT, kind STRING, v DOUBLE) USING iceberg PARTITIONED BY (kind)
+           TBLPROPERTIES ('write.update.mode' = 'merge-on-read')""")
+    for start in range(0, 20_000, 5_000):
+        sql(f"INSERT INTO lake.db.a SELECT id, concat('p', id % 2), rand(1) FROM range({start}, {start + 5_000})")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "40000")  # a task for each file: rows of one task stay together
+    try:
+        sql("UPDATE lake.db.a SET v = v + 1 WHERE id < 10000")
+        sql("ALTER TABLE lake.db.a SET TBLPROPERTIES ('write.spark.advisory-partition-size-bytes' = '30000')")
+        sql("UPDATE lake.db.a SET v = v + 1 WHERE id >= 10000")
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    table = lake.load_table("db.a")
+    assert [len(list(table.scan(where).plan_files())) for where in ("id < 10000", "id >= 10000")] == [2, 4]
+
+
 def test_statements_take_the_settings_of_the_session(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql, 2, "merge-on-read", partitioned=False)
     table = lake.load_table("db.t")
