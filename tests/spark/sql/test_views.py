@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def made(sql: Run) -> Run:
     sql("CREATE TABLE lake.db.t USING iceberg PARTITIONED BY (k) AS SELECT id, id % 3 AS k, CAST(id AS STRING) AS s FROM range(30)")
-    sql("""CREATE VIEW lake.db.v (x COMMENT 'it''s x', y) COMMENT 'my view' TBLPROPERTIES ('a' = 'b')
+    sql("""CREATE VIEW lake.db.v (x COMMENT "it's x", y) COMMENT 'my view' TBLPROPERTIES ('a' = 'b')
            AS SELECT id + 1, k FROM lake.db.t WHERE id > 3""")
     return sql
 
