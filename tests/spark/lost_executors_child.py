@@ -128,8 +128,9 @@ def run(spark: SparkSession, catalog: SqlCatalog, job: str, how: str, folder: Pa
     before = stages_run_again(spark)
     spark.sql(STATEMENTS[job].format(rows=ROWS, partitions=PARTITIONS))
     setattr(room, name, whole)
-    table = catalog.load_table("db.parted" if "partitions" in job else "db.flat")
-    seen = spark.table(f"lake.{table.name}").selectExpr("count(v) AS rows", "count(_pos) AS positions").first()
+    name = "db.parted" if "partitions" in job else "db.flat"
+    table = catalog.load_table(name)
+    seen = spark.table(f"lake.{name}").selectExpr("count(v) AS rows", "count(_pos) AS positions").first()
     left, missing = settled(table)
     found = {
         "job": job,
