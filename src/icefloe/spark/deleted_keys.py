@@ -26,8 +26,9 @@ from icefloe.spark.jvm.compile import static_method
 NUMBERS = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
 # Keys of all lists together, 8 MB: they go to every executor once, and into the memory of every task. More keys are joined.
 MOST_KEYS = 1_000_000
-# Bits of the first test, 1 MB at the most; per key, so that few rows pass by chance.
+# Java's name for an array of longs.
 _LONGS = "[J"
+# Bits of the first test, 1 MB at the most; per key, so that few rows pass by chance.
 _LEAST_BITS, _MOST_BITS, _BITS_PER_KEY = 2**10, 2**23, 32
 
 

@@ -26,29 +26,29 @@ def element(spark: SparkSession, array: Any, class_name: str, place: Column) -> 
     """The expression of the object at a place (int) of an array of Java's; `class_name` is that of its elements."""
     held = value(spark, array, f"[{class_name}" if class_name.startswith("[") else f"[L{class_name};")
     kind = java_class(spark, f"{_TYPES}.ObjectType")(_class_of(spark, class_name))
-    return _static(spark, "org.apache.commons.lang3.ArrayUtils", "get", kind, [held, expression(spark, place)])
+    return _static(spark, "org.apache.commons.lang3.ArrayUtils", "get", kind, [held, _expression(spark, place)])
 
 
 def truth_of(spark: SparkSession, target: Any, method: str, argument: Column) -> Column:
     """What the method of a value says of an argument: true or false."""
     invoke = java_class(spark, f"{_EXPRESSIONS}.objects.Invoke")
-    called = invoke(target, method, _type(spark, "BooleanType"), _list(spark, [expression(spark, argument)]), _list(spark, []), *_ARE)
+    called = invoke(target, method, _type(spark, "BooleanType"), _list(spark, [_expression(spark, argument)]), _list(spark, []), *_ARE)
     return _column(spark, called)
 
 
 def number_of(spark: SparkSession, holder: str, method: str, first: Any, second: Column) -> Column:
     """What a static method says of a value and an argument: a number (int)."""
-    return _column(spark, _static(spark, holder, method, _type(spark, "IntegerType"), [first, expression(spark, second)]))
+    return _column(spark, _static(spark, holder, method, _type(spark, "IntegerType"), [first, _expression(spark, second)]))
 
 
 def micros(spark: SparkSession, time: Column, *, is_zoned: bool) -> Column:
     """The number (long) that Spark has inside for a timestamp."""
     conversion = java_class(spark, f"{_EXPRESSIONS}.PreciseTimestampConversion")
     own = _type(spark, "TimestampType" if is_zoned else "TimestampNTZType")
-    return _column(spark, conversion(expression(spark, time), own, _type(spark, "LongType")))
+    return _column(spark, conversion(_expression(spark, time), own, _type(spark, "LongType")))
 
 
-def expression(spark: SparkSession, column: Column) -> Any:
+def _expression(spark: SparkSession, column: Column) -> Any:
     """The expression of a column."""
     return java_class(spark, "org.apache.spark.sql.classic.ExpressionUtils").expression(column._jc)
 

@@ -48,7 +48,12 @@ def class_behind(gateway: Any, path: str) -> Any:
 
 def java_array(spark: SparkSession, path: str, members: Sequence[Any]) -> Any:
     """An array of Java's, of the class of that name. Raises `EngineError` as `gateway_of`."""
-    found = gateway_of(spark).new_array(java_class(spark, path), len(members))
+    return array_behind(gateway_of(spark), path, members)
+
+
+def array_behind(gateway: Any, path: str, members: Sequence[Any]) -> Any:
+    """An array of Java's, of the class of that name."""
+    found = gateway.new_array(class_behind(gateway, path), len(members))
     for place, member in enumerate(members):
         found[place] = member
     return found

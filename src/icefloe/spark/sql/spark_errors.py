@@ -3,7 +3,7 @@
 Floor: spark.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -24,12 +24,12 @@ from icefloe.errors import (
     UnsupportedError,
     ViewAlreadyExistsError,
 )
-from icefloe.spark.jvm.gateway import class_behind
+from icefloe.spark.jvm.gateway import array_behind, class_behind
 from icefloe.spark.sql.tokens import StatementSyntaxError
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
-# What takes the name of a table, and what that of a namespace.
 _MISSING = (NoSuchTableError, NoSuchViewError)
+# What takes the name of a table, and what that of a namespace.
 _OF_TABLES: Mapping[type[IcefloeError], str] = {
     NoSuchTableError: "NoSuchTableException",
     NoSuchViewError: "NoSuchTableException",
@@ -65,19 +65,14 @@ def _made(classes: Callable[[str], Any], gateway: Any, error: BaseException, ask
         return classes("java.lang.UnsupportedOperationException")(str(error))
     for kind, name in _OF_TABLES.items():
         if isinstance(error, kind) and table:
-            identifier = classes("org.apache.spark.sql.connector.catalog.Identifier").of(_texts(gateway, table[:-1]), table[-1])
+            identifier = classes("org.apache.spark.sql.connector.catalog.Identifier").of(
+                array_behind(gateway, "java.lang.String", table[:-1]), table[-1]
+            )
             return classes(f"{_ANALYSIS}.{name}")(identifier)
     for kind, name in _OF_NAMESPACES.items():
         if isinstance(error, kind) and namespace is not None:
-            return classes(f"{_ANALYSIS}.{name}")(_texts(gateway, namespace))
+            return classes(f"{_ANALYSIS}.{name}")(array_behind(gateway, "java.lang.String", namespace))
     return None
-
-
-def _texts(gateway: Any, parts: Sequence[str]) -> Any:
-    found = gateway.new_array(gateway.jvm.java.lang.String, len(parts))
-    for place, part in enumerate(parts):
-        found[place] = part
-    return found
 
 
 def _syntax_error(classes: Callable[[str], Any], error: StatementSyntaxError) -> JavaObject:
