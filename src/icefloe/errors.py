@@ -266,3 +266,10 @@ class StorageUnavailableError(StorageError):
 
 class EngineError(IcefloeError):
     code = "engine"
+
+
+class FormatWarning(UserWarning):
+    """A file breaks a rule of the format, and is read all the same, since what it holds is not in doubt.
+
+    Turn it into an error with `warnings.filterwarnings("error", category=FormatWarning)`.
+    """

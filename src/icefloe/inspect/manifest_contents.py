@@ -132,11 +132,12 @@ class EntryOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(View):
-    """One manifest with all its entries; numbers that entries inherit from the manifest list are filled in."""
+    """One manifest with all its entries; numbers that entries inherit from the manifest list are filled in. `file_size` is the file's own, in bytes."""
 
     table: str
     location: str
     snapshot_id: int
+    file_size: int | None
     overview: ManifestOverview
     entries: tuple[EntryOverview, ...]
 
@@ -146,7 +147,7 @@ class Manifest(View):
         facts = Facts(
             (
                 ("file", overview.manifest_path),
-                ("size", size_text(overview.manifest_length)),
+                ("size", self._size()),
                 ("content", overview.content),
                 ("partition spec", str(overview.partition_spec_id)),
                 ("sequence number", f"{overview.sequence_number} (lowest of a file: {overview.min_sequence_number})"),
@@ -162,6 +163,11 @@ class Manifest(View):
             if entry.columns
         ]
         return Report(f"manifest of {self.table}", tuple(parts))
+
+    def _size(self) -> str:
+        """Return the file's size, with the one that the manifest list states where it is another."""
+        stated = self.overview.manifest_length
+        return size_text(self.file_size) + ("" if self.file_size == stated else f" (the manifest list states {stated} bytes)")
 
     def _entries(self, most: int | None) -> Grid:
         """The entries as rows, with what only delete files have, or only the data files of format version 3, where there are such."""
@@ -223,6 +229,7 @@ def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None 
         table=reader.full_name,
         location=reader.location(),
         snapshot_id=existing_snapshot_of(reader, snapshot_id).snapshot_id,
+        file_size=size_of(reader.io, chosen.manifest_path),
         overview=manifest_overview(chosen, reader.metadata, {}),
         entries=tuple(
             entry_overview(entry, partition, columns, reader.location())

@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
+from icefloe.errors import ManifestFormatError, Problem
 from icefloe.kernel.avro.columns import read_arrays
 from icefloe.kernel.avro.container import open_container
 from icefloe.kernel.avro.wanted import Struct, Value, WantedField
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.partition_values import typed_array
+from icefloe.kernel.manifest.stated_length import check_length
 
 # One row for each entry. `content` is that of the file (0 data, 1 position deletes, 2 equality deletes); the size is that of the whole file, in bytes.
 PATH_FIELDS = pa.schema(
@@ -54,12 +55,10 @@ def read_file_paths(content: bytes, path: str, *, length: int | None = None, cou
     cut short must not be taken for one that names fewer files. None is not known.
 
     Raises:
-        AvroFormatError: the file is damaged or shorter than it was written; the error names it.
+        AvroFormatError: the file is damaged or was cut short; the error names it.
         ManifestFormatError: a path is null, a status is none that the format knows, or there are more or fewer entries than the manifest list says.
     """
-    if length is not None and len(content) < length:
-        what = f"the file is cut short: it has {len(content)} bytes, its manifest list says {length}"
-        raise AvroFormatError(f"{path} is not whole", path=path, problems=(Problem(where=f"byte {len(content)}", what=what),))
+    check_length(content, path, length, counts)
     batches = [_typed(columns, path) for columns in read_arrays([open_container(content, path)], _WANTED)]
     files = pa.concat_tables(batches) if batches else PATH_FIELDS.empty_table()
     for what in _wrong(files, counts):

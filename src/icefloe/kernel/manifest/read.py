@@ -39,6 +39,7 @@ from icefloe.kernel.manifest.inheritance import (
 )
 from icefloe.kernel.manifest.partition_values import converted, primitive, reader, typed_array, untyped_array
 from icefloe.kernel.manifest.schema import WANTED_COUNTS, wanted_columns, wanted_entries, wanted_spans
+from icefloe.kernel.manifest.stated_length import check_length
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.partitioning.partition_spec import UntypedPartition
 from icefloe.kernel.types import StructType
@@ -156,15 +157,9 @@ def _table(columns: dict[str, Any], schema: Any, partition_type: StructType, man
 
 
 def open_manifest(content: bytes, manifest: ManifestFile) -> Container:
-    """A manifest's header. Raises `AvroFormatError` for one that is damaged, or shorter than its manifest list says."""
-    # A file cut at the end of a block is sound Avro; only the length or the counts can tell.
-    if len(content) < manifest.manifest_length:
-        what = f"the file is cut short: it has {len(content)} bytes, its manifest list says {manifest.manifest_length}"
-        raise AvroFormatError(
-            f"{manifest.manifest_path} is not whole",
-            path=manifest.manifest_path,
-            problems=(Problem(where=f"byte {len(content)}", what=what),),
-        )
+    """Return a manifest's header. Raises `AvroFormatError` for one that is damaged or was cut short; warns of a wrong length in the manifest list."""
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    check_length(content, manifest.manifest_path, manifest.manifest_length, counts)
     return open_container(content, manifest.manifest_path)
 
 
