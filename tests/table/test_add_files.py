@@ -142,6 +142,41 @@ def test_a_partition_that_cannot_be_told_is_refused(
     assert table.refresh().current_snapshot() is None
 
 
+@pytest.mark.parametrize("spec", [(), ("value",), ("truncate(1, part)",), ("bucket(4, id)",)])
+@pytest.mark.parametrize("folder", ["id=1", "ID=1", "x=7/id=1"])
+def test_a_folder_whose_value_no_partition_field_holds_is_refused(tmp_path: Path, spec: tuple[str, ...], folder: str) -> None:
+    table = make(tmp_path, spec)
+    path = put(tmp_path / "in" / folder / "1.parquet", [row(1)], SCHEMA.remove(0))
+    with pytest.raises(SchemaMismatchError, match=r"no partition spec .* matches the partition columns \[(id|ID)\]") as found:
+        table.add_files(str(tmp_path / "in"))
+    assert (found.value.path, [problem.where for problem in found.value.problems]) == (path, ["id"])
+    assert table.refresh().current_snapshot() is None
+
+
+def test_files_in_folders_of_an_older_spec_are_added_with_it(tmp_path: Path) -> None:
+    table = make(tmp_path, ("id", "part"))
+    table.update_spec().remove_field("part").commit()
+    table.update_spec().add_field("value", "identity", "value").commit()
+    specs = {tuple(field.name for field in spec.fields): spec.spec_id for spec in table.specs().values()}
+    for number in (1, 2):
+        put(tmp_path / f"in/id={number}/1.parquet", [row(number, "a"), row(number, "b", 2.0)], SCHEMA.remove(0))
+    assert table.add_files(str(tmp_path / "in")).added_records == 4
+    assert {(file.spec_id, file.partition) for file in live(table)} == {(specs[("id",)], (1,)), (specs[("id",)], (2,))}
+    assert sorted(table.scan().to_arrow().select(["id", "part"]).to_pylist(), key=repr) == [
+        {"id": number, "part": part} for number in (1, 2) for part in "ab"
+    ]
+
+
+def test_an_empty_folder_adds_nothing_and_one_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    (tmp_path / "in" / "_temporary").mkdir(parents=True)
+    result = table.add_files(f"{tmp_path}/in")
+    assert (result.added_files, result.snapshot_id) == (0, None)
+    assert table.add_files([f"{tmp_path}/in/", put(tmp_path / "1.parquet", [row(1)])]).added_files == 1
+    with pytest.raises(NoSuchFileError, match="nothing"):
+        table.add_files(f"{tmp_path}/nothing")
+
+
 def test_columns_that_do_not_fit_are_named_and_others_are_passed_over(tmp_path: Path) -> None:
     schema = pa.schema(
         [

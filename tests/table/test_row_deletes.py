@@ -88,14 +88,32 @@ def test_position_deletes_of_version_2_go_into_the_first_vector(tmp_path: Path) 
     table = make(tmp_path, 2)
     table.append(rows(0, 20))
     table.delete("id < 5")
-    table.delete("id = 6")
-    assert len(delete_files(table)) == 2
     table.set_properties({"format-version": "3"})
     result = table.delete("id = 9")
-    assert (result.deleted_records, result.added_delete_files, result.removed_delete_files) == (1, 1, 2)
+    assert (result.deleted_records, result.added_delete_files, result.removed_delete_files) == (1, 1, 1)
     (vector,) = delete_files(table)
-    assert (vector.file_format, vector.record_count) == (FileFormat.PUFFIN, 7)
-    assert ids(table) == [5, 7, 8, *range(10, 20)]
+    assert (vector.file_format, vector.record_count) == (FileFormat.PUFFIN, 6)
+    assert ids(table) == [5, 6, 7, 8, *range(10, 20)]
+
+
+def test_in_version_2_deletes_of_a_file_replace_the_older_ones_of_that_file_alone(tmp_path: Path) -> None:
+    table = make(tmp_path, 2, **{"write.delete.granularity": "partition"})
+    table.append(rows(0, 20))
+    table.append(rows(20, 40))
+    table.delete("id in (1, 21)")
+    (of_both,) = delete_files(table)
+    table.set_properties({"write.delete.granularity": "file"})
+    table.delete("id in (2, 22)")
+    result = table.delete("id in (3, 4)")
+    assert (result.deleted_records, result.added_delete_files, result.removed_delete_files) == (2, 1, 1)
+    left = delete_files(table)
+    assert sorted(file.record_count for file in left) == [1, 2, 3]
+    assert of_both.file_path in {file.file_path for file in left}
+    assert len({file.referenced_data_file for file in left}) == 3
+    assert ids(table) == [0, *range(5, 21), *range(23, 40)]
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert (snapshot.summary["removed-position-delete-files"], snapshot.summary["total-delete-files"]) == ("1", "3")
 
 
 def test_position_deletes_of_a_partition_stay_beside_the_vectors(tmp_path: Path) -> None:

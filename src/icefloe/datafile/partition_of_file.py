@@ -4,7 +4,7 @@ The partition is told by the folders of the path (`k=v/`), or by the least and g
 Spec: Partitioning; Partition Transforms; Column Projection.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
@@ -53,8 +53,9 @@ class FilesToAdd:
         self._footers = FooterReader(request, extremes_of=sources, from_path=columns_from_path(spec))
 
     def file_to_add(self, location: str) -> FileToAdd:
-        """What a manifest says of one file. Raises as `FooterReader.read` and `partition_of`."""
+        """What a manifest says of one file. Raises as `FooterReader.read`, `refuse_values_of_path_alone` and `partition_of`."""
         stored = self._footers.read(location)
+        refuse_values_of_path_alone(stored, self._spec, self._schema)
         partition = partition_of(stored, self._spec, self._schema)
         return FileToAdd(file=stored.data_file(self._spec.spec_id, partition), has_ids=stored.has_ids)
 
@@ -62,6 +63,54 @@ class FilesToAdd:
 def columns_from_path(spec: PartitionSpec) -> frozenset[int]:
     """The columns whose value a path can give all rows of a file: those that the spec partitions by as they are."""
     return frozenset(field.source_id for field in spec.fields if isinstance(field.transform, IdentityTransform))
+
+
+def spec_of_folders(locations: Iterable[str], specs: Sequence[PartitionSpec], current: PartitionSpec, schema: Schema) -> PartitionSpec:
+    """Return the newest partition spec whose identity fields are exactly the partition columns in the folders of every location, else the current spec.
+
+    Args:
+        locations: the data files.
+        specs: every partition spec of the table.
+        current: the table's current spec, which wins where it matches too.
+        schema: the table's columns; folders that are named like none of them do not count.
+    """
+    columns = {name.lower() for name in schema.names}
+    layouts = {tuple(name.lower() for name in _in_path(location) if name.lower() in columns) for location in locations}
+    if len(layouts) != 1 or () in layouts:
+        return current
+    candidates = [current, *sorted(specs, key=lambda spec: spec.spec_id, reverse=True)]
+    return next((spec for spec in candidates if _identity_names(spec) in layouts), current)
+
+
+def _identity_names(spec: PartitionSpec) -> tuple[str, ...] | None:
+    """Return the lower-case field names of a spec of identity transforms alone."""
+    if not all(isinstance(field.transform, IdentityTransform) for field in spec.fields):
+        return None
+    return tuple(field.name.lower() for field in spec.fields)
+
+
+def refuse_values_of_path_alone(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) -> None:
+    """Refuse a file whose folders hold values of a column that is neither in the file nor an identity field of the spec: they would be read as null.
+
+    Raises:
+        SchemaMismatchError: every such column is named.
+    """
+    told = columns_from_path(spec)
+    columns = {field.name.lower(): field for field in schema.fields}
+    lost = [
+        (name, columns[name.lower()])
+        for name in _in_path(stored.location)
+        if name.lower() in columns and columns[name.lower()].field_id in stored.lacks - told
+    ]
+    if lost:
+        raise SchemaMismatchError(
+            f"no partition spec of the table matches the partition columns [{', '.join(name for name, _ in lost)}] in the path of {stored.location}",
+            path=stored.location,
+            problems=[
+                Problem(where=field.name, what="has its value in the path alone, and is no identity partition field") for _, field in lost
+            ],
+            next_step="add the files to a table that is partitioned by these columns, or append their rows",
+        )
 
 
 def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) -> tuple[Any, ...]:

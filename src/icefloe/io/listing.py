@@ -22,7 +22,8 @@ _SIGNS = frozenset("*?[")
 def files_of(io: FileIO, location: str) -> list[str]:
     """The files that a location means, sorted: those of a pattern with `*`, `?` or `[`, all in and below a folder, or the file itself.
 
-    Files and folders whose names begin with `_` or `.` are left out of folders, save those of the form name=value, as Spark and Hive do.
+    Files and folders whose names begin with `_` or `.` are left out of folders, save those of the form name=value, as Spark and Hive do. A local folder may be
+    empty; in an object store a folder without files does not exist.
 
     Raises:
         NoSuchFileError: nothing is there.
@@ -39,7 +40,7 @@ def files_of(io: FileIO, location: str) -> list[str]:
         raise UnsupportedFeatureError(
             f"the storage of {location} cannot be listed", path=location, next_step="pass the locations of the files one by one"
         )
-    if not found:
+    if not found and not (isinstance(own, LocalFileIO) and os.path.isdir(local_path(location))):
         raise NoSuchFileError(f"no file is at {location}", path=location, next_step="check the folder or the pattern")
     return found
 

@@ -82,6 +82,20 @@ def test_files_become_a_tables(sql: Run, lake: SqlCatalog, table: Table, tmp_pat
     assert lake.load_table("db.again").scan().count() == 3
 
 
+@pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (name)", "PARTITIONED BY (truncate(1, name))"])
+def test_files_in_folders_that_the_table_is_not_partitioned_by_are_refused(sql: Run, lake: SqlCatalog, tmp_path: Path, partitioned: str) -> None:
+    (tmp_path / "in" / "id=1").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    pq.write_table(pa.table({"name": ["a"]}), tmp_path / "in" / "id=1" / "x.parquet")
+    sql(f"CREATE TABLE lake.db.other (id BIGINT, name STRING) USING iceberg {partitioned}")
+    for given in ("", ", map('id', '1')"):
+        with pytest.raises(PySparkException, match=r"no partition spec .* matches the partition columns \[id\]"):
+            sql(f"CALL lake.system.add_files('db.other', '`parquet`.`{tmp_path}/in`'{given})")
+    assert sql(f"CALL lake.system.add_files('db.other', '`parquet`.`{tmp_path}/empty`')") == [(0, None)]
+    assert lake.load_table("db.other").snapshots() == []
+    sql("DROP TABLE lake.db.other")
+
+
 def test_what_is_wrong_is_said(sql: Run, lake: SqlCatalog, table: Table) -> None:
     with pytest.raises(PySparkException, match="there is no procedure 'nothing'"):
         sql("CALL lake.system.nothing()")

@@ -78,7 +78,7 @@ def write_vectors(
         if merged.cardinality == (old.cardinality if old is not None else 0):
             continue
         vectors[one.file.file_path] = merged
-        superseded += [file for file in one.delete_files if is_scoped_to(file, one.file.file_path)]
+        superseded += _older_of_file(one)
     if not vectors:
         return WrittenDeletes(added=())
     content, locations = write_deletion_vectors(vectors, properties={"created-by": f"Icefloe version {version('icefloe')}"})
@@ -117,19 +117,26 @@ def write_position_deletes(
     specs: Mapping[int, PartitionSpec],
     partition_id: int,
     task_id: int,
+    deletes: DeleteLoader | None = None,
     file_scoped: bool = True,
 ) -> WrittenDeletes:
     """Writes Parquet position delete files, sorted by path and position: one for each data file, or one for each partition. Format version 2.
 
-    A file of one data file names it as its `referenced_data_file`. Bounds of both columns are whole. Nothing is superseded.
+    A file of one data file names it as its `referenced_data_file`. Bounds of both columns are whole. With a loader of `deletes`, a file of one data file holds
+    the positions of the older position delete files of that one data file too, which are superseded. Nothing else is.
 
     Raises:
+        DataFileFormatError: an old delete file is not sound.
         InvalidInputError: a position is not one of the file's rows, or a data file is given twice.
         StorageError: storage refused; nothing is left behind.
     """
     _check(marked)
     ordered = sorted((one for one in marked if len(one.positions)), key=lambda one: one.file.file_path.encode())
+    superseded: list[DataFile] = []
     if file_scoped:
+        if deletes is not None:
+            superseded = [file for one in ordered for file in _older_of_file(one)]
+            ordered = [_with_older(one, deletes) for one in ordered]
         groups = [[one] for one in ordered]
     else:
         by_partition = sorted(ordered, key=_partition_key)  # keeps the order of paths within a partition
@@ -144,7 +151,21 @@ def write_position_deletes(
     except BaseException:
         _delete(target, added)
         raise
-    return WrittenDeletes(added=tuple(added))
+    return WrittenDeletes(added=tuple(added), superseded=tuple(superseded))
+
+
+def _older_of_file(rows: RowsToDelete) -> tuple[DataFile, ...]:
+    """Return the position delete files that are about the data file alone."""
+    return tuple(file for file in rows.delete_files if is_scoped_to(file, rows.file.file_path))
+
+
+def _with_older(rows: RowsToDelete, deletes: DeleteLoader) -> RowsToDelete:
+    """Return the rows together with those that the older delete files of the data file name."""
+    task = FileScanTask(
+        file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=_older_of_file(rows)
+    )
+    older = deletes.positions_of(task)
+    return rows if older is None else replace(rows, positions=np.union1d(rows.positions, older.positions()))
 
 
 def write_equality_deletes(

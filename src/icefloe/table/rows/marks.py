@@ -78,8 +78,8 @@ class Marks:
 
     def _written_deletes(self, rows: Sequence[RowsToDelete], base: TableMetadata) -> WrittenDeletes:
         target = write_target(self._handle, base)
+        loader = DeleteLoader(target.io, schemas=tuple(base.schemas), name_mapping=NAME_MAPPING.read(base.properties))
         if base.format_version > 2:
-            loader = DeleteLoader(target.io, schemas=tuple(base.schemas), name_mapping=NAME_MAPPING.read(base.properties))
             return write_vectors(target, rows, deletes=loader, partition_id=0, task_id=0)
         if base.format_version == 1:
             raise UnsupportedFeatureError(
@@ -89,4 +89,4 @@ class Marks:
                 next_step=f"upgrade it with table.upgrade_table_version(2), or set {self._mode_property} to copy-on-write",
             )
         file_scoped = DELETE_GRANULARITY.read(base.properties) == "file"
-        return write_position_deletes(target, rows, specs=specs_of(base), partition_id=0, task_id=0, file_scoped=file_scoped)
+        return write_position_deletes(target, rows, specs=specs_of(base), partition_id=0, task_id=0, deletes=loader, file_scoped=file_scoped)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from icefloe.datafile.partition_of_file import spec_of_folders
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
@@ -186,11 +187,12 @@ def add_files(
     check_duplicates: bool,
 ) -> PreparedWrite:
     """One `append` snapshot of files that exist. Raises as `locations_to_add`, `FilesToAdd.file_to_add` and `AddFiles`."""
-    check_known_transforms(base.spec())
     locations = locations_to_add(handle, file_paths)
+    spec = spec_of_folders(locations, base.partition_specs, base.spec(), base.schema())
+    check_known_transforms(spec)
     engine = engine_for_footers(locations)
     context = commit_context(handle, base, snapshot_properties, branch, engine)
-    found = engine.files_to_add(locations, footer_request(handle, base), base.spec(), handle.table_name)
+    found = engine.files_to_add(locations, footer_request(handle, base), spec, handle.table_name)
     files = [one.file for one in found]
     action = AddFiles(handle, base, files, context, check_duplicates=check_duplicates, maps_names=not all(one.has_ids for one in found))
     return PreparedWrite(action=action, result=lambda made, attempts: _result("append", engine.name, made, attempts, added=files))
