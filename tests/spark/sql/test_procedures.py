@@ -83,7 +83,9 @@ def test_files_become_a_tables(sql: Run, lake: SqlCatalog, table: Table, tmp_pat
 
 
 @pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (name)", "PARTITIONED BY (truncate(1, name))"])
-def test_files_in_folders_that_the_table_is_not_partitioned_by_are_refused(sql: Run, lake: SqlCatalog, tmp_path: Path, partitioned: str) -> None:
+def test_files_in_folders_that_the_table_is_not_partitioned_by_are_refused(
+    sql: Run, lake: SqlCatalog, tmp_path: Path, partitioned: str
+) -> None:
     (tmp_path / "in" / "id=1").mkdir(parents=True)
     (tmp_path / "empty").mkdir()
     pq.write_table(pa.table({"name": ["a"]}), tmp_path / "in" / "id=1" / "x.parquet")

@@ -192,6 +192,29 @@ def test_staged_writes_of_the_session(spark: SparkSession, sql: Run, table: Tabl
     assert len(content(sql)) == 3
 
 
+@pytest.mark.parametrize("named", ["x", "main"])
+def test_a_branch_that_is_named_comes_before_the_session_s(spark: SparkSession, sql: Run, lake: SqlCatalog, named: str) -> None:
+    sql("CREATE TABLE lake.db.w (id BIGINT) USING iceberg TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    sql("INSERT INTO lake.db.w VALUES (0)")
+    sql("ALTER TABLE lake.db.w CREATE BRANCH x")
+    target = f"lake.db.w.branch_{named}"
+    spark.conf.set("spark.wap.branch", "audit")
+    try:
+        sql(f"INSERT INTO {target} VALUES (1), (2), (3), (4)")
+        sql(f"UPDATE {target} SET id = 11 WHERE id = 1")
+        sql(f"DELETE FROM {target} WHERE id IN (SELECT 2L)")
+        sql(f"DELETE FROM {target} WHERE id = 0")
+        sql(f"MERGE INTO {target} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 13")
+        spark.range(5, 6).writeTo("lake.db.w").option("branch", named).append()
+        assert sql(f"SELECT id FROM {target} ORDER BY id") == [(4,), (5,), (11,), (13,)]
+        assert [row.id for row in spark.read.option("branch", named).table(target).orderBy("id").collect()] == [4, 5, 11, 13]
+        assert "audit" not in lake.load_table("db.w").refs()
+        sql("INSERT INTO lake.db.w VALUES (6)")
+        assert "audit" in lake.load_table("db.w").refs()
+    finally:
+        spark.conf.unset("spark.wap.branch")
+
+
 def test_an_older_spec_is_written_where_it_is_asked_for(spark: SparkSession, table: Table) -> None:
     with table.update_spec() as update:
         update.add_field("id", "bucket[4]")

@@ -161,9 +161,7 @@ def _older_of_file(rows: RowsToDelete) -> tuple[DataFile, ...]:
 
 def _with_older(rows: RowsToDelete, deletes: DeleteLoader) -> RowsToDelete:
     """Return the rows together with those that the older delete files of the data file name."""
-    task = FileScanTask(
-        file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=_older_of_file(rows)
-    )
+    task = FileScanTask(file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=_older_of_file(rows))
     older = deletes.positions_of(task)
     return rows if older is None else replace(rows, positions=np.union1d(rows.positions, older.positions()))
 

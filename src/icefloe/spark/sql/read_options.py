@@ -41,7 +41,7 @@ def with_options(selected: Selected, options: Mapping[str, str], *, takes_range:
             next_step="the rows that came and went between snapshots are in its table .changes, which takes these options",
         )
     given = {_SELECTING[key.lower()]: value for key, value in options.items() if key.lower() in _SELECTING}
-    if not given:
+    if not given or given == {"branch": selected.branch}:
         return selected
     if len(given) > 1 or selected.is_past or selected.branch is not None:
         beside = " beside the one that its name or clause says" if len(given) == 1 else ""

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import ReadOnlyTableError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
+from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spark.changed_rows import RowPlaces, row_places, write_changed_rows
@@ -30,6 +31,7 @@ from icefloe.table.engines import engine_named
 from icefloe.table.handle import LoadedMetadata
 from icefloe.table.result import WriteResult
 from icefloe.table.rows.row_level import ChangedRows, Command, RowLevel, check_row_level, row_level_result
+from icefloe.table.rows.wap import branch_named
 from icefloe.table.rows.write_target import commit_context, write_target
 
 
@@ -105,9 +107,9 @@ class RowLevelAnswers(ReadAnswers):
         check_row_level(handle, base, command)
         check_known_transforms(base.spec())
         options = self._options(given)
-        context = commit_context(
-            handle, base, options.snapshot_properties, branch_of(options, self._selected.branch, table.full_name), engine
-        )
+        branch = branch_of(options, self._selected.branch, table.full_name)
+        with branch_named(is_named=branch is not None):
+            context = commit_context(handle, base, options.snapshot_properties, branch or MAIN, engine)
         changed: ChangedRows = write_changed_rows(rows(), places, options.form.of(write_target(handle, base)))
         action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context)
         report = self._commit(action)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.transaction import CatalogTransaction, TableInTransaction
 from icefloe.errors import InvalidSchemaError
+from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.rows_in_form import RowsInForm
 from icefloe.spark.sql.answers import answer
@@ -47,7 +48,7 @@ class StagedAnswers(TableAnswers):
         self._is_written = True
         name = self._selected.table.full_name
         how = understood(self._spark, asked.options, self._member.table_metadata, name)
-        self._member.append(RowsInForm(rows=rows(), form=how.form), how.snapshot_properties, branch_of(how, None, name))
+        self._member.append(RowsInForm(rows=rows(), form=how.form), how.snapshot_properties, branch_of(how, None, name) or MAIN)
 
     @answer
     def commit_staged_changes(self) -> None:

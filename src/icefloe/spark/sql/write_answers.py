@@ -14,6 +14,7 @@ from icefloe.spark.sql.gathered_source import OF_INSERTS
 from icefloe.spark.sql.pushed_filters import expressions_of
 from icefloe.spark.sql.row_level import RowLevelAnswers
 from icefloe.spark.sql.writing import Write, branch_of, run_write, understood
+from icefloe.table.rows.wap import branch_named
 
 
 class WritableAnswers(RowLevelAnswers):
@@ -27,7 +28,8 @@ class WritableAnswers(RowLevelAnswers):
     def delete_where(self, predicates: list[Any]) -> None:
         self._check_writable()
         properties = self._options({}).snapshot_properties
-        self._selected.table.delete(self._filter_of(predicates), properties, branch=self._selected.write_branch)
+        with branch_named(is_named=self._selected.branch is not None):
+            self._selected.table.delete(self._filter_of(predicates), properties, branch=self._selected.write_branch)
 
     @answer
     def truncate_table(self) -> bool:

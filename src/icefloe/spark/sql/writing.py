@@ -24,6 +24,7 @@ from icefloe.spark.rows_in_form import RowsInForm
 from icefloe.spark.types import struct_to_schema
 from icefloe.spark.write_options import WriteOptions, write_options
 from icefloe.table.changes.changing_rows import ChangesRows
+from icefloe.table.rows.wap import branch_named
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
 
@@ -36,7 +37,7 @@ class Write:
 
     rows: DataFrame
     options: WriteOptions
-    branch: str = MAIN
+    branch: str | None = None
     overwrite_filter: BooleanExpression | None = None
     whole_partitions: bool = False
 
@@ -46,15 +47,15 @@ def understood(spark: SparkSession, options: Mapping[str, str], metadata: TableM
     return write_options(options, spark.conf.getAll, metadata, table_name)
 
 
-def branch_of(options: WriteOptions, named: str | None, table_name: str) -> str:
-    """The branch of a write: that of its option, or of the table's name. Raises `InvalidInputError` where these are two."""
+def branch_of(options: WriteOptions, named: str | None, table_name: str) -> str | None:
+    """The branch that a write names: that of its option, or of the table's name. Raises `InvalidInputError` where these are two."""
     if named is not None and options.branch not in (None, named):
         raise InvalidInputError(
             f"the table is named with the branch {named!r}, and the write option branch is {options.branch!r}",
             table=table_name,
             next_step="give one of them",
         )
-    return options.branch or named or MAIN
+    return options.branch or named
 
 
 def run_write(table: Table, write: Write) -> None:
@@ -88,18 +89,19 @@ def _put(changes: ChangesRows, metadata: TableMetadata, write: Write) -> None:
     # Of a column that may hold null in older files Spark was told so: it leaves the test of every value to the tasks, which refuse a null.
     _check(rows.schema, Schema(*as_files_hold(schema.fields, metadata.schemas)), options)
     given = RowsInForm(rows=rows, form=options.form)
-    properties, branch = options.snapshot_properties, write.branch
+    properties, branch = options.snapshot_properties, write.branch or MAIN
     isolation: dict[str, Any] = {"isolation_level": options.isolation_level, "validate_from_snapshot_id": options.validate_from}
     replaces_partitions = write.whole_partitions or (options.overwrites_partitions and isinstance(write.overwrite_filter, AlwaysTrue))
-    if replaces_partitions and not (options.form.spec or metadata.spec()).is_unpartitioned:
-        changes.dynamic_partition_overwrite(given, properties, branch, **isolation)
-    elif replaces_partitions:  # the one partition of a table that is not partitioned; without rows it is not named, and stays
-        if not rows.isEmpty():
-            changes.overwrite(given, AlwaysTrue(), properties, branch=branch, **isolation)
-    elif write.overwrite_filter is not None:
-        changes.overwrite(given, write.overwrite_filter, properties, branch=branch, **isolation)
-    else:
-        changes.append(given, properties, branch)
+    with branch_named(is_named=write.branch is not None):
+        if replaces_partitions and not (options.form.spec or metadata.spec()).is_unpartitioned:
+            changes.dynamic_partition_overwrite(given, properties, branch, **isolation)
+        elif replaces_partitions:  # the one partition of a table that is not partitioned; without rows it is not named, and stays
+            if not rows.isEmpty():
+                changes.overwrite(given, AlwaysTrue(), properties, branch=branch, **isolation)
+        elif write.overwrite_filter is not None:
+            changes.overwrite(given, write.overwrite_filter, properties, branch=branch, **isolation)
+        else:
+            changes.append(given, properties, branch)
 
 
 def _in_tables_spelling(rows: DataFrame, schema: Schema) -> DataFrame:

@@ -89,4 +89,6 @@ class Marks:
                 next_step=f"upgrade it with table.upgrade_table_version(2), or set {self._mode_property} to copy-on-write",
             )
         file_scoped = DELETE_GRANULARITY.read(base.properties) == "file"
-        return write_position_deletes(target, rows, specs=specs_of(base), partition_id=0, task_id=0, deletes=loader, file_scoped=file_scoped)
+        return write_position_deletes(
+            target, rows, specs=specs_of(base), partition_id=0, task_id=0, deletes=loader, file_scoped=file_scoped
+        )

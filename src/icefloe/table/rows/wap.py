@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.wap import WAP_ID
@@ -36,13 +36,15 @@ class Staging:
 
 _NOT_STAGED = Staging()
 _ASKED: ContextVar[Staging] = ContextVar("icefloe_write_audit_publish", default=_NOT_STAGED)
+_NAMES_BRANCH: ContextVar[bool] = ContextVar("icefloe_write_names_branch", default=False)
 
 
 @contextmanager
 def write_audit_publish(*, wap_id: str | None = None, branch: str | None = None) -> Iterator[None]:
     """Within the block, in this thread: every write is staged under `wap_id`, or every write to `main` goes to `branch`, and reads come from it.
 
-    Only tables whose property `write.wap.enabled` is true take such writes. In a Spark session its settings `spark.wap.id` and `spark.wap.branch` do the same.
+    A write that names another branch goes to that branch. Only tables whose property `write.wap.enabled` is true take such writes. In a Spark session its
+    settings `spark.wap.id` and `spark.wap.branch` do the same.
 
     Raises:
         InvalidInputError: not exactly one of the two is given.
@@ -59,13 +61,26 @@ def write_audit_publish(*, wap_id: str | None = None, branch: str | None = None)
         _ASKED.reset(token)
 
 
+@contextmanager
+def branch_named(*, is_named: bool) -> Iterator[None]:
+    """Within the block, in this thread: whether writes name their branch themselves, so that `main` means `main` also where a branch for writes is set."""
+    token = _NAMES_BRANCH.set(is_named)
+    try:
+        yield
+    finally:
+        _NAMES_BRANCH.reset(token)
+
+
 def staging_of_write(metadata: TableMetadata, snapshot_properties: Mapping[str, str], branch: str, table_name: str) -> Staging:
-    """Where a write that its caller sends to `branch` goes.
+    """Where a write that its caller sends to `branch` goes. A branch that the write names comes before the one that is set, as in Java.
 
     Raises:
-        InvalidInputError: both an id and a branch are set, the write is for another branch than the one that is set, or the table does not take staged writes.
+        InvalidInputError: both an id and a branch are set and the write names no branch, or the table does not take staged writes.
     """
     asked, given_id = _ASKED.get(), snapshot_properties.get(WAP_ID)
+    is_named = branch != MAIN or _NAMES_BRANCH.get()
+    if is_named:
+        asked = replace(asked, branch=None)
     if not WAP_ENABLED.read(metadata.properties):
         if asked == _NOT_STAGED and given_id is None:
             return _NOT_STAGED
@@ -75,18 +90,12 @@ def staging_of_write(metadata: TableMetadata, snapshot_properties: Mapping[str, 
             table=table_name,
             next_step=f'allow them with table.set_properties({{"{WAP_ENABLED.name}": "true"}}), or write without staging',
         )
-    found = Staging(given_id or asked.wap_id or _setting(_ID_SETTING), asked.branch or _setting(_BRANCH_SETTING))
+    found = Staging(given_id or asked.wap_id or _setting(_ID_SETTING), asked.branch or (None if is_named else _setting(_BRANCH_SETTING)))
     if found.wap_id is not None and found.branch is not None:
         raise InvalidInputError(
             f"a write is staged under an id or goes to a branch, and both are set: the wap id {found.wap_id!r} and the branch {found.branch!r}",
             table=table_name,
             next_step="unset one of them",
-        )
-    if found.branch is not None and branch not in (MAIN, found.branch):
-        raise InvalidInputError(
-            f"this write is for the branch {branch!r}, and writes are to go to the branch {found.branch!r}",
-            table=table_name,
-            next_step="name no branch, or unset the other one",
         )
     return found
 
