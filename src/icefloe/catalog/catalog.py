@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.catalog.catalog_views import CatalogViews
+from icefloe.catalog.config import is_true
 from icefloe.catalog.transaction import CatalogTransaction
 from icefloe.errors import (
     AlreadyExistsError,
@@ -31,7 +32,7 @@ from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, Parti
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.schema.given_schema import given_schema
 from icefloe.kernel.schema.schema import Schema
-from icefloe.pointer.identifier import Identifier, dotted, to_identifier, to_table_identifier
+from icefloe.pointer.identifier import Identifier, dotted, to_identifier
 from icefloe.pointer.pointer import PointerStore
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.expiry.purge_table import PurgeReport, purge_table
@@ -40,6 +41,11 @@ from icefloe.table.system import RandomIds, SystemClock
 from icefloe.table.table import Table
 
 Name = str | Iterable[str]
+
+# Properties of a catalog that its new tables get unless they are given others, and those that they get in any case. JAVA: CatalogProperties.
+TABLE_DEFAULT_PREFIX = "table-default."
+TABLE_OVERRIDE_PREFIX = "table-override."
+UNIQUE_TABLE_LOCATION = "unique-table-location"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +114,7 @@ class Catalog(CatalogViews):
 
     def table_exists(self, identifier: Name) -> bool:
         try:
-            self.store.load(to_table_identifier(identifier))
+            self.store.load(self.resolve_name(identifier))
         except NoSuchTableError:
             return False
         return True
@@ -135,7 +141,7 @@ class Catalog(CatalogViews):
             InvalidPartitionSpecError, InvalidPropertyError, UnsupportedFormatVersionError
         """
         handle, metadata = self.new_table(
-            to_table_identifier(identifier),
+            self.resolve_name(identifier),
             schema,
             location=location,
             partition_spec=partition_spec,
@@ -160,7 +166,6 @@ class Catalog(CatalogViews):
         properties: Mapping[str, str] | None = None,
     ) -> tuple[TableHandle, TableMetadata]:
         """The metadata of a table that is not written yet, and where it will be. Takes and raises what `create_table` does."""
-        kept = {key: str(value) for key, value in (properties or {}).items()}
         if self.table_exists(identifier):
             raise TableAlreadyExistsError(
                 f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
@@ -172,7 +177,7 @@ class Catalog(CatalogViews):
             schema=own_schema,
             spec=spec,
             sort_order=sort_order,
-            properties=kept,
+            properties=self._with_configured(properties),
             table_uuid=RandomIds().uuid(),
             now_ms=SystemClock().now_ms(),
         )
@@ -229,7 +234,7 @@ class Catalog(CatalogViews):
             spec=spec,
             sort_order=sort_order,
             location=None if location is None else qualified(location.rstrip("/")),
-            properties={key: str(value) for key, value in (properties or {}).items()},
+            properties=self._with_configured(properties),
             new_uuid=RandomIds().uuid(),
         )
 
@@ -249,13 +254,13 @@ class Catalog(CatalogViews):
 
     def load_table(self, identifier: Name) -> Table:
         """Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
-        name = to_table_identifier(identifier)
+        name = self.resolve_name(identifier)
         handle = self._handle(name, self.store.load(name).metadata_location)
         return Table(handle, load_metadata(handle))
 
     def load_tables(self, *identifiers: Name) -> list[Table]:
         """Several tables as they were at one moment, in the order asked for: a commit to several is seen whole or not at all. Raises as `load_table`."""
-        names = [to_table_identifier(identifier) for identifier in identifiers]
+        names = [self.resolve_name(identifier) for identifier in identifiers]
         tables = []
         for pointer in self.store.load_all(names):
             handle = self._handle(pointer.identifier, pointer.metadata_location)
@@ -271,7 +276,7 @@ class Catalog(CatalogViews):
 
     def register_table(self, identifier: Name, metadata_location: str) -> Table:
         """Makes a name for a table that exists as files. Raises `TableAlreadyExistsError`, `NoSuchFileError`, `MetadataFormatError`."""
-        name = to_table_identifier(identifier)
+        name = self.resolve_name(identifier)
         metadata_location = qualified(metadata_location)
         handle = self._handle(name, metadata_location)
         loaded = read_metadata_at(handle.io, metadata_location)
@@ -281,7 +286,7 @@ class Catalog(CatalogViews):
 
     def rename_table(self, from_identifier: Name, to_identifier: Name) -> Table:
         """Changes the name; files stay where they are. Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
-        source, target = to_table_identifier(from_identifier), to_table_identifier(to_identifier)
+        source, target = self.resolve_name(from_identifier), self.resolve_name(to_identifier)
         self.store.rename(source, target)
         return self.load_table(target)
 
@@ -289,7 +294,7 @@ class Catalog(CatalogViews):
         """Removes the name; every file stays, so `register_table` can bring the table back. With `purge` as `purge_table`. Raises `NoSuchTableError`."""
         if purge:
             return self.purge_table(identifier)
-        self.store.drop(to_table_identifier(identifier))
+        self.store.drop(self.resolve_name(identifier))
         return None
 
     def purge_table(self, identifier: Name) -> PurgeReport:
@@ -301,14 +306,21 @@ class Catalog(CatalogViews):
             NoSuchFileError, MetadataFormatError: its metadata cannot be read. Nothing was changed.
             CommitConflictError: other writers committed to it again and again. Nothing was changed.
         """
-        name = to_table_identifier(identifier)
+        name = self.resolve_name(identifier)
         return purge_table(self._handle(name, self.store.load(name).metadata_location))
 
     def _handle(self, identifier: Identifier, location: str) -> TableHandle:
         return TableHandle(identifier=identifier, store=self.store, io=load_file_io(self.properties, location))
 
+    def _with_configured(self, given: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the properties of a table that is created or replaced: the catalog's defaults, those given, the catalog's overrides; the last one wins."""
+        own = {key: str(value) for key, value in (given or {}).items()}
+        return {**self._prefixed(TABLE_DEFAULT_PREFIX), **own, **self._prefixed(TABLE_OVERRIDE_PREFIX)}
+
     def _default_location(self, identifier: Identifier) -> str:
         *namespace, table = identifier
+        if is_true(self.properties, UNIQUE_TABLE_LOCATION):
+            table = f"{table}-{RandomIds().uuid().replace('-', '')}"
         own = self.store.namespace_properties(tuple(namespace)).get("location")
         if own:
             return join(own, table)

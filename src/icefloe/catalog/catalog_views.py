@@ -28,6 +28,8 @@ Queries = str | Mapping[str, str]
 # Properties of a catalog that views made in it get, unless they are given others; and those that they get whatever they are given. Origin: Java.
 DEFAULT_PREFIX = "view-default."
 OVERRIDE_PREFIX = "view-override."
+# The namespace of names that have none, its levels joined with dots.
+DEFAULT_NAMESPACE = "default-namespace"
 
 
 class CatalogViews(ABC):
@@ -36,6 +38,17 @@ class CatalogViews(ABC):
     name: str
     store: PointerStore
     properties: dict[str, str]
+
+    @property
+    def default_namespace(self) -> Identifier:
+        """The namespace of names without one: the property `default-namespace`; empty where that is not set."""
+        text = self.properties.get(DEFAULT_NAMESPACE)
+        return to_identifier(text) if text else ()
+
+    def resolve_name(self, name: Name) -> Identifier:
+        """Return the levels of a table's or view's name, in the default namespace where it names none. Raises `InvalidIdentifierError`."""
+        parts = to_identifier(name)
+        return to_table_identifier((*self.default_namespace, *parts) if len(parts) == 1 else parts)
 
     @property
     def keeps_views(self) -> bool:
@@ -73,7 +86,7 @@ class CatalogViews(ABC):
             InvalidInputError: a query is empty, no SELECT, or its dialect stands twice. InvalidSchemaError, UnsupportedTypeError
             InvalidPropertyError, InvalidIdentifierError, NoSuchNamespaceError, CommitUnknownError
         """
-        name = to_table_identifier(identifier)
+        name = self.resolve_name(identifier)
         pointers = self._views()
         definition = _definition(name, sql, schema, dialect, default_namespace, default_catalog)
         if self.view_exists(name):
@@ -104,7 +117,7 @@ class CatalogViews(ABC):
             InvalidInputError: as `create_view`; or a dialect of the current version would be lost (see `replace.drop-dialect.allowed`).
             CommitConflictError, CommitUnknownError
         """
-        name = to_table_identifier(identifier)
+        name = self.resolve_name(identifier)
         definition = _definition(name, sql, schema, dialect, default_namespace, default_catalog)
         view = self.load_view(name)
         folder = None if location is None else qualified(location.rstrip("/"))
@@ -124,7 +137,7 @@ class CatalogViews(ABC):
 
     def load_view(self, identifier: Name) -> View:
         """Raises `NoSuchViewError`, which says so where the name is a table's, `UnsupportedFeatureError`, `NoSuchFileError`, `MetadataFormatError`."""
-        name = to_table_identifier(identifier)
+        name = self.resolve_name(identifier)
         pointers = self._views()
         handle = self._view_handle(pointers, name, pointers.load(name).metadata_location)
         return View(handle, load_view_metadata(handle))
@@ -136,7 +149,7 @@ class CatalogViews(ABC):
     def view_exists(self, identifier: Name) -> bool:
         """Raises `UnsupportedFeatureError`."""
         try:
-            self._views().load(to_table_identifier(identifier))
+            self._views().load(self.resolve_name(identifier))
         except NoSuchViewError:
             return False
         return True
@@ -147,7 +160,7 @@ class CatalogViews(ABC):
         Raises:
             ViewAlreadyExistsError, TableAlreadyExistsError, NoSuchNamespaceError, NoSuchFileError, MetadataFormatError, UnsupportedFeatureError
         """
-        name = to_table_identifier(identifier)
+        name = self.resolve_name(identifier)
         pointers = self._views()
         location = qualified(metadata_location)
         handle = self._view_handle(pointers, name, location)
@@ -161,13 +174,13 @@ class CatalogViews(ABC):
         Raises:
             NoSuchViewError, NoSuchNamespaceError, ViewAlreadyExistsError, TableAlreadyExistsError, UnsupportedFeatureError
         """
-        source, target = to_table_identifier(from_identifier), to_table_identifier(to_identifier)
+        source, target = self.resolve_name(from_identifier), self.resolve_name(to_identifier)
         self._views().rename(source, target)
         return self.load_view(target)
 
     def drop_view(self, identifier: Name) -> None:
         """Removes the name; every file stays, so `register_view` can bring the view back. Raises `NoSuchViewError`, `UnsupportedFeatureError`."""
-        self._views().drop(to_table_identifier(identifier))
+        self._views().drop(self.resolve_name(identifier))
 
     def _views(self) -> ViewPointers:
         if not isinstance(self.store, KeepsViews):

@@ -45,6 +45,12 @@ def catalog_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
     return properties
 
 
+def is_true(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
+    """Return a property that is true or false, also under its name with hyphens for underscores, as PyIceberg has some."""
+    text = properties.get(key, properties.get(key.replace("_", "-"), default))
+    return str(text).lower() == "true"
+
+
 def known_catalogs() -> list[str]:
     """The names that the environment and the files configure."""
     names = {name for _, content in _files() for name in _catalogs(content)}

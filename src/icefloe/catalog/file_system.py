@@ -2,7 +2,8 @@
 
 from typing import NoReturn
 
-from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog import UNIQUE_TABLE_LOCATION, Catalog
+from icefloe.catalog.config import is_true
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.io.choose import load_file_io
 from icefloe.io.folders import LocalFolders
@@ -32,6 +33,11 @@ class FileSystemCatalog(Catalog):
                 next_step="use a SQL catalog, which is safe over any storage",
             )
         folder = qualified(warehouse.rstrip("/"))
+        if is_true(properties, UNIQUE_TABLE_LOCATION):
+            raise InvalidPropertyError(
+                f"catalog {name!r} keeps a table in the folder of its name, and {UNIQUE_TABLE_LOCATION} asks for another",
+                next_step=f"leave {UNIQUE_TABLE_LOCATION} out, or use a SQL catalog",
+            )
         store = FileSystemPointerStore(name, folder, load_file_io(properties, folder), LocalFolders())
         super().__init__(name, store, {**properties, "warehouse": folder})
 

@@ -3,11 +3,15 @@
 Floor: catalog.
 """
 
-from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, Catalog
+from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.config import catalog_properties, default_catalog_name, known_catalogs
 from icefloe.catalog.file_system import FileSystemCatalog
 from icefloe.catalog.sql import SqlCatalog
 from icefloe.errors import NoSuchCatalogError, UnsupportedFeatureError
+
+# Names after these are those of table and view properties, which may have underscores.
+_PREFIXES = (TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, DEFAULT_PREFIX, OVERRIDE_PREFIX)
 
 
 def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
@@ -20,7 +24,7 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         NoSuchCatalogError: nothing configures a catalog of this name.
         UnsupportedFeatureError: a type of catalog that is not there yet.
     """
-    given = {key.replace("_", "-"): value for key, value in properties.items() if value is not None}
+    given = {_spelled(key): value for key, value in properties.items() if value is not None}
     chosen = name or default_catalog_name()
     known = catalog_properties(chosen, given)
     kind = known.get("type", "").lower()
@@ -43,3 +47,8 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
             next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), or type file-system or in-memory",
         )
     return SqlCatalog(chosen, **known)
+
+
+def _spelled(key: str) -> str:
+    """Return a property's name with hyphens, which a keyword of Python cannot have."""
+    return key if key.startswith(_PREFIXES) else key.replace("_", "-")

@@ -6,6 +6,7 @@ Floor: catalog.
 from collections.abc import Mapping
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.config import is_true
 from icefloe.errors import InvalidPropertyError
 from icefloe.pointer.sql import SCHEMA_VERSION, SqlPointerStore
 
@@ -31,9 +32,9 @@ class SqlCatalog(Catalog):
         store = SqlPointerStore(
             name,
             uri,
-            echo=_is_true(properties, "echo"),
+            echo=is_true(properties, "echo"),
             add_types=_wants_views(properties),
-            creates_tables=_is_true(properties, "init_catalog_tables", default=True),
+            creates_tables=is_true(properties, "init_catalog_tables", default=True),
         )
         super().__init__(name, store, properties)
 
@@ -50,9 +51,3 @@ def _wants_views(properties: Mapping[str, str]) -> bool:
             f"the catalog property {SCHEMA_VERSION} is {properties[SCHEMA_VERSION]!r}", next_step="set it to V0 or V1"
         )
     return asked == "V1"
-
-
-def _is_true(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
-    """A flag, under PyIceberg's name of it or with hyphens."""
-    text = properties.get(key, properties.get(key.replace("_", "-"), default))
-    return str(text).lower() == "true"

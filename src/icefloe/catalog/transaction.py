@@ -14,7 +14,7 @@ from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExis
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import Schema
-from icefloe.pointer.identifier import Identifier, dotted, to_table_identifier
+from icefloe.pointer.identifier import Identifier, dotted
 from icefloe.table.commits.commit_loop import commit_together
 from icefloe.table.commits.commit_part import TableChange
 from icefloe.table.handle import LoadedMetadata, TableHandle
@@ -29,6 +29,9 @@ class Tables(Protocol):
 
     def load_tables(self, *identifiers: Name) -> list[Table]:
         """Several tables as they were at one moment."""
+
+    def resolve_name(self, name: Name) -> Identifier:
+        """The levels of a table's name."""
 
     @property
     def new_table(self) -> Callable[..., tuple[TableHandle, TableMetadata]]:
@@ -94,7 +97,7 @@ class CatalogTransaction:
     def load_tables(self, *identifiers: Name) -> list[TableInTransaction]:
         """Several tables as they were at one moment, in the order asked for. Raises as `Catalog.load_tables`."""
         self._check_open()
-        names = [to_table_identifier(identifier) for identifier in identifiers]
+        names = [self._catalog.resolve_name(identifier) for identifier in identifiers]
         new = [name for name in dict.fromkeys(names) if name not in self._members]
         for table in self._catalog.load_tables(*new) if new else ():
             self._members[table.name()] = TableInTransaction(table.handle, table.metadata, table)
@@ -103,7 +106,7 @@ class CatalogTransaction:
     def create_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
         """A new table, which is there for others with the commit alone. Takes and raises what `Catalog.create_table` does."""
         self._check_open()
-        name = to_table_identifier(identifier)
+        name = self._catalog.resolve_name(identifier)
         if name in self._members:
             raise TableAlreadyExistsError(f"table {dotted(name)!r} is in this transaction already", next_step="choose another name")
         handle, metadata = self._catalog.new_table(name, schema, **options)

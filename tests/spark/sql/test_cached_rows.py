@@ -78,3 +78,23 @@ def test_a_statement_changes_the_rows_that_the_table_has_and_not_those_that_are_
     lake.load_table("db.t").append(pa.table({"id": [6], "kind": ["c"]}))
     kept("UPDATE lake.db.t SET id = id * 10 WHERE id > 4")
     assert kept(ROWS.format("lake.db.t")) == [(6, 120)]
+
+
+def test_rows_of_a_table_that_was_dropped_and_made_again_elsewhere_are_not_those_of_the_new_one(lake: SqlCatalog, kept: Run) -> None:
+    assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
+    schema = lake.load_table("db.t").schema()
+    lake.drop_table("db.t")
+    made = lake.create_table("db.t", schema, partition_spec=["kind"])
+    assert kept(ROWS.format("lake.db.t")) == [(0, None)]
+    made.append(pa.table({"id": [7], "kind": ["z"]}))
+    assert kept(ROWS.format("lake.db.t")) == [(1, 7)]
+    assert kept("SELECT record_count FROM lake.db.t.files") == [(1,)]
+
+
+def test_metadata_tables_of_a_table_that_was_made_again_elsewhere_are_read_anew(spark: SparkSession, lake: SqlCatalog, kept: Run) -> None:
+    kept("CACHE TABLE lake.db.t.snapshots")
+    assert len(kept("SELECT * FROM lake.db.t.snapshots")) == 1
+    schema = lake.load_table("db.t").schema()
+    lake.drop_table("db.t")
+    lake.create_table("db.t", schema)
+    assert kept("SELECT * FROM lake.db.t.snapshots") == []

@@ -107,6 +107,38 @@ def test_values_of_every_type_that_metadata_answers(sql: Run, lake: SqlCatalog) 
     assert ours == sql(f"SELECT {asked} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY i)")
 
 
+def test_aggregates_of_fields_of_structs_come_of_metadata(sql: Run, lake: SqlCatalog) -> None:
+    inner = pa.struct([("x", pa.int64()), ("text", pa.string()), ("many", pa.list_(pa.int64())), ("deep", pa.struct([("Y", pa.date32())]))])
+    rows = pa.table(
+        {
+            "s": pa.array(
+                [
+                    {"x": 5, "text": "a", "many": [100], "deep": {"Y": date(2020, 1, 2)}},
+                    None,
+                    {"x": None, "text": "b", "many": None, "deep": None},
+                    {"x": -3, "text": "c", "many": [1, 2], "deep": {"Y": None}},
+                ],
+                inner,
+            ),
+            "x": pa.array([1, 2, 3, 4], pa.int64()),
+        }
+    )
+    table = lake.create_table("db.t", rows.schema)
+    table.append(rows)
+    table.append(rows.slice(1, 1))
+    sql(
+        "INSERT INTO lake.db.t VALUES (named_struct('x', 8, 'text', 'd', 'many', array(9L), 'deep', named_struct('Y', DATE'2021-01-01')), 9)"
+    )
+    asked = "max(s.x), min(s.x), count(s.x), max(s.deep.y), min(S.deep.Y), count(s.deep.Y), count(s.text), max(x)"
+    expected = [(8, -3, 3, date(2021, 1, 1), date(2020, 1, 2), 2, 4, 9)]
+    assert sql(f"SELECT {asked} FROM lake.db.t") == expected
+    assert sql(f"SELECT {asked} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY x)") == expected
+    assert "FileScan" not in _physical(sql, f"SELECT {asked} FROM lake.db.t")
+    for text in ("max(s.text)", "count(s)", "count(s.many)", "max(s.many[0])", "max(s.x + 1)", "count(s.deep)"):
+        assert "FileScan" in _physical(sql, f"SELECT {text} FROM lake.db.t"), text
+        assert sql(f"SELECT {text} FROM lake.db.t") == sql(f"SELECT {text} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY x)"), text
+
+
 def test_aggregates_that_metadata_is_not_sure_of_are_computed(sql: Run, lake: SqlCatalog) -> None:
     rows = pa.table({"s": ["a" * 40, "b"], "f": [float("nan"), 1.0], "z": [0.0, -0.0], "id": pa.array([1, 2], pa.int64())})
     table = lake.create_table("db.t", rows.schema, properties={"format-version": "2", "write.delete.mode": "merge-on-read"})

@@ -70,6 +70,24 @@ def test_by_clause_and_by_name_the_snapshots_own_columns(sql: Run, table: Table)
     assert sql("SELECT max(number), count(more) FROM lake.db.t") == [(3, 0)]
 
 
+def test_a_snapshots_id_wins_over_a_tag_or_branch_of_that_name(spark: SparkSession, sql: Run, table: Table) -> None:
+    snapshot_id, _ = _first(table)
+    latest = table.current_snapshot()
+    assert latest is not None
+    table.manage_snapshots().create_tag(tag_name=str(snapshot_id), snapshot_id=latest.snapshot_id).commit()
+    table.manage_snapshots().create_branch(branch_name="12", snapshot_id=snapshot_id).commit()
+    for text in (f"VERSION AS OF {snapshot_id}", f"VERSION AS OF '{snapshot_id}'", f"FOR SYSTEM_VERSION AS OF '{snapshot_id}'"):
+        assert sql(f"SELECT id FROM lake.db.t {text} ORDER BY id") == [(1,), (2,)], text
+    for option in ("versionAsOf", "snapshot-id"):
+        assert spark.read.option(option, str(snapshot_id)).table("lake.db.t").count() == 2, option
+        assert spark.read.format("icefloe").option(option, str(snapshot_id)).load("lake.db.t").count() == 2, option
+    assert sql(f"SELECT count(*) FROM lake.db.t.snapshot_id_{snapshot_id}") == [(2,)]
+    # Who says that a name is a tag's gets the tag; a number that is no snapshot's id is a name.
+    assert sql(f"SELECT count(*) FROM lake.db.t.tag_{snapshot_id}") == [(3,)]
+    assert spark.read.option("tag", str(snapshot_id)).table("lake.db.t").count() == 3
+    assert sql("SELECT count(*) FROM lake.db.t VERSION AS OF '12'") == [(2,)]
+
+
 def test_the_branch_of_the_session(spark: SparkSession, sql: Run, table: Table) -> None:
     spark.conf.set("spark.wap.branch", "audit")
     try:

@@ -115,6 +115,10 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
 
   // Namespaces
 
+  public String[] defaultNamespace() {
+    return (String[]) ask(String[].class, "default_namespace", new Object[0]);
+  }
+
   public String[][] listNamespaces() {
     return listNamespaces(new String[0]);
   }

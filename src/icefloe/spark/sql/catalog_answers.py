@@ -137,6 +137,11 @@ class CatalogAnswers(Answers):
         self._catalog.rename_table(tuple(asked["table"]), new)
 
     @answer
+    def default_namespace(self, _: Asked) -> list[str]:
+        """Return the namespace that USE of this catalog chooses."""
+        return list(self._catalog.default_namespace)
+
+    @answer
     def list_namespaces(self, asked: Asked) -> list[list[str]]:
         return [list(name) for name in self._catalog.list_namespaces(tuple(asked["namespace"]))]
 

@@ -1,4 +1,4 @@
-"""COUNT, MIN and MAX of whole columns out of metadata alone, where it is sure of them; otherwise no answer, and Spark computes.
+"""COUNT, MIN and MAX of whole columns and of fields of structs out of metadata alone, where it is sure of them; otherwise no answer, and Spark computes.
 
 Exact are counts of rows less those of deletion vectors, counts of nulls, and bounds of types that no writer cuts short, on files without deletes.
 Floor: spark. Spec: Data File Fields; Deletion Vectors.
@@ -24,6 +24,7 @@ from icefloe.kernel.types import (
     LongType,
     NestedField,
     PrimitiveType,
+    StructType,
     TimestampType,
     TimestamptzType,
 )
@@ -55,12 +56,22 @@ def _wanted(one: Mapping[str, Any], schema: Schema) -> tuple[str, NestedField | 
         return kind, None
     if kind not in (COUNT, LEAST, GREATEST) or one["text"].upper().startswith("COUNT(DISTINCT"):
         raise NotKnown
-    if len(children) != 1 or children[0]["is"] != "reference" or len(children[0]["parts"]) != 1:
+    if len(children) != 1 or children[0]["is"] != "reference":
         raise NotKnown
-    field = next((field for field in schema.fields if field.name == children[0]["parts"][0]), None)
+    field = _field_at(children[0]["parts"], schema)
     if field is None or not isinstance(field.field_type, PrimitiveType) or (kind != COUNT and not isinstance(field.field_type, _EXACT)):
         raise NotKnown
     return kind, field
+
+
+def _field_at(path: Sequence[str], schema: Schema) -> NestedField | None:
+    """Return the column, or the field of nested structs, at a path of names. Fields of lists and maps have many values in a row, and none is returned."""
+    fields: Sequence[NestedField] = schema.fields
+    found = None
+    for name in path:
+        found = next((field for field in fields if field.name == name), None)
+        fields = found.field_type.fields if found is not None and isinstance(found.field_type, StructType) else ()
+    return found
 
 
 def needs_statistics(wanted: Sequence[tuple[str, NestedField | None]]) -> bool:

@@ -41,11 +41,12 @@ class MetadataTableAnswers(ReadAnswers):
 
     def identity(self) -> str:
         """Of the table's state."""
-        return f"{self._name()} {self._selected.table.metadata_location} {self._selected.text()}"
+        return f"{self._name()} {self._selected.table.metadata.table_uuid} {self._selected.table.metadata_location} {self._selected.text()}"
 
     def says(self) -> Mapping[str, Any]:
         return {
             "name": self._name(),
+            "id": self._selected.table.metadata.table_uuid,
             "toString": self._name(),
             "schema": self.schema_json(),
             "capabilities": ["BATCH_READ"],

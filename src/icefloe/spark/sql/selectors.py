@@ -14,6 +14,7 @@ from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.scan import DataScan
 from icefloe.table.table import Table
 
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SELECTOR = re.compile(r"(?P<kind>branch|tag|snapshot_id|at_timestamp)_(?P<value>.+)", re.IGNORECASE)
 
 
@@ -95,7 +96,7 @@ def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> Selected | None:
         chosen = replace(base, branch=value)
     elif kind == "tag":
         chosen = replace(base, tag=value)
-    elif not value.isdigit():
+    elif not _WHOLE_NUMBER.fullmatch(value):
         return None
     else:
         chosen = replace(base, snapshot_id=int(value)) if kind == "snapshot_id" else replace(base, as_of_ms=int(value))
@@ -104,13 +105,15 @@ def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> Selected | None:
 
 
 def at_version(selected: Selected, version: str) -> Selected:
-    """`VERSION AS OF`: a snapshot's id, or the name of a branch or tag. Raises `NoSuchSnapshotError`."""
+    """`VERSION AS OF`: a snapshot's id, or the name of a branch or tag; the id wins over a name. Raises `NoSuchSnapshotError`."""
     _check_bare(selected, "VERSION AS OF")
     refs = selected.table.refs()
-    if version in refs:
-        chosen = replace(selected, branch=version) if refs[version].is_branch else replace(selected, tag=version)
-    elif version.lstrip("-").isdigit():
-        chosen = replace(selected, snapshot_id=int(version))
+    snapshot_id = int(version) if _WHOLE_NUMBER.fullmatch(version) else None
+    # Spark passes the number 7 and the text '7' alike. JAVA: TimeTravel.AsOfVersion takes both for a snapshot's id.
+    if snapshot_id is not None and (version not in refs or selected.table.metadata.snapshot_by_id(snapshot_id) is not None):
+        chosen = replace(selected, snapshot_id=snapshot_id)
+    elif version in refs and refs[version].is_branch:
+        chosen = replace(selected, branch=version)
     else:
         chosen = replace(selected, tag=version)
     chosen.scan().snapshot()

@@ -51,12 +51,13 @@ class TableAnswers(WritableAnswers):
 
     def identity(self) -> str:
         """Two loads of the same state are the same table, so that Spark finds what it cached."""
-        return f"{self.name()} {self._selected.table.metadata_location} {self._selected.text()}"
+        return f"{self.name()} {self._selected.table.metadata.table_uuid} {self._selected.table.metadata_location} {self._selected.text()}"
 
     def says(self) -> Mapping[str, Any]:
         metadata = self._selected.table.metadata
         return {
             "name": self.name(),
+            "id": self._selected.table.metadata.table_uuid,  # Spark 4.1 and later keep rows by it, and refuse those of another table of the name
             "toString": self.name(),
             "schema": self.schema_json(),
             "properties": table_properties(metadata, self._selected.table.metadata_location),
