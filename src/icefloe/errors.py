@@ -128,6 +128,12 @@ class NoSuchTableError(NotFoundError):
     code = "no-such-table"
 
 
+class UnfinishedDropError(NoSuchTableError):
+    """The table was dropped, and not all of its files are deleted; the next `drop_table` of the name deletes the rest."""
+
+    code = "unfinished-drop"
+
+
 class NoSuchViewError(NotFoundError):
     code = "no-such-view"
 

@@ -22,6 +22,7 @@ from icefloe.errors import (
     StorageFullError,
     StoragePermissionError,
     TableAlreadyExistsError,
+    UnfinishedDropError,
 )
 from icefloe.io.choose import load_file_io
 from icefloe.io.locations import join, qualified
@@ -307,7 +308,12 @@ class Catalog(CatalogViews):
             CommitConflictError: other writers committed to it again and again. Nothing was changed.
         """
         name = self.resolve_name(identifier)
-        return purge_table(self._handle(name, self.store.load(name).metadata_location))
+        try:
+            location = self.store.load(name).metadata_location
+        except UnfinishedDropError:
+            self.store.drop(name)
+            return PurgeReport(table=dotted(name))
+        return purge_table(self._handle(name, location))
 
     def _handle(self, identifier: Identifier, location: str) -> TableHandle:
         return TableHandle(identifier=identifier, store=self.store, io=load_file_io(self.properties, location))

@@ -1,13 +1,15 @@
 """`FileSystemPointerStore`: tables as folders, whose newest `metadata/v<N>.metadata.json` is the pointer; as Java's HadoopCatalog keeps them.
 
 A swap publishes a metadata file under the next version's name, which only one writer can create. `version-hint.text` is written after, for other readers; it is
-never believed, since it may be old or ahead: the newest version in the folder is the table. Floor: pointer. Spec: File System Tables.
+never believed, since it may be old or ahead: the newest version in the folder is the table.
+
+A drop takes the name from the folder in one step, and then deletes it: `dropped_folders.py`. Floor: pointer. Spec: File System Tables.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 import msgspec
 
@@ -22,6 +24,7 @@ from icefloe.errors import (
     StorageError,
     StorageUnavailableError,
     TableAlreadyExistsError,
+    UnfinishedDropError,
     UnsupportedFeatureError,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
@@ -30,26 +33,16 @@ from icefloe.kernel.metadata.naming import metadata_version
 from icefloe.kernel.metadata.read import read_table_metadata
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
+from icefloe.pointer.dropped_folders import DROPPED, DroppedFolders
+from icefloe.pointer.folders import Folders, OpenFolder
 from icefloe.pointer.identifier import Identifier, dotted
 from icefloe.pointer.pointer import PointerChange, TablePointer
 
 HINT = "version-hint.text"
 # Hadoop keeps checksums of the files it writes beside them; one that is older than the hint makes Java call the hint damaged.
 HINT_CHECKSUM = f".{HINT}.crc"
+LOG = logging.getLogger(__name__)
 _VERSION = re.compile(r"v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?")
-
-
-class Folders(Protocol):
-    """Folders by location."""
-
-    def names(self, location: str) -> tuple[list[str], list[str]] | None:
-        """The names of folders and of files in a folder; None where there is no such folder."""
-
-    def make(self, location: str) -> bool:
-        """Makes a folder; whether it was not there."""
-
-    def remove(self, location: str, *, with_content: bool = False) -> None:
-        """Removes a folder."""
 
 
 class FileSystemPointerStore:
@@ -62,6 +55,7 @@ class FileSystemPointerStore:
         self.warehouse = warehouse.rstrip("/")
         self._io = io
         self._folders = folders
+        self._dropped = DroppedFolders(self.table_location, folders)
 
     def table_location(self, identifier: Identifier) -> str:
         """The folder of a namespace or table: where it must be."""
@@ -86,6 +80,9 @@ class FileSystemPointerStore:
     def drop_namespace(self, namespace: Identifier) -> None:
         self._require(namespace)
         folders, files = self._folders.names(self.table_location(namespace)) or ([], [])
+        if folders == [DROPPED] and not files:
+            self._dropped.delete_all(namespace)
+            folders = []
         if folders or files:
             held = ", ".join([*folders, *files][:5])
             raise NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {held}", next_step="drop these first")
@@ -103,6 +100,14 @@ class FileSystemPointerStore:
     def load(self, identifier: Identifier) -> TablePointer:
         found = self._newest(identifier)
         if found is None:
+            if self._dropped.holds(identifier):
+                raise UnfinishedDropError(
+                    f"table {dotted(identifier)!r} was dropped from catalog {self.name!r}, and the deletion of its files is not finished: "
+                    f"some are in {self._dropped.folder(identifier)}",
+                    table=dotted(identifier),
+                    path=self._dropped.folder(identifier),
+                    next_step=f"where no other process is deleting them, drop_table({dotted(identifier)!r}) deletes the rest; so does a new table of the name",
+                )
             raise NoSuchTableError(
                 f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: {self._metadata(identifier)} holds no v<N>.metadata.json",
                 next_step=self._tables_hint(identifier[:-1]),
@@ -145,35 +150,52 @@ class FileSystemPointerStore:
         taken = TableAlreadyExistsError(
             f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
         )
-        if self._versions(identifier):
-            raise taken
-        published = f"{self._metadata(identifier)}/v1{_ending(metadata_location)}"
+        published = f"v1{_ending(metadata_location)}"
+        content = self._io.read(metadata_location)
+        self._folders.make(self._metadata(identifier))
+        with self._folders.opened(self._metadata(identifier)) as folder:
+            if folder is None:
+                raise NoSuchFileError(
+                    f"the folder of table {dotted(identifier)!r} was removed while the table was created",
+                    path=self._metadata(identifier),
+                    next_step="create the table again",
+                )
+            if version_files(folder.names()):
+                raise taken
+            try:
+                folder.write(published, content)
+            except FileAlreadyExistsError as error:
+                raise taken from error
+            _write_hint(folder, 1)
         try:
-            self._io.write(published, self._io.read(metadata_location))
-        except FileAlreadyExistsError as error:
-            raise taken from error
-        self._write_hint(identifier, 1)
-        return published
+            self._dropped.delete(identifier)
+        except StorageError as error:
+            LOG.warning("%s", error)  # the new table is there
+        return f"{self._metadata(identifier)}/{published}"
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        newest = self._newest(identifier)
-        if newest != expected:
-            return Conflicted(found=newest)
-        content = self._io.read(new)
-        version = (metadata_version(expected) or 0) + 1
-        published = f"{self._metadata(identifier)}/v{version}{_ending(expected)}"
-        if _uuid(self._io.read(expected), expected) != _uuid(content, new):
-            return Conflicted(found=expected)  # another table has the name by now
-        try:
-            self._io.write(published, content)
-        except FileAlreadyExistsError:
-            return self.settle([PointerChange(identifier=identifier, expected=expected, new=new)])
-        except StorageUnavailableError as error:
-            return Unknown(reason=error.message)
-        except StorageError as error:
-            return Refused(error=error)
-        self._write_hint(identifier, version)
-        return Committed(location=published)
+        # The folder is held open: a drop in between moves it away, and the version must not come to lie in a new table's folder.
+        with self._folders.opened(self._metadata(identifier)) as folder:
+            newest = _newest(folder)
+            if folder is None or newest is None or f"{self._metadata(identifier)}/{newest}" != expected:
+                return Conflicted(found=None if newest is None else f"{self._metadata(identifier)}/{newest}")
+            content = self._io.read(new)
+            version = (metadata_version(expected) or 0) + 1
+            published = f"v{version}{_ending(expected)}"
+            try:
+                if _uuid(folder.read(newest), expected) != _uuid(content, new):
+                    return Conflicted(found=expected)  # another table has the name by now
+                folder.write(published, content)
+            except FileAlreadyExistsError:
+                return self.settle([PointerChange(identifier=identifier, expected=expected, new=new)])
+            except NoSuchFileError:
+                return Conflicted(found=None, reason="the table was dropped")
+            except StorageUnavailableError as error:
+                return Unknown(reason=error.message)
+            except StorageError as error:
+                return Refused(error=error)
+            _write_hint(folder, version)
+        return Committed(location=f"{self._metadata(identifier)}/{published}")
 
     def swap_together(self, changes: Sequence[PointerChange]) -> Outcome:
         """Raises `UnsupportedFeatureError` for more than one table."""
@@ -207,13 +229,20 @@ class FileSystemPointerStore:
         )
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """Removes the folder with every file in it, as Java does; `expected` is looked at just before.
+        """Take the name from the table in one step, then delete its folder with every file in it, as Java does; `expected` is compared just before.
+
+        Where the name has no table, but files of a dropped one are left, these are deleted.
 
         Raises:
             NoSuchTableError
             InvalidInputError: `gc.enabled` is false.
+            StorageError: the table is dropped, and not all of its files could be deleted.
         """
-        location = self.load(identifier).metadata_location
+        try:
+            location = self.load(identifier).metadata_location
+        except UnfinishedDropError:
+            self._dropped.delete(identifier)
+            return True
         if expected not in (None, location):
             return False
         metadata = read_table_metadata(self._io.read(location), location)
@@ -222,8 +251,12 @@ class FileSystemPointerStore:
                 f"table {dotted(identifier)!r} has gc.enabled=false, and dropping it in a file-system catalog deletes its files",
                 next_step="set gc.enabled to true where no other table needs the files",
             )
-        self._folders.remove(self._metadata(identifier), with_content=True)  # the name goes first
-        self._folders.remove(self.table_location(identifier), with_content=True)
+        if not self._dropped.add(identifier):
+            raise NoSuchTableError(
+                f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: another process has just dropped it",
+                next_step=self._tables_hint(identifier[:-1]),
+            )
+        self._dropped.delete(identifier)
         return True
 
     def _metadata(self, identifier: Identifier) -> str:
@@ -237,11 +270,6 @@ class FileSystemPointerStore:
     def _newest(self, identifier: Identifier) -> str | None:
         versions = self._versions(identifier)
         return f"{self._metadata(identifier)}/{versions[max(versions)]}" if versions else None
-
-    def _write_hint(self, identifier: Identifier, version: int) -> None:
-        with suppress(StorageError):  # the version stands whatever the hint says
-            self._io.delete(f"{self._metadata(identifier)}/{HINT_CHECKSUM}")
-            self._io.write(f"{self._metadata(identifier)}/{HINT}", str(version).encode(), overwrite=True)
 
     def _require(self, namespace: Identifier) -> None:
         if self._folders.names(self.table_location(namespace)) is None or self._versions(namespace):
@@ -268,6 +296,17 @@ class FileSystemPointerStore:
 def version_files(names: Iterable[str]) -> dict[int, str]:
     """Those of the names in a table's metadata folder that are a version of it, by its number."""
     return {int(match[1]): match[0] for match in map(_VERSION.fullmatch, names) if match}
+
+
+def _newest(folder: OpenFolder | None) -> str | None:
+    versions = version_files(folder.names()) if folder is not None else {}
+    return versions[max(versions)] if versions else None
+
+
+def _write_hint(folder: OpenFolder, version: int) -> None:
+    with suppress(StorageError, NoSuchFileError):  # the version stands whatever the hint says
+        folder.delete(HINT_CHECKSUM)
+        folder.write(HINT, str(version).encode(), overwrite=True)
 
 
 class _Identity(msgspec.Struct):
