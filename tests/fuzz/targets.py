@@ -15,7 +15,7 @@ from tests.kernel.manifest.made_up_entries import EVERY_PARTITION
 
 from icefloe.datafile.deletes.delete_files import read_delete_columns, read_position_deletes
 from icefloe.datafile.read import read_task
-from icefloe.errors import IcefloeError, PuffinFormatError
+from icefloe.errors import EngineError, FormatError, IcefloeError, NoSuchFileError, Problem, PuffinFormatError
 from icefloe.io.memory import MemoryFileIO
 from icefloe.kernel.avro import compiled
 from icefloe.kernel.avro.columns import read_arrays, read_batches, read_spans
@@ -43,6 +43,7 @@ from icefloe.kernel.types import LongType
 from icefloe.kernel.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, encode
 from icefloe.kernel.view.json_form import read_view_metadata, write_view_metadata
 from icefloe.kernel.wkb import text_of_wkb, wkb_of_text
+from icefloe.spark.task_errors import error_in, sealed
 
 PATH = "fuzz://some.file"
 
@@ -66,6 +67,21 @@ def _table_metadata(content: bytes) -> None:
         list(entries)
     assert not any(problem.where == "" for problem in problems)
     read_table_metadata(write_table_metadata(metadata), PATH)
+
+
+_SIGNED = (
+    NoSuchFileError("gone", path="/a/b", next_step="look"),
+    FormatError("torn icefloe-error[AAAA]", table="db.t", snapshot_id=7, problems=[Problem(where="$.a", what="is null")]),
+)
+_SIGNED_FOR, _SIGNING_KEY = "job", b"k" * 32
+
+
+def _failure_of_task(content: bytes) -> None:
+    """What is read is what was signed, field by field, however its text was damaged."""
+    found = error_in(content.decode("utf-8", "surrogateescape"), _SIGNED_FOR, _SIGNING_KEY)
+    if found is None:
+        raise EngineError("no error of this job")
+    assert [one for one in _SIGNED if type(found) is type(one) and vars(found) == vars(one)]
 
 
 def _view(content: bytes) -> None:
@@ -256,6 +272,12 @@ TARGETS: dict[str, Target] = {
     "packed-puffin": Target(seeds=corpus.packed_puffin_files, damage=mutate.any_bytes, read=_puffin, share=4),
     "deletion-vector": Target(seeds=corpus.vectors, damage=mutate.vector, read=_vector, share=12),
     "theta-sketch": Target(seeds=corpus.sketches, damage=mutate.any_bytes, read=_sketch, share=4),
+    "failure-of-task": Target(
+        seeds=lambda: [f"{error}\n{sealed(error, _SIGNED_FOR, _SIGNING_KEY)}\n  at x".encode() for error in _SIGNED],
+        damage=mutate.any_bytes,
+        read=_failure_of_task,
+        share=4,
+    ),
     "view": Target(seeds=lambda: corpus.encoded(corpus.VIEW_JSON), damage=mutate.json_or_bytes, read=_view, share=8),
     "schema": Target(seeds=lambda: corpus.encoded(corpus.SCHEMA_JSON), damage=mutate.any_json, read=_schema, share=10),
     "name-mapping": Target(seeds=lambda: corpus.encoded(corpus.MAPPING_JSON), damage=mutate.json_or_bytes, read=_mapping, share=5),

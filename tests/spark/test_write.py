@@ -38,7 +38,8 @@ from icefloe.kernel.types import (
 )
 from icefloe.spark.distribution import Sources
 from icefloe.spark.engine import SparkEngine
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
+from icefloe.spark.task_errors import TaskErrors
 
 pytestmark = pytest.mark.spark
 
@@ -269,9 +270,10 @@ def test_a_storage_error_of_a_task_is_raised_as_it_was(spark: SparkSession, tmp_
 
 
 def _carried(spark: SparkSession, function: Any) -> Any:
+    errors = TaskErrors()
 
     def task(value: Any) -> Any:
-        with errors_carried():
+        with errors.carried():
             return function(value)
 
     return spark.sparkContext.parallelize([1], 1).map(task).collect()

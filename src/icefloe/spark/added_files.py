@@ -5,7 +5,7 @@ Floor: spark. Spec: Data File Fields.
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyspark.sql import SparkSession
@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from icefloe.datafile.footers import FooterRequest
 from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
 from icefloe.spark.rewrite import MOST_SPARK_TASKS
+from icefloe.spark.task_errors import TaskErrors
 
 FILES_PER_TASK = 64
 
@@ -25,9 +26,10 @@ class FileReader:
 
     request: FooterRequest
     spec: PartitionSpec
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, location: str) -> bytes:
-        with errors_carried():
+        with self.errors.carried():
             return pickle.dumps(self._files.file_to_add(location))
 
     @cached_property

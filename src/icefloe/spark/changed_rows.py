@@ -22,8 +22,9 @@ from icefloe.kernel.schema.metadata_columns import with_lineage
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.arrow_forms import with_offsets
 from icefloe.spark.distribution import distributed
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.task_rows import GonePositions, joined_positions, rows_in_form, with_row_ids
 from icefloe.spark.write import advised, small_batches
 from icefloe.table.rows.row_level import ChangedRows
@@ -63,11 +64,12 @@ class TaskChanger:
     schema: Schema
     places: RowPlaces
     finished: Accumulator[list[str]]
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         outcome, gone = _Outcome(this_attempt()), GonePositions()
-        with errors_carried():
+        with self.errors.carried():
             outcome.files = write_batches(
                 self.target,
                 self._written(batches, outcome, gone),

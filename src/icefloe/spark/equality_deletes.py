@@ -9,7 +9,7 @@ Spec: Equality Delete Files; Scan Planning (delete files).
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 from operator import and_
@@ -34,8 +34,8 @@ from icefloe.spark.arrow_forms import to_spark_form
 from icefloe.spark.deleted_keys import MOST_KEYS, NUMBERS, DeletedKeys, KeyList
 from icefloe.spark.deleted_rows import LOAD_THREADS
 from icefloe.spark.filters import column_named
-from icefloe.spark.jobs import errors_carried
 from icefloe.spark.metadata_columns import OWN_PREFIX
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.types import schema_to_struct
 from icefloe.table.engine import ScanRequest
 
@@ -218,12 +218,13 @@ class KeyReader:
     io: FileIO
     fields: tuple[NestedField, ...]
     name_mapping: NameMapping | None
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 file, stretches = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
-                with errors_carried():
+                with self.errors.carried():
                     yield from self._rows(file, stretches)
 
     def _rows(self, file: DataFile, stretches: Sequence[Stretch]) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from icefloe.errors import DataFileFormatError, EngineError, IcefloeError, Inval
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.filters import column_named
-from icefloe.spark.jobs import as_icefloe_error
+from icefloe.spark.jobs import engine_error
 from icefloe.spark.types import schema_to_struct, struct_to_schema
 
 JSON, CSV, PARQUET = "json", "csv", "parquet"
@@ -93,7 +93,7 @@ def reading() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise _clearer(as_icefloe_error(error), str(error)) from error
+        raise _clearer(engine_error(error), str(error)) from error
     except EngineError as error:
         raise _clearer(error, str(error.__cause__ or error)) from error
 

@@ -6,7 +6,7 @@ What follows from it is decided in `divide.py`. Floor: spark. Spec: Column Proje
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,8 +15,9 @@ from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.stored import reader_of
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
 from icefloe.spark.rewrite import MOST_SPARK_TASKS
+from icefloe.spark.task_errors import TaskErrors
 
 # Footers that the driver reads itself, side by side; more are read by Spark's tasks.
 MOST_ON_DRIVER = 256
@@ -42,9 +43,10 @@ class FooterReader:
     """Runs in Spark's tasks too: a pickled scan task in, the field ids in its file out."""
 
     io: FileIO
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, packed: bytes) -> FieldIds:
-        with errors_carried():
+        with self.errors.carried():
             return self.ids_in(pickle.loads(packed))  # noqa: S301 packed by this module, on the driver
 
     def ids_in(self, task: FileScanTask) -> FieldIds:

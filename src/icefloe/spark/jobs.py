@@ -1,15 +1,11 @@
 """Running a Spark job of Icefloe: its name in Spark's UI, its end on Ctrl-C, errors of tasks as the errors they were.
 
-An `IcefloeError` raised inside a Python task crosses Spark as text inside a traceback; here it is put in and taken out again. Floor: spark.
+How an `IcefloeError` of a task crosses Spark is `task_errors.py`. Floor: spark.
 """
 
-import base64
-import pickle
-import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from py4j.protocol import Py4JError
@@ -19,27 +15,13 @@ from pyspark.util import inheritable_thread_target
 
 from icefloe.errors import EngineError, IcefloeError
 from icefloe.spark.jvm.gateway import java_words
+from icefloe.spark.task_errors import JOB_PROPERTY, error_in, key_of_this_process
 
 T = TypeVar("T")
 
-_CARRIED = re.compile(r"icefloe-error\[([A-Za-z0-9+/=]+)\]")
 _AGAIN_SECONDS = 0.5
 # Lines of a foreign failure that are shown; the whole is the exception's cause.
 _SHOWN_LINES = 8
-
-
-class TaskError(Exception):
-    """An `IcefloeError` on its way out of a Spark task."""
-
-
-@contextmanager
-def errors_carried() -> Iterator[None]:
-    """In a task: lets an `IcefloeError` cross Spark whole."""
-    try:
-        yield
-    except IcefloeError as error:
-        packed = base64.b64encode(pickle.dumps(error)).decode("ascii")
-        raise TaskError(f"{error}\nicefloe-error[{packed}]") from error
 
 
 def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T:
@@ -55,6 +37,7 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
 
     def in_group() -> T:
         context.setJobGroup(group, description, interruptOnCancel=True)
+        context.setLocalProperty(JOB_PROPERTY, group)
         return action()
 
     with ThreadPoolExecutor(1, thread_name_prefix="icefloe-job") as pool:
@@ -69,16 +52,16 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
                 wait([running], _AGAIN_SECONDS)
             raise
         except (PySparkException, Py4JError) as error:
-            raise as_icefloe_error(error) from error
+            raise task_error(error, group) or engine_error(error) from error
 
 
-def as_icefloe_error(error: Exception) -> IcefloeError:
-    """The error a task raised, or an `EngineError` with the first lines of what Spark says."""
-    carried = _CARRIED.search(str(error))
-    if carried is not None:
-        found = pickle.loads(base64.b64decode(carried.group(1)))  # noqa: S301 packed by `errors_carried` in this job's own task
-        if isinstance(found, IcefloeError):
-            return found
+def task_error(error: Exception, job: str) -> IcefloeError | None:
+    """Return the error that a task of this job raised, or None where Spark's failure is not one of a task of Icefloe's."""
+    return error_in(str(error), job, key_of_this_process())
+
+
+def engine_error(error: Exception) -> EngineError:
+    """Return an `EngineError` with the first lines of what Spark says."""
     text = java_words(error) if isinstance(error, Py4JError) else str(error)
     lines = [line for line in text.splitlines() if line.strip()]
     return EngineError(

@@ -5,7 +5,7 @@ What the rows are is decided in `icefloe.inspect.metadata_tables`. Floor: spark.
 
 import pickle
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,9 +14,9 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from icefloe.inspect.metadata_tables.file_tables import ManifestRows
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.arrow_forms import to_spark_form
-from icefloe.spark.jobs import errors_carried
 from icefloe.spark.planning import PlanningMode
 from icefloe.spark.rewrite import MOST_SPARK_TASKS
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.types import schema_to_struct
 
 # Bytes of manifests whose rows, some ten times as many bytes, the driver may make and keep by itself; and those that a task reads.
@@ -54,11 +54,12 @@ class RowMaker:
     """Runs in Spark's tasks: pickled `ManifestRows` in, their rows out."""
 
     schema: Schema
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for packed in batch.column(0).to_pylist():
-                with errors_carried():
+                with self.errors.carried():
                     part: ManifestRows = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
                     rows = in_spark_form(part.arrow(), self.schema)
                 yield from rows.to_batches(max_chunksize=_ROWS_OF_A_BATCH)

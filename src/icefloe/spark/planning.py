@@ -6,7 +6,7 @@ Planning itself is `kernel/scan`, and its result the same either way. Floor: spa
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from pyspark.sql import SparkSession
@@ -16,8 +16,9 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.scan.prune_manifests import manifest_mask
 from icefloe.kernel.scan.question import Parallel
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
 from icefloe.spark.rewrite import MOST_SPARK_TASKS
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.table.scan import DataScan
 
 PlanningMode = Literal["auto", "local", "distributed"]
@@ -30,9 +31,10 @@ class TaskFunction:
     """Runs in Spark's tasks: a pickled item in, the function's pickled answer out."""
 
     function: Callable[[Any], Any]
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, packed: bytes) -> bytes:
-        with errors_carried():
+        with self.errors.carried():
             return pickle.dumps(self.function(pickle.loads(packed)), protocol=5)  # noqa: S301 packed by this module, on the driver
 
 

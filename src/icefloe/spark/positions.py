@@ -5,7 +5,7 @@ Writing the deletes down is the floor table's. Floor: spark. Spec: Row-level Del
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,9 @@ from icefloe.kernel.ports import FileIO
 from icefloe.kernel.puffin.deletion_vector import deletion_vector_of
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
 from icefloe.spark.rewrite import MOST_SPARK_TASKS
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.table.engine import PositionsRequest
 
 # Bytes of files that a Spark task looks through: only the filter's columns are read of them, and after each task its worker collects garbage.
@@ -37,9 +38,10 @@ class TaskFinder:
     specs: Mapping[int, PartitionSpec]
     name_mapping: NameMapping | None
     deletes: DeleteLoader
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, packed: bytes) -> bytes:
-        with errors_carried():
+        with self.errors.carried():
             found = matching_positions(
                 self.io,
                 pickle.loads(packed),  # noqa: S301 packed by this module, on the driver

@@ -5,7 +5,7 @@ Floor: spark. Spec: Row-level Deletes (copy-on-write).
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
@@ -17,8 +17,9 @@ from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.table.engine import RewriteRequest
 
 # Above this many files a Spark task takes several, so that the driver need not keep track of more.
@@ -34,12 +35,13 @@ class TaskRewriter:
     specs: Mapping[int, PartitionSpec]
     finished: Accumulator[list[str]]
     deletes: DeleteLoader
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, numbered: tuple[int, bytes]) -> bytes:
         number, packed = numbered
         context = TaskContext.get()
         task, rows_to_leave = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
-        with errors_carried():
+        with self.errors.carried():
             outcome = rewrite_task(
                 self.target,
                 task,

@@ -4,7 +4,7 @@ What it means, and the same in this process, is `icefloe.table.expiry.unreachabl
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +14,9 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 
 from icefloe.errors import Problem
 from icefloe.kernel.ports import FileIO
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
 from icefloe.spark.rewrite import MOST_SPARK_TASKS
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.expiry.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
 
@@ -61,11 +62,12 @@ class KeptReader:
     """Runs in Spark's tasks: rows of manifests in, the keys of the files that their live entries name out."""
 
     io: FileIO
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                with errors_carried():
+                with self.errors.carried():
                     files = named_files(read_row(self.io.read, row))
                 yield from files.filter(files["is_live"]).select(["key"]).to_batches()
 

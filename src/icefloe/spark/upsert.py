@@ -29,9 +29,10 @@ from icefloe.kernel.types import NestedField
 from icefloe.spark.arrow_forms import with_offsets
 from icefloe.spark.distribution import distributed
 from icefloe.spark.filters import column_named, quoted
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.scan import read
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.task_rows import GonePositions, joined_positions, rows_in_form, with_row_ids
 from icefloe.spark.upsert_source import SparkRows, key_column, source_column
 from icefloe.spark.write import small_batches
@@ -70,12 +71,13 @@ class TaskUpserter:
     inserts: bool
     keeps_row_ids: bool
     finished: Accumulator[list[str]]
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         outcome = TaskOutcome(this_attempt())
         replaced = GonePositions()
-        with errors_carried():
+        with self.errors.carried():
             outcome.files = write_batches(
                 self.target,
                 self._written(batches, outcome, replaced),

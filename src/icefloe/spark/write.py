@@ -6,7 +6,7 @@ Nothing is renamed or listed: each task hands back the data files it wrote, and 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -25,8 +25,9 @@ from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, Varia
 from icefloe.spark.arrow_forms import differs, from_spark_form, with_offsets
 from icefloe.spark.distribution import distributed
 from icefloe.spark.fit import check_fits, widened_decimals
-from icefloe.spark.jobs import errors_carried, run_job
+from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.task_errors import TaskErrors
 
 # Rows that cross from Spark to Python at a time; larger batches were no faster, and take more memory where rows are wide.
 ROWS_PER_BATCH = 8192
@@ -55,12 +56,13 @@ class TaskWriter:
     target: WriteTarget
     finished: Accumulator[list[str]]  # where the locations of finished files go
     names: tuple[str, ...] = ()  # of the columns, where they come under stand-ins
+    errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         task_id = context.taskAttemptId() if context is not None else 0
-        with errors_carried():
+        with self.errors.carried():
             files = write_batches(self.target, self._fitted(batches), partition_id=partition_id, task_id=task_id)
         if files:
             self.finished.add([file.file_path for file in files])

@@ -14,6 +14,7 @@ from icefloe.catalog.load import load_catalog
 from icefloe.catalog.memory import InMemoryCatalog
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.kernel.ports import FileIO
+from icefloe.spark.task_errors import key_of_this_process
 from icefloe.table.handle import read_metadata_at
 from icefloe.table.scan import DataScan
 from icefloe.table.static_table import StaticTable
@@ -21,10 +22,12 @@ from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
 CATALOG, TABLE, PATH, STORAGE = "catalog", "table", "path", "storage"
+# Id of the read, given by `icefloe.spark.table`, which turns errors of that read alone into exceptions of their kind.
+READ_ID = "icefloe-read-id"
 SNAPSHOT_ID, BRANCH, TAG, AS_OF = "snapshot-id", "branch", "tag", "as-of-timestamp"
 COLUMNS, WHERE, OVERWRITE_MODE = "columns", "where", "overwrite-mode"
 SNAPSHOT_PROPERTY = "snapshot-property."
-_OWN = (CATALOG, TABLE, PATH, STORAGE, SNAPSHOT_ID, BRANCH, TAG, AS_OF, COLUMNS, WHERE, OVERWRITE_MODE)
+_OWN = (CATALOG, TABLE, PATH, STORAGE, READ_ID, SNAPSHOT_ID, BRANCH, TAG, AS_OF, COLUMNS, WHERE, OVERWRITE_MODE)
 _POINTS = (SNAPSHOT_ID, BRANCH, TAG, AS_OF)
 # What Spark has for its own formats: a table of an attached catalog takes them.
 SPARK_POINTS = ("versionasof", "timestampasof")
@@ -62,6 +65,7 @@ class Known:
     """What a session was told: catalogs by name, and storages by the key that stands for one in an option. None of it is shown anywhere."""
 
     catalogs: Mapping[str, CatalogRecipe] = field(default_factory=dict, repr=False)
+    error_key: bytes = field(default_factory=key_of_this_process, repr=False)
     storages: Mapping[str, FileIO] = field(default_factory=dict, repr=False)
 
 

@@ -21,7 +21,6 @@ from icefloe.kernel.ports import FileIO
 from icefloe.spark.connect.options import AS_OF, SNAPSHOT_ID, TAG, Asked, Known, is_location, opened
 from icefloe.spark.connect.write import Nowhere
 from icefloe.spark.fit import check_fits
-from icefloe.spark.jobs import errors_carried
 from icefloe.spark.leftovers import delete_files_of_operation, delete_lost_attempts
 from icefloe.spark.write import TaskFiles, TaskWriter
 from icefloe.spark.write_options import write_options
@@ -72,15 +71,14 @@ class TableWriter(DataSourceArrowWriter):
         written = [one for message in messages if isinstance(message, FilesMessage) for one in message.written]
         files = WrittenFiles(tuple(file for one in written for file in one.files))
         delete_lost_attempts(None, self._task.target, {file.file_path for file in files.files}, (one.attempt for one in written))
-        with errors_carried():
-            table = self._table_to_commit_to(files.files)
-            form: dict[str, Any] = {"snapshot_properties": self._asked.snapshot_properties, "branch": self._branch}
-            if not self._overwrite:
-                table.append(files, **form)
-            elif self._asked.overwrite_mode == "dynamic":
-                table.dynamic_partition_overwrite(files, **form, **self._isolation)
-            else:
-                table.overwrite(files, self._asked.where or AlwaysTrue(), **form, **self._isolation)
+        table = self._table_to_commit_to(files.files)
+        form: dict[str, Any] = {"snapshot_properties": self._asked.snapshot_properties, "branch": self._branch}
+        if not self._overwrite:
+            table.append(files, **form)
+        elif self._asked.overwrite_mode == "dynamic":
+            table.dynamic_partition_overwrite(files, **form, **self._isolation)
+        else:
+            table.overwrite(files, self._asked.where or AlwaysTrue(), **form, **self._isolation)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes what tasks wrote, unless all of them ended well: then the commit was begun, which deletes what may be deleted itself."""

@@ -20,12 +20,12 @@ from icefloe.kernel.expressions.predicate import And, BooleanExpression
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.spark.connect.options import Asked, Known, asked_for, opened, reopened, scan_of
+from icefloe.spark.connect.options import READ_ID, Asked, Known, asked_for, opened, reopened, scan_of
 from icefloe.spark.connect.pushed import as_row_filter
 from icefloe.spark.connect.sink import TableWriter
 from icefloe.spark.connect.tasks import packed
-from icefloe.spark.jobs import errors_carried
 from icefloe.spark.portable import TaskReader
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.types import schema_to_struct
 from icefloe.table.scan import DataScan
 
@@ -53,21 +53,24 @@ class IcefloeSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns asked for. Raises as `opened` and `scan_of`, and `UnsupportedTypeError`."""
-        with errors_carried():
+        with self._errors().carried():
             scan = self._scan()
             return schema_to_struct(scan.as_held(scan.projection()), field_ids=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of a schema that Spark was given, or that `schema` gave it."""
-        with errors_carried():
+        with self._errors().carried():
             scan = self._scan().select(*schema.names)
             _check_types(schema, schema_to_struct(scan.projection(), field_ids=False), scan.table_name)
-            return (PushingReader if self.pushes_filters else TableReader)(scan, schema)
+            return (PushingReader if self.pushes_filters else TableReader)(scan, schema, self._errors())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Appends the rows, or puts them in the place of the table's."""
-        with errors_carried():
+        with self._errors().carried():
             return TableWriter(asked_for(self.options), self.known, schema, overwrite=overwrite)
+
+    def _errors(self) -> TaskErrors:
+        return TaskErrors(self.known.error_key, self.options.get(READ_ID))
 
     def _scan(self) -> DataScan:
         if self._fixed is not None:
@@ -98,7 +101,8 @@ class TasksPartition(InputPartition):
 class TableReader(DataSourceReader):
     """Plans on the driver; reads in tasks, to which the metadata does not travel."""
 
-    def __init__(self, scan: DataScan, schema: StructType) -> None:
+    def __init__(self, scan: DataScan, schema: StructType, errors: TaskErrors) -> None:
+        self._errors = errors
         self._plan_of: DataScan | None = scan
         self._row_filter: BooleanExpression | None = None
         self._schema = schema
@@ -114,7 +118,7 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The planned files, cut and packed."""
-        with errors_carried():
+        with self._errors.carried():
             scan = self._planned_scan()
             plan = (scan if self._row_filter is None else scan.filter(self._row_filter)).plan()
             return [TasksPartition(tasks) for tasks in packed(plan.tasks())]
@@ -124,7 +128,7 @@ class TableReader(DataSourceReader):
         if not isinstance(partition, TasksPartition):  # what Spark makes up where a plan has no files
             return
         form = to_arrow_schema(self._schema, **_IN_UTC)
-        with errors_carried():
+        with self._errors.carried():
             for task in partition.tasks:
                 for batch in self._rows.rows(task):
                     yield _in_form(batch, form)

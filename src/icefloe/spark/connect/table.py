@@ -6,6 +6,7 @@ Floor: spark. Spec: Scan Planning.
 
 import json
 import logging
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +24,7 @@ from icefloe.spark.connect.options import Asked, milliseconds, opened, scan_of
 from icefloe.spark.connect.parquet import NotByParquet, planned_rows
 from icefloe.spark.connect.register import storage_key, told
 from icefloe.spark.connect.source import FORMAT
-from icefloe.spark.jobs import as_icefloe_error
+from icefloe.spark.jobs import engine_error, task_error
 from icefloe.spark.native import gateway_is_at_hand
 from icefloe.spark.scan import read
 from icefloe.table.table_reader import TableReader
@@ -98,7 +99,9 @@ def reading_of(frame: DataFrame) -> Reading:
 
 
 def _by_data_source(spark: SparkSession, found: TableReader, asked: Asked) -> DataFrame:
+    read_id = uuid.uuid4().hex
     given: dict[str, Any] = {
+        names.READ_ID: read_id,
         names.PATH: found.metadata_location,
         names.TABLE: found.full_name,
         names.STORAGE: storage_key(spark, found.io),
@@ -114,7 +117,7 @@ def _by_data_source(spark: SparkSession, found: TableReader, asked: Asked) -> Da
         frame = reader.load()
         frame.schema  # noqa: B018 asks the server, so that what is wrong is told here
     except PySparkException as error:
-        raise as_icefloe_error(error) from error
+        raise task_error(error, read_id) or engine_error(error) from error
     return frame
 
 

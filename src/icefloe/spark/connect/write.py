@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.spark.jobs import as_icefloe_error
+from icefloe.spark.jobs import engine_error, task_error
 from icefloe.spark.leftovers import none_left
+from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.write import RESULT, TaskWriter, files_of_results, ready_to_write, small_batches
 
 
@@ -29,11 +30,13 @@ def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
     """
     spark = rows.sparkSession
     ready, target, names = ready_to_write(rows, target)
+    job = uuid.uuid4().hex
+    writer = TaskWriter(target, Nowhere(), names, TaskErrors(job=job))  # type: ignore[arg-type]  # all that is asked of it is `add`
     with small_batches(spark, target.schema), _ended_with(spark), none_left(target):
         try:
-            results = ready.mapInArrow(TaskWriter(target, Nowhere(), names), RESULT).collect()  # type: ignore[arg-type]  # all that is asked of it is `add`
+            results = ready.mapInArrow(writer, RESULT).collect()
         except PySparkException as error:
-            raise as_icefloe_error(error) from error
+            raise task_error(error, job) or engine_error(error) from error
         return files_of_results(spark, target, results)
 
 
