@@ -28,6 +28,7 @@ from icefloe.io.choose import load_file_io
 from icefloe.io.locations import join, qualified
 from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
+from icefloe.kernel.metadata.properties import property_texts
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
@@ -67,8 +68,8 @@ class Catalog(CatalogViews):
         self.properties = dict(properties)
 
     def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
-        """Raises `NamespaceAlreadyExistsError`, `InvalidIdentifierError`."""
-        self.store.create_namespace(to_identifier(namespace), properties or {})
+        """Raises `NamespaceAlreadyExistsError`, `InvalidIdentifierError`, `InvalidPropertyError`."""
+        self.store.create_namespace(to_identifier(namespace), property_texts(properties or {}, "namespace"))
 
     def create_namespace_if_not_exists(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
         """Creates it unless it is there."""
@@ -95,8 +96,9 @@ class Catalog(CatalogViews):
     def update_namespace_properties(
         self, namespace: Name, removals: Iterable[str] = (), updates: Mapping[str, str] | None = None
     ) -> NamespaceChange:
-        """Raises `NoSuchNamespaceError`, and `InvalidInputError` where a key is both removed and updated."""
-        levels, gone, new = to_identifier(namespace), frozenset(removals or ()), dict(updates or {})
+        """Raises `NoSuchNamespaceError`, `InvalidPropertyError`, and `InvalidInputError` where a key is both removed and updated."""
+        levels, new = to_identifier(namespace), property_texts(updates or {}, "namespace")
+        gone = frozenset(property_texts(dict.fromkeys(removals or (), ""), "namespace"))
         if gone & new.keys():
             raise InvalidInputError(f"{', '.join(sorted(gone & new.keys()))}: both removed and updated", next_step="choose one")
         known = self.store.namespace_properties(levels)
@@ -320,7 +322,7 @@ class Catalog(CatalogViews):
 
     def _with_configured(self, given: Mapping[str, str] | None) -> dict[str, str]:
         """Return the properties of a table that is created or replaced: the catalog's defaults, those given, the catalog's overrides; the last one wins."""
-        own = {key: str(value) for key, value in (given or {}).items()}
+        own = property_texts(given or {})
         return {**self._prefixed(TABLE_DEFAULT_PREFIX), **own, **self._prefixed(TABLE_OVERRIDE_PREFIX)}
 
     def _default_location(self, identifier: Identifier) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchViewError, StorageError
 from icefloe.io.locations import is_relative, join
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
-from icefloe.kernel.metadata.properties import METADATA_PATH
+from icefloe.kernel.metadata.properties import METADATA_PATH, property_texts
 from icefloe.kernel.ports import Clock, FileIO, IdSource
 from icefloe.kernel.view.definition import FIRST_VERSION_ID, ViewDefinition
 from icefloe.kernel.view.json_form import read_view_metadata, write_view_metadata
-from icefloe.kernel.view.properties import VIEW_METADATA_CODEC, property_texts
+from icefloe.kernel.view.properties import VIEW_METADATA_CODEC
 from icefloe.kernel.view.update import new_view_metadata
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.pointer.identifier import Identifier, dotted
@@ -104,7 +104,7 @@ def create_view_metadata(handle: ViewHandle, definition: ViewDefinition, propert
         location=location,
         schema=definition.schema,
         version=definition.version(version_id=FIRST_VERSION_ID, schema_id=0, now_ms=handle.clock.now_ms()),
-        given=property_texts(properties),
+        given=property_texts(properties, "view"),
     )
     written = new_view_location(handle.ids, metadata, previous_location=None)
     write_view_file(handle, written, metadata)

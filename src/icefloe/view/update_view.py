@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Self
 
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.metadata.properties import property_texts
 from icefloe.kernel.schema.given_schema import given_schema
 from icefloe.kernel.view.definition import ViewEdit, check_queries, edit_updates, property_updates
-from icefloe.kernel.view.properties import check_view_properties, property_texts
+from icefloe.kernel.view.properties import check_view_properties
 from icefloe.pointer.identifier import to_identifier
 from icefloe.table.changes.pending_change import PendingChange
 from icefloe.view.commit import CommitView
@@ -58,7 +59,7 @@ class ReplaceViewVersion(PendingChange):
 
     def with_properties(self, properties: Mapping[str, object]) -> Self:
         """View properties to set in the same commit; others stay. Raises `InvalidPropertyError`."""
-        texts = property_texts(properties)
+        texts = property_texts(properties, "view")
         check_view_properties(texts)
         self._given |= texts
         return self
@@ -86,7 +87,7 @@ class UpdateViewProperties(PendingChange):
         """Raises `InvalidPropertyError` for a value that is no text or not what its property may be, `InvalidInputError` for one that is removed too."""
         if name in self._removed:
             raise InvalidInputError(f"the view property {name} is both set and removed", next_step="choose one")
-        texts = property_texts({name: value})
+        texts = property_texts({name: value}, "view")
         check_view_properties(texts)
         self._given |= texts
         return self

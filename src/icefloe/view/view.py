@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.metadata.properties import property_texts
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.definition import ViewDefinition, definition_updates, location_updates, property_updates, rollback_updates
-from icefloe.kernel.view.properties import property_texts
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.kernel.view.view_version import SQLViewRepresentation, VersionLogEntry, ViewVersion
 from icefloe.pointer.identifier import Identifier
@@ -107,7 +107,7 @@ class View:
             InvalidInputError: the queries are wrong, or a dialect would be lost that the view may not lose.
             InvalidPropertyError, CommitConflictError, CommitUnknownError, NoSuchViewError
         """
-        given = property_texts(properties or {})
+        given = property_texts(properties or {}, "view")
         self._commit(
             lambda base, now_ms: (
                 *property_updates(base, given, ()),

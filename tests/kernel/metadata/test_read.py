@@ -331,3 +331,12 @@ def test_metadata_pickles() -> None:
     again = pickle.loads(pickle.dumps(metadata))
     assert again == metadata
     assert again.current_snapshot() == metadata.current_snapshot()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_empty_list_of_sort_orders_is_that_of_an_unsorted_table(version: int) -> None:
+    made = v2 if version == 2 else v3
+    metadata = read(made(**{"sort-orders": []}))
+    assert (metadata.default_sort_order_id, metadata.sort_order().is_unsorted) == (0, True)
+    with pytest.raises(MetadataFormatError, match="default-sort-order-id"):
+        read(made(**{"sort-orders": [], "default-sort-order-id": 1}))

@@ -26,7 +26,7 @@ def set_property_updates(base: TableMetadata, given: Mapping[str, object], new_u
     Raises:
         InvalidPropertyError: a value is no text, number or truth value, or not what its property may be; or metadata says it elsewhere.
     """
-    texts = {name: _text(name, value) for name, value in given.items()}
+    texts = properties.property_texts(given)
     if derived := sorted(texts.keys() & properties.DERIVED):
         raise InvalidPropertyError(
             f"{', '.join(derived)}: not a property that can be set; the table's metadata says it, and changes it with the table",
@@ -61,11 +61,3 @@ def location_updates(base: TableMetadata, location: str) -> tuple[Update, ...]:
     if not location.strip("/ "):
         raise InvalidInputError(f"{location!r} is no location for a table", next_step="pass a folder's path or URI")
     return () if location.rstrip("/") == base.location.rstrip("/") else (SetLocation(location),)
-
-
-def _text(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise InvalidPropertyError(f"the table property {name} cannot be {value!r}: properties are text", next_step="pass a text")

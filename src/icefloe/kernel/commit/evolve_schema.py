@@ -139,12 +139,13 @@ def _changed_value(transform: Transform, before: IcebergType, after: IcebergType
 
 
 def _check_name(field: PartitionField, old: Schema, new: Schema) -> None:
-    """Refuses a column with the name of a partition field of another column, whichever spec it stands in.
+    """Refuses a column with the name of a partition field of another column that is still there, whichever spec it stands in.
 
-    JAVA: TableMetadataParser binds every spec to the current schema, and does not load a table where this is so.
+    JAVA: TableMetadataParser binds every spec to the current schema, and does not load a table where this is so; where the field's own column is gone, it does
+    from 1.11 on, so that a dropped column of an identity field can be added again.
     """
     found = new.find_id(field.name)
-    if found is not None and found != field.source_id and found != old.find_id(field.name):
+    if found is not None and found != field.source_id and found != old.find_id(field.name) and field.source_id in new:
         raise InvalidSchemaError(
             f"column {field.name} cannot have this name: a partition field of the table, {field.transform} of another column, has it, "
             "and other engines would not load the table",

@@ -28,7 +28,7 @@ from icefloe.kernel.metadata.update_layout import (
 )
 from icefloe.kernel.metadata.update_snapshots import RemoveSnapshotRef
 from icefloe.kernel.metadata.update_table import SetLocation
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, rebind_spec
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, check_spec, rebind_spec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, rebind_sort_order
 from icefloe.kernel.schema.evolution import evolved
 from icefloe.kernel.schema.schema import Schema
@@ -79,6 +79,7 @@ class ReplaceTable:
         upgrade = set_property_updates(base, self._properties, self._new_uuid)
         schema = self._new_schema(base)
         spec = rebind_spec(self._spec, self._schema, schema)
+        check_spec(spec, schema, is_new=True)
         order = rebind_sort_order(self._sort_order, self._schema, schema)
         updates: list[Update] = [*upgrade, RemoveSnapshotRef(MAIN)]
         if not base.spec().is_unpartitioned and not spec.is_equivalent(base.spec()):

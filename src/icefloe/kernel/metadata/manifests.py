@@ -61,7 +61,8 @@ def spec_partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
 def table_partition_type(metadata: TableMetadata) -> StructType:
     """Every partition field of every spec, by ascending field id: the type of the metadata column `_partition`.
 
-    A field that a later spec renamed has its newest name; where it is void there, the type that it had before. JAVA: Partitioning.partitionType.
+    A field that a later spec renamed has its newest name; where it is void there, the type that it had before. JAVA: Partitioning.partitionType. Where another
+    field of a later spec has taken the name, the older one has its field id behind it, as a void field that gives up its name.
     """
     found: dict[int, NestedField] = {}
     voids: set[int] = set()
@@ -69,7 +70,8 @@ def table_partition_type(metadata: TableMetadata) -> StructType:
         for field, typed in zip(spec.fields, spec_partition_type(metadata, spec.spec_id).fields, strict=True):
             known, is_void = found.get(field.field_id), isinstance(field.transform, VoidTransform)
             if known is None:
-                found[field.field_id] = typed
+                names = {one.name for one in found.values()}
+                found[field.field_id] = replace(typed, name=f"{typed.name}_{field.field_id}") if typed.name in names else typed
                 voids |= {field.field_id} if is_void else set()
             elif field.field_id in voids and not is_void:
                 found[field.field_id] = replace(known, field_type=typed.field_type)

@@ -21,7 +21,7 @@ from icefloe.kernel.partitioning.partition_spec import (
 )
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order, rebind_sort_order
 from icefloe.kernel.partitioning.spec_evolution import assign_field_ids
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids, check_unambiguous
 from icefloe.kernel.schema.version_rules import check_schema_version
 
 
@@ -52,10 +52,11 @@ def new_table_metadata(
     check_version(version)
     given.pop(table_properties.FORMAT_VERSION.name, None)
     check_schema_version(schema, version)
+    check_unambiguous(schema)
     fresh = replace_ids(schema)
     fresh_spec = rebind_spec(spec, schema, fresh)
     fresh_spec = PartitionSpec(*assign_field_ids(fresh_spec, (), FIRST_PARTITION_FIELD_ID - 1).fields, spec_id=0)
-    check_spec(fresh_spec, fresh)
+    check_spec(fresh_spec, fresh, is_new=True)
     fresh_order = rebind_sort_order(sort_order, schema, fresh)
     fresh_order = SortOrder(*fresh_order.fields)  # 0 where unsorted, else 1
     check_sort_order(fresh_order, fresh)

@@ -211,6 +211,23 @@ DERIVED = frozenset(
 ALL: tuple[Property[object], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Property))
 
 
+def property_texts(given: Mapping[str, object], what: str = "table") -> dict[str, str]:
+    """Return the properties as texts: numbers as they are written, truth values as true or false.
+
+    Raises:
+        InvalidPropertyError: a name is no text, or a value is neither text nor a number nor a truth value; None is not a value.
+    """
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise InvalidPropertyError(f"{name!r} cannot be the name of a {what} property: names are text", next_step="pass a text")
+        if not isinstance(value, str | int | float):
+            raise InvalidPropertyError(
+                f"the {what} property {name} cannot be {value!r}: properties are text",
+                next_step="leave it out, or pass a text" if value is None else "pass a text",
+            )
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
+
+
 def without_derived(given: Mapping[str, str]) -> dict[str, str]:
     """Those that a new table may be given: a list of another table's properties may hold more."""
     return {name: text for name, text in given.items() if name not in DERIVED}

@@ -152,8 +152,9 @@ class _Door:
         return RawEntries.of(PARTITION_SPECS, (spec,)), spec.spec_id
 
     def _sort_orders(self, version: int) -> RawEntries[Any]:
+        """`sort-orders`; the order of unsorted tables is one of them also where no order is listed, since its id is reserved. Spec: Sorting."""
         orders = self._entries(SORT_ORDERS, required=version > 1)
-        return orders if len(orders) or version > 1 else RawEntries(SORT_ORDERS, (_UNSORTED,), self._path)
+        return orders if len(orders) else RawEntries(SORT_ORDERS, (_UNSORTED,), self._path)
 
     def _refs(self, current_snapshot_id: int | None) -> dict[str, SnapshotRef]:
         """The references; `main` follows from the current snapshot where the writer knew of no references."""

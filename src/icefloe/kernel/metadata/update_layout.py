@@ -11,7 +11,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec, check_spec
 from icefloe.kernel.partitioning.sort_order import FIRST_ORDER_ID, SortOrder, check_sort_order
 from icefloe.kernel.partitioning.spec_evolution import numbered_spec
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, check_unambiguous
 from icefloe.kernel.schema.version_rules import check_schema_version
 
 # In the updates that choose a current schema, spec or order: the one last added by the same commit. Spec: REST catalog.
@@ -31,6 +31,7 @@ class AddSchema:
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
         """Raises `InvalidInputError`: the last column id is below one in use, or the table's format version does not know a column."""
         check_schema_version(self.schema, metadata.format_version)
+        check_unambiguous(self.schema, metadata.schema().ambiguous_names)
         last_column_id = max(metadata.last_column_id, self.schema.highest_field_id)
         if self.last_column_id is not None:
             if self.last_column_id < last_column_id:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from icefloe.errors import InvalidPartitionSpecError, MetadataFormatError, Problem, UnsupportedFeatureError
-from icefloe.kernel.partitioning.sources import sources_from_json, sources_to_json, transform_of
+from icefloe.kernel.partitioning.sources import sources_from_json, sources_to_json, to_transform, transform_of
 from icefloe.kernel.partitioning.transforms import (
     DayTransform,
     IdentityTransform,
@@ -32,7 +32,7 @@ FIRST_PARTITION_FIELD_ID = 1000
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One value of the partition tuple: a transform of the column `source_id`, under a name and a field id of its own.
+    """One value of the partition tuple: a transform of the column `source_id` (or its text), under a name and a field id of its own.
 
     A transform of several columns, which are `source_ids`, has the others in `further_source_ids`; each is an `UnknownTransform`, as the format has none yet.
     """
@@ -42,6 +42,10 @@ class PartitionField:
     transform: Transform
     name: str
     further_source_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.transform, Transform):
+            object.__setattr__(self, "transform", to_transform(self.transform))
 
     @property
     def source_ids(self) -> tuple[int, ...]:
@@ -121,7 +125,7 @@ def partition_spec_from_text(schema: Schema, texts: Iterable[str]) -> PartitionS
     """
     fields = [_field_from_text(schema, text, FIRST_PARTITION_FIELD_ID + index) for index, text in enumerate(texts)]
     spec = PartitionSpec(*fields)
-    check_spec(spec, schema)
+    check_spec(spec, schema, is_new=True)
     return spec
 
 
@@ -224,14 +228,16 @@ def _escape(text: str) -> str:
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
-def check_spec(spec: PartitionSpec, schema: Schema, *, may_be_unknown: bool = False) -> None:
+def check_spec(spec: PartitionSpec, schema: Schema, *, may_be_unknown: bool = False, is_new: bool = False) -> None:
     """Checks a spec that is about to be added to a table, or, where `may_be_unknown`, whether one of a table still fits a new schema.
 
+    `is_new`: of a new table, which does not partition a column twice by one transform or by units of time; an evolution to `hour(ts)` may keep `day(ts)`.
+
     Raises:
-        InvalidPartitionSpecError: a source is unknown, not a primitive or inside a list or map; a transform does not fit it, or is not known; an id, a name
-            or a field stands twice; a name is that of another column. Every problem is listed.
+        InvalidPartitionSpecError: a source is unknown, not a primitive or inside a list or map; a transform does not fit it, or is not known; an id or a name
+            stands twice, or in a new spec a field; a name is that of another column. Every problem is listed.
     """
-    problems = list(_problems(spec, schema, may_be_unknown))
+    problems = [*_problems(spec, schema, may_be_unknown), *(_redundant(spec) if is_new else ())]
     if problems:
         raise InvalidPartitionSpecError("the partition spec does not fit the schema", problems=problems)
 
@@ -249,7 +255,6 @@ def check_known_transforms(spec: PartitionSpec) -> None:
 def _problems(spec: PartitionSpec, schema: Schema, may_be_unknown: bool) -> Iterator[Problem]:
     ids: set[int] = set()
     names: set[str] = set()
-    computed: set[tuple[tuple[int, ...], str]] = set()
     for field in spec.fields:
         if field.field_id in ids:
             yield Problem(where=field.name, what=f"partition field id {field.field_id} stands twice")
@@ -261,20 +266,23 @@ def _problems(spec: PartitionSpec, schema: Schema, may_be_unknown: bool) -> Iter
         names.add(field.name)
         if isinstance(field.transform, VoidTransform):
             continue
-        # Two units of time of one column say nothing that the finer does not; Java refuses them too.
-        key = (field.source_ids, "time" if is_time_transform(field.transform) else str(field.transform))
-        if key in computed:
-            yield Problem(where=field.name, what=f"the column is already partitioned by {key[1]}; keep one of the fields")
-        computed.add(key)
         if isinstance(field.transform, UnknownTransform) and not may_be_unknown:
             yield Problem(where=field.name, what=f"there is no transform {_called(field)!r}")
         for source_id in field.source_ids:
             yield from _source_problems(field, source_id, schema)
         clash = schema.find_id(field.name)
         if clash is not None and not (clash == field.source_id and isinstance(field.transform, IdentityTransform)):
-            yield Problem(
-                where=field.name, what="a column has this name; only its own identity may share it, so name the partition field otherwise"
-            )
+            yield Problem(where=field.name, what="a column has this name; only its own identity may share it: choose another name")
+
+
+def _redundant(spec: PartitionSpec) -> Iterator[Problem]:
+    """Two units of time of one column say nothing that the finer does not. JAVA: PartitionSpec.Builder.checkForRedundantPartitions."""
+    computed: set[tuple[tuple[int, ...], str]] = set()
+    for field in (field for field in spec.fields if not isinstance(field.transform, VoidTransform)):
+        key = (field.source_ids, "time" if is_time_transform(field.transform) else str(field.transform))
+        if key in computed:
+            yield Problem(where=field.name, what=f"the column is already partitioned by {key[1]}; keep one of the fields")
+        computed.add(key)
 
 
 def _called(field: PartitionField) -> str:

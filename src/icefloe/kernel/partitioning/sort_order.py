@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, MetadataFormatError, Problem
-from icefloe.kernel.partitioning.sources import sources_from_json, sources_to_json, transform_of
+from icefloe.kernel.partitioning.sources import sources_from_json, sources_to_json, to_transform, transform_of
 from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform
 from icefloe.kernel.schema.schema import Schema
 
@@ -36,7 +36,11 @@ class NullOrder(StrEnum):
 class SortField:
     """One key of a sort order: a transform of the column `source_id`, a direction and a place for nulls.
 
-    Where no place is given, nulls are first when ascending and last when descending.
+    Where no place is given, nulls are first when ascending and last when descending. Transform, direction and place may be given as their texts, such as
+    `bucket[16]`, `desc` and `nulls-last`.
+
+    Raises:
+        InvalidPartitionSpecError, InvalidInputError: one of them is none.
     """
 
     source_id: int
@@ -51,11 +55,24 @@ class SortField:
         return (self.source_id, *self.further_source_ids)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.transform, Transform):
+            object.__setattr__(self, "transform", to_transform(self.transform))
+        for name, known in (("direction", SortDirection), ("null_order", NullOrder)):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, known):
+                object.__setattr__(self, name, _member(name, known, given))
         if self.null_order is None:
             object.__setattr__(self, "null_order", NullOrder.NULLS_FIRST if self.direction is SortDirection.ASC else NullOrder.NULLS_LAST)
 
     def __str__(self) -> str:
         return f"{self.transform}({', '.join(map(str, self.source_ids))}) {self.direction} {self.null_order}"
+
+
+def _member(name: str, known: type[StrEnum], given: object) -> StrEnum:
+    try:
+        return known(str(given))
+    except ValueError as error:
+        raise InvalidInputError(f"{given!r} is no {name} of a sort field", next_step=f"pass one of {', '.join(known)}") from error
 
 
 @dataclass(frozen=True, init=False)

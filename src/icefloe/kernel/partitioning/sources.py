@@ -6,7 +6,7 @@ Floor: kernel.partitioning, below partition specs and sort orders. Spec: Appendi
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from icefloe.errors import Problem
+from icefloe.errors import InvalidPartitionSpecError, Problem
 from icefloe.kernel.partitioning.transforms import Transform, UnknownTransform, VoidTransform, parse_transform
 
 
@@ -40,3 +40,14 @@ def transform_of(text: str, source_ids: Sequence[int]) -> Transform:
 
 def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def to_transform(given: Transform | str) -> Transform:
+    """Return the transform, of its text such as `bucket[16]` too. Raises `InvalidPartitionSpecError` for anything else."""
+    if isinstance(given, Transform):
+        return given
+    if not isinstance(given, str):
+        raise InvalidPartitionSpecError(
+            f"{given!r} is no transform", next_step='pass one such as DayTransform(), or its text such as "bucket[16]"'
+        )
+    return parse_transform(given)

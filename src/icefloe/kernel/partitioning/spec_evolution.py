@@ -15,6 +15,7 @@ from icefloe.kernel.partitioning.transforms import (
     TruncateTransform,
     UnknownTransform,
     VoidTransform,
+    is_time_transform,
 )
 from icefloe.kernel.schema.schema import Schema
 
@@ -116,10 +117,21 @@ class EvolvingSpec:
             self._removed -= {field.field_id}
             self._rename(field, change.name or field.name)
             return change.name or field.name
+        self._refuse_second_unit_of_time(name, change)
         self._free(name)
         last = max((field.field_id for field in self._fields), default=FIRST_PARTITION_FIELD_ID - 1)
         self._fields.append(PartitionField(change.source_id, last + 1, change.transform, name))
         return name
+
+    def _refuse_second_unit_of_time(self, name: str, change: AddPartitionField) -> None:
+        """Refuse two units of time of one column among the added fields. JAVA: BaseUpdatePartitionSpec.checkForRedundantAddedPartitions."""
+        for field in self._fields:
+            is_added = field.field_id not in self._original_ids and field.source_ids == (change.source_id,)
+            if is_added and is_time_transform(field.transform) and is_time_transform(change.transform):
+                raise InvalidPartitionSpecError(
+                    f"partition field {name} cannot be added: the column is already partitioned by time, by the added field {field.name}",
+                    next_step="add one of the two",
+                )
 
     def _remove(self, field: PartitionField) -> None:
         if field.field_id in self._original_ids:

@@ -12,7 +12,7 @@ from icefloe.kernel.schema.field_edits import edited_fields
 from icefloe.kernel.schema.given_defaults import check_struct_default, default_of
 from icefloe.kernel.schema.promotion import is_promotion, promoted_value, promotions
 from icefloe.kernel.schema.replacement import Replacement
-from icefloe.kernel.schema.schema import Schema, renumbered_type, walk
+from icefloe.kernel.schema.schema import Schema, renumbered_type, repeated_names, walk
 from icefloe.kernel.schema.schema_change import (
     AddColumn,
     ColumnPath,
@@ -348,13 +348,10 @@ class EvolvingSchema:
 
     def _accept(self, fields: Fields, path: ColumnPath) -> None:
         """Takes over fields that a change made, unless two columns have one name then."""
-        seen: set[str] = set()
-        for names, _ in walk(fields):
-            name = self._key(".".join(names))
-            if name in seen:
-                raise InvalidSchemaError(
-                    f"column {shown(path)}: there would be two columns named {name}",
-                    next_step="choose another name, or delete or rename the other column first",
-                )
-            seen.add(name)
+        before, after = (repeated_names(one, case_sensitive=self._case_sensitive) for one in (self._schema.fields, fields))
+        for name in sorted(after - before):
+            raise InvalidSchemaError(
+                f"column {shown(path)}: there would be two columns named {name}",
+                next_step="choose another name, or delete or rename the other column first",
+            )
         self._schema = Schema(*fields)

@@ -53,6 +53,11 @@ class Schema:
         return names
 
     @cached_property
+    def ambiguous_names(self) -> frozenset[str]:
+        """The dotted names that two columns have: one with a dot in its own name, and a field of a struct. No schema that Icefloe makes has any."""
+        return repeated_names(self.fields)
+
+    @cached_property
     def _by_lower_name(self) -> Mapping[str, int]:
         return {name.lower(): field_id for name, field_id in reversed(list(self._by_name.items()))}
 
@@ -80,8 +85,23 @@ class Schema:
         return StructType(*self.fields)
 
     def find_id(self, name: str, *, case_sensitive: bool = True) -> int | None:
-        """The id of a dotted name, or None."""
+        """The id of a dotted name, or None. Raises `InvalidSchemaError` where two columns have the name."""
+        if self.ambiguous_names:
+            self._refuse_ambiguous(name, case_sensitive)
         return self._by_name.get(name) if case_sensitive else self._by_lower_name.get(name.lower())
+
+    def _refuse_ambiguous(self, name: str, case_sensitive: bool) -> None:
+        wanted, known = (name, self.ambiguous_names) if case_sensitive else (name.lower(), {one.lower() for one in self.ambiguous_names})
+        if wanted in known:
+            raise InvalidSchemaError(
+                f"two columns have the name {name}: one with the dot in its own name, and a field of a struct",
+                problems=[
+                    Problem(where=" > ".join(path), what=f"field id {field.field_id}")
+                    for path, field in walk(self.fields)
+                    if ".".join(path) in known
+                ],
+                next_step=f"rename one of them: update_schema().rename_column(({name!r},), ...) is the one with the dot",
+            )
 
     def find_field(self, name_or_id: str | int, *, case_sensitive: bool = True) -> NestedField:
         """The field of an id or a dotted name. Raises `InvalidSchemaError` where there is none."""
@@ -129,6 +149,33 @@ def walk(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterato
         yield path, field
         if not is_reserved(field.field_id):
             yield from walk(children(field.field_type), path)
+
+
+def repeated_names(fields: Iterable[NestedField], *, case_sensitive: bool = True) -> frozenset[str]:
+    """Return the dotted names that more than one field has."""
+    seen: set[str] = set()
+    repeated: set[str] = set()
+    for path, _ in walk(fields):
+        name = ".".join(path) if case_sensitive else ".".join(path).lower()
+        (repeated if name in seen else seen).add(name)
+    return frozenset(repeated)
+
+
+def check_unambiguous(schema: Schema, known: frozenset[str] = frozenset()) -> None:
+    """Refuse a new schema in which two columns have one dotted name, unless the name is in `known`: those of the table's schema so far.
+
+    JAVA: TypeUtil.indexByName, which does not load such a table.
+
+    Raises:
+        InvalidSchemaError
+    """
+    names = sorted(schema.ambiguous_names - known)
+    if names:
+        raise InvalidSchemaError(
+            f"two columns would have the name {names[0]}: one with the dot in its own name, and a field of a struct; other engines do not load such a table",
+            problems=[Problem(where=name, what="stands twice") for name in names],
+            next_step="choose another name for one of them",
+        )
 
 
 def _walk_short(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:

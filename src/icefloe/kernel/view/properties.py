@@ -35,14 +35,6 @@ VIEW_METADATA_CODEC = Property("write.metadata.compression-codec", "gzip", _code
 ALL: tuple[Property[object], ...] = (VERSION_HISTORY_NUM_ENTRIES, REPLACE_DROP_DIALECT_ALLOWED, VIEW_METADATA_CODEC, METADATA_PATH)  # type: ignore[assignment]
 
 
-def property_texts(given: Mapping[str, object]) -> dict[str, str]:
-    """The values as texts: numbers as they are written, truth values as true or false. Raises `InvalidPropertyError` for anything else."""
-    wrong = [name for name, value in given.items() if not isinstance(value, str | int | float)]
-    if wrong:
-        raise InvalidPropertyError(f"view properties that are no text: {', '.join(wrong)}", next_step="pass texts")
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
-
-
 def check_view_properties(properties: Mapping[str, str]) -> None:
     """Looks at every property that Icefloe acts on. Raises `InvalidPropertyError` that lists each wrong one."""
     problems: list[Problem] = []

@@ -69,7 +69,7 @@ def _test_of(node: Plain, schema: Schema) -> BucketTest | None:
     if any(side["is"] != "literal" or json.loads(side["type"]) != "integer" for side in sides[1:]):
         return None
     values = {side["value"] for side in sides[1:]}
-    field_id = schema.find_id(column)
+    field_id = schema.find_id(column) if column not in schema.ambiguous_names else None
     # A uuid is text in Spark, and the bucket of that another one.
     if field_id is None or schema.path_of(field_id) != tuple(called.column["parts"]) or isinstance(schema.find_type(field_id), UUIDType):
         return None

@@ -217,7 +217,7 @@ def _column(node: Plain, schema: Schema) -> tuple[str, IcebergType]:
         if found is None:
             raise _NotThe
         fields = getattr(found.field_type, "fields", ())
-    if found is None or schema.find_field(name).field_id != found.field_id:
+    if found is None or name in schema.ambiguous_names or schema.find_field(name).field_id != found.field_id:
         raise _NotThe
     return name, found.field_type
 

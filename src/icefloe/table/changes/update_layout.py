@@ -5,12 +5,12 @@ Files that are there stay as they are and are still pruned by their own spec. Fl
 
 from typing import Self
 
-from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.evolve_layout import sort_order_requirements, sort_order_updates, spec_requirements, spec_updates
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, check_sort_order
+from icefloe.kernel.partitioning.sources import to_transform
 from icefloe.kernel.partitioning.spec_evolution import (
     AddPartitionField,
     EvolvingSpec,
@@ -18,7 +18,7 @@ from icefloe.kernel.partitioning.spec_evolution import (
     RenamePartitionField,
     SpecChange,
 )
-from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, parse_transform
+from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform
 from icefloe.table.changes.pending_change import Commit, PendingChange
 
 
@@ -40,7 +40,7 @@ class UpdateSpec(PendingChange):
             InvalidPartitionSpecError: the transform does not fit the column, or the field or its name is there already.
         """
         source_id = self._base.schema().find_field(source_column_name, case_sensitive=self._case_sensitive).field_id
-        return self._apply(AddPartitionField(source_id=source_id, transform=_transform(transform), name=partition_field_name))
+        return self._apply(AddPartitionField(source_id=source_id, transform=to_transform(transform), name=partition_field_name))
 
     def add_identity(self, source_column_name: str) -> Self:
         """Partitions new data by the column's own values too. Raises as `add_field` does."""
@@ -98,15 +98,7 @@ class UpdateSortOrder(PendingChange):
 
     def _add(self, column: str, transform: str | Transform, direction: SortDirection, null_order: NullOrder | None) -> Self:
         source_id = self._base.schema().find_field(column, case_sensitive=self._case_sensitive).field_id
-        key = SortField(source_id, _transform(transform), direction, null_order)
+        key = SortField(source_id, to_transform(transform), direction, null_order)
         check_sort_order(SortOrder(*self._fields, key), self._base.schema())
         self._fields.append(key)
         return self
-
-
-def _transform(given: str | Transform) -> Transform:
-    if isinstance(given, Transform):
-        return given
-    if not isinstance(given, str):
-        raise InvalidInputError(f"{given!r} is no transform", next_step='pass one such as DayTransform(), or its text such as "bucket[16]"')
-    return parse_transform(given)

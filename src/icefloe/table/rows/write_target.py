@@ -12,6 +12,7 @@ from icefloe.kernel.commit.attempt import CommitContext
 from icefloe.kernel.commit.wap import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.metadata.encryption import refuse_encrypted, refuse_plain_files
 from icefloe.kernel.metadata.manifests import spec_schema
+from icefloe.kernel.metadata.properties import property_texts
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
@@ -82,7 +83,11 @@ def snapshot_context(
         branch=branch,
         makes_branch=makes_branch,
         # As in Java, what is known of who writes is not for the caller to say.
-        snapshot_properties={**snapshot_properties, **(engine or running_engine()).environment(), "iceberg-version": f"Icefloe {VERSION}"},
+        snapshot_properties={
+            **property_texts(snapshot_properties, "snapshot"),
+            **(engine or running_engine()).environment(),
+            "iceberg-version": f"Icefloe {VERSION}",
+        },
         parallel=in_threads,
     )
 
