@@ -37,6 +37,7 @@
     ├── CommitUnknownError           the outcome is not known: check the table, never delete files
     ├── StorageError                 storage said no or is away: mend it or back off
     │   ├── StoragePermissionError
+    │   │   └── LocationNotAllowedError   a table names a place that the catalog's configuration does not allow
     │   ├── StorageFullError
     │   └── StorageUnavailableError
     └── EngineError                  Spark or Java is missing, or a Spark job failed
@@ -260,6 +261,10 @@ class StorageError(IcefloeError):
 
 class StoragePermissionError(StorageError):
     code = "storage-permission"
+
+
+class LocationNotAllowedError(StoragePermissionError):
+    code = "location-not-allowed"
 
 
 class StorageFullError(StorageError):

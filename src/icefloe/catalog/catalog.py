@@ -25,6 +25,7 @@ from icefloe.errors import (
     UnfinishedDropError,
 )
 from icefloe.io.choose import load_file_io
+from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import join, qualified
 from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
@@ -39,6 +40,7 @@ from icefloe.pointer.pointer import PointerStore
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.expiry.purge_table import PurgeReport, purge_table
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, read_metadata_at
+from icefloe.table.own_location import warn_of_places
 from icefloe.table.system import RandomIds, SystemClock
 from icefloe.table.table import Table
 
@@ -278,12 +280,16 @@ class Catalog(CatalogViews):
         return CatalogTransaction(self)
 
     def register_table(self, identifier: Name, metadata_location: str) -> Table:
-        """Makes a name for a table that exists as files. Raises `TableAlreadyExistsError`, `NoSuchFileError`, `MetadataFormatError`."""
+        """Makes a name for a table that exists as files. Raises `TableAlreadyExistsError`, `NoSuchFileError`, `MetadataFormatError`.
+
+        A warning is logged where the metadata claims a location, or paths for new files, that the catalog does not vouch for: see `docs/security.md`.
+        """
         name = self.resolve_name(identifier)
         metadata_location = qualified(metadata_location)
         handle = self._handle(name, metadata_location)
         loaded = read_metadata_at(handle.io, metadata_location)
         self.store.check(name, metadata_location, loaded.metadata)
+        warn_of_places(handle, loaded.metadata, metadata_location)
         published = self.store.create(name, metadata_location)
         return Table(handle, LoadedMetadata(location=published, metadata=loaded.metadata))
 
@@ -293,15 +299,18 @@ class Catalog(CatalogViews):
         self.store.rename(source, target)
         return self.load_table(target)
 
-    def drop_table(self, identifier: Name, purge: bool = False) -> PurgeReport | None:
+    def drop_table(self, identifier: Name, purge: bool = False, *, allow_outside: Iterable[str] = ()) -> PurgeReport | None:
         """Removes the name; every file stays, so `register_table` can bring the table back. With `purge` as `purge_table`. Raises `NoSuchTableError`."""
         if purge:
-            return self.purge_table(identifier)
+            return self.purge_table(identifier, allow_outside=allow_outside)
         self.store.drop(self.resolve_name(identifier))
         return None
 
-    def purge_table(self, identifier: Name) -> PurgeReport:
+    def purge_table(self, identifier: Name, *, allow_outside: Iterable[str] = ()) -> PurgeReport:
         """Removes the name, and then deletes every file that a snapshot of the table reaches. The report says what could not be read or deleted.
+
+        Args:
+            allow_outside: folders outside the table's location whose files may be deleted too. Without it such files stay, and the report names them.
 
         Raises:
             NoSuchTableError
@@ -315,10 +324,15 @@ class Catalog(CatalogViews):
         except UnfinishedDropError:
             self.store.drop(name)
             return PurgeReport(table=dotted(name))
-        return purge_table(self._handle(name, location))
+        return purge_table(self._handle(name, location), allow_outside)
 
     def _handle(self, identifier: Identifier, location: str) -> TableHandle:
-        return TableHandle(identifier=identifier, store=self.store, io=load_file_io(self.properties, location))
+        return TableHandle(
+            identifier=identifier,
+            store=self.store,
+            io=load_file_io(self.properties, location),
+            policy=LocationPolicy.of(self.properties),
+        )
 
     def _with_configured(self, given: Mapping[str, str] | None) -> dict[str, str]:
         """Return the properties of a table that is created or replaced: the catalog's defaults, those given, the catalog's overrides; the last one wins."""

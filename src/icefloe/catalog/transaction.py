@@ -49,7 +49,7 @@ class TableInTransaction(Transaction):
     """
 
     def __init__(self, handle: TableHandle, metadata: TableMetadata, table: Table | None) -> None:
-        super().__init__(metadata, self._not_alone, handle)
+        super().__init__(metadata, self._not_alone, handle, "" if table is None else table.metadata_location)
         self.table = table
         self.base = metadata
 

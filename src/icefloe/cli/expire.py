@@ -38,6 +38,14 @@ KeepFiles = Annotated[bool, typer.Option("--keep-files", help="Change the metada
 CleanMetadata = Annotated[
     bool, typer.Option("--clean-metadata", help="Also remove partition specs and schemas that nothing needs any more.")
 ]
+AllowOutside = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-outside",
+        metavar="FOLDER",
+        help="Also delete files in this folder outside the table's location; may be given again. Without it they are kept and listed.",
+    ),
+]
 
 _AGE = re.compile(r"(\d+)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -45,7 +53,8 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry(View):
-    """What went, or would go. `totals` are the files by kind: how many, and how many bytes; `files` each of them; problems are pairs of path and reason."""
+    """What went, or would go. `totals` are the files by kind: how many, and how many bytes; `files` each of them; `outside` are files that are
+    kept because they lie outside the table's location; problems are pairs of path and reason."""
 
     table: str
     location: str
@@ -56,6 +65,7 @@ class Expiry(View):
     schema_ids: tuple[int, ...]
     totals: Mapping[str, Any]
     files: tuple[Mapping[str, Any], ...]
+    outside: tuple[str, ...]
     undeleted: tuple[tuple[str, str], ...]
     unreadable: tuple[tuple[str, str], ...]
 
@@ -69,6 +79,9 @@ class Expiry(View):
         if self.dry_run:
             listed = [(f["kind"], within(f["path"], self.location), size_text(f["size_in_bytes"])) for f in self.files]
             parts.append(grid("files", (Column("kind"), Column("path", whole=True), Column("size", is_number=True)), listed, most))
+        if self.outside:
+            kept = [(path,) for path in self.outside]
+            parts.append(grid("outside the table's location, so kept (see --allow-outside)", (Column("file", whole=True),), kept, most))
         for title, problems in (("could not be deleted", self.undeleted), ("could not be read; what they name stays", self.unreadable)):
             parts += [_problems(title, problems, most)] if problems else []
         if self.dry_run:
@@ -89,6 +102,7 @@ def expire(
     warehouse: Warehouse = None,
     as_json: AsJson = False,
     everything: Everything = False,
+    allow_outside: AllowOutside = None,
 ) -> None:
     """Remove old snapshots, and delete the files that nothing else needs."""
     opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
@@ -101,6 +115,7 @@ def expire(
         dry_run=dry_run,
         delete_files=not keep_files,
         clean_expired_metadata=clean_metadata,
+        allow_outside=allow_outside or (),
     )
     show(expiry_of(found, opened.location()), as_json=as_json, everything=everything)
 
@@ -117,6 +132,7 @@ def expiry_of(found: ExpireReport, location: str) -> Expiry:
         schema_ids=found.schema_ids,
         totals={kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in found.totals.items()},
         files=tuple(found.files.to_pylist()),
+        outside=tuple(found.outside["path"].to_pylist()),
         undeleted=tuple((problem.where, problem.what) for problem in found.undeleted),
         unreadable=tuple((problem.where, problem.what) for problem in found.unreadable),
     )

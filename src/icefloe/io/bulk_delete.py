@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 
-from icefloe.errors import IcefloeError, StorageError
+from icefloe.errors import IcefloeError, StorageError, StoragePermissionError
 from icefloe.io.choose import SchemeFileIO
 from icefloe.io.object_store import ObjectStoreFileIO
 from icefloe.kernel.ports import FileIO
@@ -21,9 +21,13 @@ THREADS = 16
 Failure = tuple[str, IcefloeError]
 
 
-def delete_files(io: FileIO, locations: Sequence[str]) -> list[Failure]:
-    """Deletes the files; gives those that could not be deleted, each with its error. One that is not there is no error. Ctrl-C leaves the rest where it is."""
-    work = list(_batches(io, locations))
+def delete_files(io: FileIO, locations: Sequence[str], may_delete: Callable[[str], bool] | None = None) -> list[Failure]:
+    """Delete the files, and return those that could not be deleted, each with its error. One that is not there is no error. Ctrl-C leaves the rest.
+
+    Args:
+        may_delete: asked for each file right before it is deleted, because a folder above it can become a symbolic link at any time.
+    """
+    work = list(_batches(io, locations, may_delete or (lambda _: True)))
     pool = ThreadPoolExecutor(max(1, min(THREADS, len(work))), thread_name_prefix="icefloe-delete")
     try:
         return [failure for failures in pool.map(lambda one: one(), work) for failure in failures]
@@ -31,18 +35,18 @@ def delete_files(io: FileIO, locations: Sequence[str]) -> list[Failure]:
         pool.shutdown(cancel_futures=True)
 
 
-def _batches(io: FileIO, locations: Sequence[str]) -> Iterator[Callable[[], list[Failure]]]:
+def _batches(io: FileIO, locations: Sequence[str], may_delete: Callable[[str], bool]) -> Iterator[Callable[[], list[Failure]]]:
     stores: dict[str, tuple[ObjectStoreFileIO, list[str]]] = {}
     for location in locations:
         store = _object_store(io, location)
         if store is None:
-            yield partial(_one_by_one, io, [location])
+            yield partial(_one_by_one, io, [location], may_delete)
         else:
             stores.setdefault(store.protocol, (store, []))[1].append(location)
     for store, stored in stores.values():
         left = iter(stored)
         while batch := list(islice(left, BATCH)):
-            yield partial(_together, store, batch)
+            yield partial(_together, store, batch, may_delete)
 
 
 def _object_store(io: FileIO, location: str) -> ObjectStoreFileIO | None:
@@ -53,19 +57,23 @@ def _object_store(io: FileIO, location: str) -> ObjectStoreFileIO | None:
     return found if isinstance(found, ObjectStoreFileIO) else None
 
 
-def _together(store: ObjectStoreFileIO, locations: Sequence[str]) -> list[Failure]:
+def _together(store: ObjectStoreFileIO, locations: Sequence[str], may_delete: Callable[[str], bool]) -> list[Failure]:
     """One request where the store has it. Where it fails, which of them are to blame is found out one by one."""
     try:
-        store.delete_many(locations)
+        if all(map(may_delete, locations)):
+            store.delete_many(locations)
+            return []
     except IcefloeError:
-        return _one_by_one(store, locations)
-    return []
+        pass
+    return _one_by_one(store, locations, may_delete)
 
 
-def _one_by_one(io: FileIO, locations: Sequence[str]) -> list[Failure]:
+def _one_by_one(io: FileIO, locations: Sequence[str], may_delete: Callable[[str], bool]) -> list[Failure]:
     failed: list[Failure] = []
     for location in locations:
         try:
+            if not may_delete(location):
+                raise StoragePermissionError(f"{location} is outside the folders of its table now and was not deleted", path=location)
             io.delete(location)
         except IcefloeError as error:
             failed.append((location, error))

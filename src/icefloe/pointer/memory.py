@@ -97,6 +97,11 @@ class MemoryPointerStore:
                     )
             return [self._tables[identifier] for identifier in identifiers]
 
+    def other_tables(self, identifier: Identifier, naming: str = "") -> list[TablePointer]:
+        """See `ListsOtherTables`."""
+        with self._lock:
+            return [pointer for name, pointer in self._tables.items() if name != identifier and naming in pointer.metadata_location]
+
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
         """Any name can point to any metadata."""
 

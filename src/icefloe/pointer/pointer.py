@@ -4,7 +4,7 @@ The whole atomicity of Iceberg rests on `swap`: it changes a pointer from one lo
 not known here. Floor: pointer. Spec: Optimistic Concurrency; Metastore Tables.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -124,8 +124,37 @@ class ViewPointers(Protocol):
 
 
 @runtime_checkable
+class ListsOtherTables(Protocol):
+    """A store that lists the pointers of all its tables at once; of one without this, each namespace is listed."""
+
+    def other_tables(self, identifier: Identifier, naming: str = "") -> Iterable[TablePointer]:
+        """Return the pointers of all tables but this one whose metadata location holds the text `naming`."""
+
+
+@runtime_checkable
+class KeepsFolders(Protocol):
+    """A store in which the folder of a table is its name, whatever its metadata says."""
+
+    def table_location(self, identifier: Identifier) -> str:
+        """Return the folder of a table."""
+
+
+@runtime_checkable
 class KeepsViews(Protocol):
     """A store that keeps views too; one without this keeps tables alone."""
 
     def views(self) -> ViewPointers:
         """Raises `UnsupportedFeatureError` where it could, and is not set up to."""
+
+
+def other_tables(store: PointerStore, identifier: Identifier, naming: str = "") -> list[TablePointer]:
+    """Return the pointers of all tables but this one whose metadata location holds the text `naming`. Raises `StorageError`."""
+    if isinstance(store, ListsOtherTables):
+        return list(store.other_tables(identifier, naming))
+    return [found for found in _every_pointer(store, ()) if found.identifier != identifier and naming in found.metadata_location]
+
+
+def _every_pointer(store: PointerStore, namespace: Identifier) -> Iterator[TablePointer]:
+    for inner in store.list_namespaces(namespace):
+        yield from store.load_all(store.list_tables(inner))
+        yield from _every_pointer(store, inner)

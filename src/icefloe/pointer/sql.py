@@ -41,6 +41,10 @@ class SqlPointerStore(SqlNamespaces):
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TablePointer]:
         return self._tables.load_all(identifiers)
 
+    def other_tables(self, identifier: Identifier, naming: str = "") -> list[TablePointer]:
+        """See `ListsOtherTables`. Tables of other catalogs in the same database are among them: they share its storage."""
+        return self._tables.all_but(identifier, naming)
+
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:  # noqa: ARG002  any metadata will do
         self._tables.check(identifier, location)
 

@@ -108,6 +108,25 @@ class SqlNames:
             pointers.append(TablePointer(identifier=name, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup))
         return pointers
 
+    def all_but(self, identifier: Identifier, naming: str) -> list[TablePointer]:
+        """Return every pointer in the database but this one, of any catalog, whose location holds the text `naming`."""
+        columns = ICEBERG_TABLES.c
+        found = select(columns.catalog_name, columns.table_namespace, columns.table_name, columns.metadata_location)
+        if naming:
+            found = found.where(columns.metadata_location.contains(naming, autoescape=True))
+        own = (self._database.name, dotted(identifier[:-1]), identifier[-1])
+        with self._database.connection() as connection:
+            rows = [row for row in connection.execute(found) if tuple(row)[:3] != own and row[3] is not None]
+        return [
+            TablePointer(
+                identifier=(*row[1].split("."), row[2]),
+                metadata_location=row[3],
+                previous_metadata_location=None,
+                lookup="every row but one",
+            )
+            for row in rows
+        ]
+
     def check(self, identifier: Identifier, location: str) -> None:
         """Raises `InvalidInputError` for a location that is longer than its column."""
         what = f"the metadata location of {self._kind.noun} {dotted(identifier)!r}"

@@ -2,10 +2,11 @@
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.types import IntegerType, LongType
-from icefloe.procedures.procedure import Flag, Int, Longs, Rows, Text, Time, procedure
+from icefloe.kernel.types import IntegerType, ListType, LongType, StringType
+from icefloe.procedures.procedure import Flag, Int, Longs, Names, Rows, Text, Time, WiderRows, procedure
 from icefloe.procedures.snapshots import milliseconds
 from icefloe.table.expiry.file_kinds import FileKind
+from icefloe.table.expiry.file_totals import SHOWN_OUTSIDE
 
 _COUNTS = (
     ("deleted_data_files_count", (FileKind.DATA,)),
@@ -14,6 +15,11 @@ _COUNTS = (
     ("deleted_manifest_files_count", (FileKind.MANIFESTS,)),
     ("deleted_manifest_lists_count", (FileKind.MANIFEST_LISTS,)),
     ("deleted_statistics_files_count", (FileKind.STATISTICS, FileKind.PARTITION_STATISTICS)),
+)
+
+_OUTSIDE = (
+    ("kept_outside_files_count", LongType()),
+    ("kept_outside_files", ListType(element_id=2, element=StringType(), element_required=True)),
 )
 
 
@@ -27,6 +33,7 @@ def expire_snapshots(
     stream_results: Flag = False,  # noqa: ARG001 Java's; results never come to the driver as rows here
     snapshot_ids: Longs = (),
     clean_expired_metadata: Flag = False,
+    allow_outside: Names = (),
 ) -> Rows:
     """Removes old snapshots and the files that nothing else needs."""
     if max_concurrent_deletes is not None and max_concurrent_deletes < 1:
@@ -36,9 +43,14 @@ def expire_snapshots(
         retain_last,
         snapshot_ids,
         clean_expired_metadata=clean_expired_metadata,
+        allow_outside=allow_outside,
     )
     totals = report.totals
-    return [tuple(sum(totals[kind].files for kind in kinds if kind in totals) for _, kinds in _COUNTS)]
+    counts = tuple(sum(totals[kind].files for kind in kinds if kind in totals) for _, kinds in _COUNTS)
+    if not report.outside_files:
+        return [counts]
+    # Java's columns, and two more where files outside the table's location were kept.
+    return WiderRows([(*counts, report.outside_files, report.outside["path"].slice(0, SHOWN_OUTSIDE).to_pylist())], *_OUTSIDE)
 
 
 @procedure(("rewritten_manifests_count", IntegerType()), ("added_manifests_count", IntegerType()))

@@ -21,6 +21,16 @@ from icefloe.kernel.types import (
 )
 
 Rows = Sequence[tuple[Any, ...]]
+
+
+class WiderRows(list[tuple[Any, ...]]):
+    """Rows that have columns after those of the procedure's `output`, because there was something to say that is seldom said."""
+
+    def __init__(self, rows: Rows, *more: tuple[str, IcebergType]) -> None:
+        super().__init__(rows)
+        self.more = more
+
+
 # Types of parameters: what a value is in Python, and in SQL.
 Text = Annotated[str, StringType()]
 Long = Annotated[int, LongType()]
@@ -29,6 +39,7 @@ Flag = Annotated[bool, BooleanType()]
 # A datetime with a time zone; in Python also milliseconds since 1970-01-01 UTC.
 Time = Annotated[datetime | int, TimestamptzType()]
 Longs = Annotated[Sequence[int], ListType(element_id=2, element=LongType(), element_required=False)]
+Names = Annotated[Sequence[str], ListType(element_id=2, element=StringType(), element_required=False)]
 Texts = Annotated[Mapping[str, str], MapType(key_id=2, key_type=StringType(), value_id=3, value_type=StringType(), value_required=False)]
 
 

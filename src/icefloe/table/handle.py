@@ -7,6 +7,7 @@ Spec: Table Metadata; Table Metadata Fields (`table-uuid`); Metastore Tables; Ap
 from dataclasses import dataclass, field
 
 from icefloe.errors import NoSuchTableError
+from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import is_relative, join
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
@@ -26,6 +27,7 @@ class TableHandle:
     identifier: Identifier
     store: PointerStore
     io: FileIO
+    policy: LocationPolicy = field(default_factory=LocationPolicy)
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = field(default_factory=RandomIds)
 

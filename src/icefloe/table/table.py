@@ -48,7 +48,7 @@ class Table(TableReader, ChangesRows, ChangesByStatement, ChangesMetadata, Chang
 
     def transaction(self) -> Transaction:
         """Several changes of rows and metadata as one commit: `with table.transaction() as tx: tx.delete("day = 3"); tx.append(rows)`."""
-        return Transaction(self.metadata, self._commit, self._handle)
+        return Transaction(self.metadata, self._commit, self._handle, self.metadata_location)
 
     def compute_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> TableStatistics | None:
         """Counts the distinct values of columns in a snapshot (the current one by default) and keeps them as its statistics, for planners of joins.
@@ -82,7 +82,7 @@ class Table(TableReader, ChangesRows, ChangesByStatement, ChangesMetadata, Chang
         return None if file is None else self.partition_statistics(file.snapshot_id)
 
     def _start(self) -> Start:
-        return Start(handle=self._handle, metadata=self.metadata)
+        return Start(handle=self._handle, metadata=self.metadata, metadata_location=self.metadata_location)
 
     def _commit(self, action: Action) -> None:
         self._loaded = commit(self._handle, action, self._loaded).loaded

@@ -33,10 +33,11 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
     own.
     """
 
-    def __init__(self, base: TableMetadata, commit: Commit, handle: TableHandle) -> None:
+    def __init__(self, base: TableMetadata, commit: Commit, handle: TableHandle, metadata_location: str = "") -> None:
         self._base = self._working = base
         self._commit_all = commit
         self._handle = handle
+        self._metadata_location = metadata_location
         self._actions: list[Action] = []
         self._staged = StagedFiles()
         self._afterwards: list[Callable[[], Any]] = []
@@ -93,7 +94,12 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
 
     def _start(self) -> Start:
         self._check_open()
-        return Start(handle=self._handle, metadata=self._working, staged_read=self._staged.reading(self._handle.io.read))
+        return Start(
+            handle=self._handle,
+            metadata=self._working,
+            metadata_location=self._metadata_location,
+            staged_read=self._staged.reading(self._handle.io.read),
+        )
 
     def _commit(self, action: Action) -> None:
         self._stage(action)

@@ -27,7 +27,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.pointer.identifier import Identifier
-from icefloe.pointer.pointer import PointerChange, PointerStore, TablePointer
+from icefloe.pointer.pointer import PointerChange, PointerStore, TablePointer, other_tables
 from icefloe.testing.breaking_output import BreakingOutput
 
 # How long an operation with `Fault.SLOW` takes, in seconds, unless the `Faults` is given another number.
@@ -223,9 +223,8 @@ class FaultyStore:
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TablePointer]:
         """See `PointerStore`; of the orders for `load`."""
-        found: list[TablePointer] = self.faults.carry_out(
-            "load", ", ".join(map(_shown, identifiers)), lambda: self.store.load_all(identifiers)
-        )
+        names = ", ".join(map(_shown, identifiers))
+        found: list[TablePointer] = self.faults.carry_out("load", names, lambda: self.store.load_all(identifiers))
         self._after_a_look()
         return found
 
@@ -254,7 +253,6 @@ class FaultyStore:
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
         """See `PointerStore.swap`, and `Fault` for what may become of it."""
-
         return self._swap([PointerChange(identifier=identifier, expected=expected, new=new)])
 
     def swap_together(self, changes: Sequence[PointerChange]) -> Outcome:
@@ -331,8 +329,10 @@ class FaultyStore:
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
         """See `PointerStore`."""
-        found: list[Identifier] = self.faults.carry_out("list_tables", _shown(namespace), lambda: self.store.list_tables(namespace))
-        return found
+        return list(self.faults.carry_out("list_tables", _shown(namespace), lambda: self.store.list_tables(namespace)))
+
+    def other_tables(self, identifier: Identifier, naming: str = "") -> list[TablePointer]:
+        return list(self.faults.carry_out("other_tables", naming, lambda: other_tables(self.store, identifier, naming)))
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `PointerStore`."""

@@ -21,7 +21,7 @@ from icefloe.kernel.types import (
     StringType,
     TimestamptzType,
 )
-from icefloe.procedures.procedure import Parameter, Procedure, Rows
+from icefloe.procedures.procedure import Parameter, Procedure, Rows, WiderRows
 from icefloe.spark.jvm.gateway import java_array, java_class
 from icefloe.spark.sql.answers import ObjectAnswers, answer
 from icefloe.spark.sql.cached_rows import recache
@@ -85,8 +85,11 @@ class BoundProcedureAnswers(ProcedureAnswers):
         """Runs it. `row` is Spark's, of the arguments in order."""
         found = ((parameter, value_at(row, place, parameter.kind)) for place, parameter in enumerate(self._procedure.parameters))
         given = {parameter.name: self._value(parameter, value) for parameter, value in found if value is not None}
-        output = schema_to_struct(Schema(*self._procedure.output), field_ids=False)
         rows = self._procedure(self._catalog, **given)
+        more = rows.more if isinstance(rows, WiderRows) else ()
+        places = enumerate(more, len(self._procedure.output) + 1)
+        added = (NestedField(100 * place, name, kind, required=True) for place, (name, kind) in places)
+        output = schema_to_struct(Schema(*self._procedure.output, *added), field_ids=False)
         for parameter in self._procedure.parameters:
             if parameter.is_table and parameter.name in given:
                 recache(self._spark, [self._catalog_name, *given[parameter.name]])

@@ -23,6 +23,7 @@ class Start:
 
     handle: TableHandle
     metadata: TableMetadata
+    metadata_location: str = ""  # of the file that the catalog names; empty for a table that a transaction makes
     # Reads what a transaction has made too, which is not written yet.
     staged_read: Read | None = None
 

@@ -192,6 +192,7 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
     for part in work.parts:
         part.conclude()
         delete_quietly(part.handle, part.leftovers())
+        delete_quietly(part.handle, part.old_metadata_files())
     return [CommitReport(loaded=part.base, attempt=part.made, attempts=work.number) for part in work.parts]
 
 

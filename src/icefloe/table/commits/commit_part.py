@@ -4,6 +4,7 @@ The loop over all parts is `commit_loop.py`; what an attempt holds is the kernel
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
+import logging
 from dataclasses import dataclass
 
 from icefloe.kernel.commit.attempt import Action, Attempt
@@ -11,7 +12,11 @@ from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.update import apply_updates
 from icefloe.pointer.pointer import PointerChange
+from icefloe.table.expiry.own_metadata_files import own_metadata_files
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, reload_metadata
+from icefloe.table.own_location import check_location_is_own, check_paths_for_writes
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,7 @@ class CommitPart:
         Raises:
             CommitConflictError, CommitInvalidatedError: the base is not what the action needs.
             InvalidInputError, StorageError: the catalog cannot point to what was made; it cannot be written.
+            LocationNotAllowedError: the table claims a location, or paths for new files, that the catalog does not allow.
         """
         self._next = None
         now_ms = self.handle.clock.now_ms()
@@ -66,6 +72,9 @@ class CommitPart:
                 requirement.check(base.metadata)
             metadata = apply_updates(metadata, self.made.updates, max(now_ms, metadata.last_updated_ms))
         previous = None if self.is_new else base.location
+        if previous is not None:
+            check_location_is_own(self.handle, base.metadata, metadata, previous)
+        check_paths_for_writes(self.handle, metadata)
         metadata = with_metadata_log(metadata, previous, base.metadata.last_updated_ms)
         location = new_metadata_location(self.handle.ids, metadata, previous_location=previous)
         self.handle.store.check(self.handle.identifier, location, metadata)
@@ -125,13 +134,29 @@ class CommitPart:
         return [] if self.action is None else list(self.action.new_data_files())
 
     def leftovers(self) -> list[str]:
-        """After success: files of attempts that lost their race, and old metadata files where the table asks for that."""
+        """After success: files of attempts that lost their race."""
         current = self.base.metadata
         named = {self.base.location, *(entry.metadata_file for entry in current.metadata_log)}
         if self.made:
             named |= {manifest.manifest_path for manifest in self.made.manifests}
             named |= {file.location for file in self.made.manifest_lists}
-        gone = [location for location in self.written() if location not in named]
-        if properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
-            gone.extend(dropped_metadata_files(self._before.metadata, current))
-        return gone
+        return [location for location in self.written() if location not in named]
+
+    def old_metadata_files(self) -> list[str]:
+        """After success: the metadata files that left the log, where the table asks to delete them. Those that are not its own are kept, with a warning.
+
+        Spec: Table Metadata Fields (`metadata-log`).
+        """
+        current = self.base.metadata
+        if not properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
+            return []
+        dropped = dropped_metadata_files(self._before.metadata, current)
+        own, others = own_metadata_files(self.handle, (self.base.location, self._before.location), dropped)
+        if others:
+            LOG.warning(
+                "%s: %d metadata files of the log are not in the table's own metadata folder and are kept: %s",
+                self.handle.table_name,
+                len(others),
+                ", ".join(others[:5]),
+            )
+        return own

@@ -140,12 +140,15 @@ def named_in_metadata(metadata: TableMetadata) -> Any:
     return location_keys(pa.array(named, pa.string()))
 
 
-def delete_in_order(io: FileIO, files: Any) -> tuple[Problem, ...]:
-    """Deletes a table of `FILES`, kind after kind; those that could not be deleted and why. A file that is not there is no problem."""
+def delete_in_order(io: FileIO, files: Any, may_delete: Callable[[str], bool]) -> tuple[Problem, ...]:
+    """Delete a table of `FILES`, kind after kind, and return those that could not be deleted and why. A file that is not there is no problem.
+
+    `may_delete` is asked for each file right before it is deleted.
+    """
     failed: list[Problem] = []
     for kind in FileKind:
         paths = paths_of(files, kind)
-        failed += (Problem(where=path, what=error.message) for path, error in delete_files(io, paths))
+        failed += (Problem(where=path, what=error.message) for path, error in delete_files(io, paths, may_delete))
     return tuple(failed)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from icefloe.errors import Problem
 from icefloe.table.expiry.file_kinds import FileKind
-from icefloe.table.expiry.file_totals import FileTotal, no_files, total_lines, totals
+from icefloe.table.expiry.file_totals import FileTotal, no_files, outside_lines, total_lines, totals
 
 
 class ExpireState(StrEnum):
@@ -26,7 +26,8 @@ class ExpireReport:
     """What went, or in a dry run would go.
 
     `files` is a `pyarrow.Table` with the columns `kind`, `path` and `size_in_bytes`, one row a file; those that could not be deleted are in it and
-    in `undeleted`. `unreadable` are files of the expired snapshots that could not be read: what they name, if nothing else did, is still there. Of both,
+    in `undeleted`. `outside` has the same columns: files that nothing needs either, but that lie outside the table's location, so that they are kept.
+    `unreadable` are files of the expired snapshots that could not be read: what they name, if nothing else did, is still there. Of both,
     `where` is the file's path and `what` the reason.
     """
 
@@ -37,6 +38,7 @@ class ExpireReport:
     spec_ids: tuple[int, ...] = ()
     schema_ids: tuple[int, ...] = ()
     files: Any = field(default_factory=no_files, repr=False, compare=False)
+    outside: Any = field(default_factory=no_files, repr=False, compare=False)
     deletes_files: bool = True
     undeleted: tuple[Problem, ...] = ()
     unreadable: tuple[Problem, ...] = ()
@@ -55,6 +57,11 @@ class ExpireReport:
     def deleted_files(self) -> int:
         """How many files of all kinds."""
         return sum(total.files for total in self.totals.values())
+
+    @property
+    def outside_files(self) -> int:
+        """How many files are kept because they lie outside the table's location."""
+        return len(self.outside)
 
     @property
     def deleted_bytes(self) -> int:
@@ -80,6 +87,7 @@ class ExpireReport:
             lines.append(f"unused partition specs: {', '.join(map(str, self.spec_ids))}")
         if self.schema_ids:
             lines.append(f"unused schemas: {', '.join(map(str, self.schema_ids))}")
+        lines += outside_lines(self.outside)
         lines += [f"could not be deleted: {problem}" for problem in self.undeleted]
         return [*lines, *(f"could not be read, so what it names stays: {problem}" for problem in self.unreadable)]
 

@@ -16,6 +16,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.update import apply_updates
 from icefloe.table.changes.changing import Changing, Start
 from icefloe.table.expiry.cleaning import Cleaner, CleaningPlan, Read, delete_in_order, with_statistics
+from icefloe.table.expiry.deletion_scope import DeletionScope, deletion_scope, folder_names
 from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
 from icefloe.table.expiry.file_totals import reported
 from icefloe.table.handle import TableHandle, reload_metadata
@@ -30,14 +31,18 @@ class Expiry:
     action: ExpireSnapshots
     deletes_files: bool
     engine: str | None = None
+    allow_outside: tuple[str, ...] = ()
     plan: CleaningPlan | None = None
     report: ExpireReport = field(init=False)
+    # Of the file that the catalog named before: where this commit writes says nothing of what the table's location is.
+    _metadata_location: str = field(init=False, default="")
 
     def planned(self, start: Start, state: ExpireState) -> ExpireReport:
         """What would go from the table as it is known. Raises as `Cleaner.plan`, and as the action does."""
         base, now_ms = start.metadata, max(self.handle.clock.now_ms(), start.metadata.last_updated_ms)
         made = self.action.attempt(base, number=0, now_ms=now_ms, read=start.read)
         kept = base if made is None else apply_updates(base, made.updates, now_ms)
+        self._metadata_location = start.metadata_location
         if self.deletes_files and self.action.expired.snapshot_ids:
             cleaner = self._cleaner(start.read, is_written=start.staged_read is None)
             self.plan = cleaner.plan(base, self.action.expired.snapshot_ids, kept)
@@ -59,14 +64,15 @@ class Expiry:
             self.plan = cleaner.plan(base, expired.snapshot_ids, current)
         else:
             self.plan = cleaner.kept_from(self.plan, current)
-        report = self._report(ExpireState.DONE, current)
-        return replace(report, undeleted=delete_in_order(self.handle.io, report.files))
+        scope = self._scope(current)
+        report = self._report(ExpireState.DONE, current, scope)
+        return replace(report, undeleted=delete_in_order(self.handle.io, report.files, scope.contains))
 
     def _cleaner(self, read: Read, *, is_written: bool = True, stands: bool = False) -> Cleaner:
         handle = self.handle
         return Cleaner(table_name=handle.table_name, io=handle.io, read=read, engine=self.engine, is_written=is_written, stands=stands)
 
-    def _report(self, state: ExpireState, kept: TableMetadata | None) -> ExpireReport:
+    def _report(self, state: ExpireState, kept: TableMetadata | None, scope: DeletionScope | None = None) -> ExpireReport:
         action, plan = self.action, self.plan
         report = ExpireReport(
             table=self.handle.table_name,
@@ -79,8 +85,13 @@ class Expiry:
         )
         if plan is None or action.base is None or kept is None:
             return report
-        files = with_statistics(plan.found.files, action.base, plan.expired_ids, kept)
-        return replace(report, files=reported(files), unreadable=plan.found.unreadable)
+        files = reported(with_statistics(plan.found.files, action.base, plan.expired_ids, kept))
+        inside, outside = (scope or self._scope(kept)).divide(files)
+        return replace(report, files=inside, outside=outside, unreadable=plan.found.unreadable)
+
+    def _scope(self, metadata: TableMetadata) -> DeletionScope:
+        """Where files may be deleted."""
+        return deletion_scope(self.handle, metadata, self._metadata_location, self.allow_outside)
 
 
 class ExpiresSnapshots(Changing):
@@ -101,6 +112,7 @@ class ExpiresSnapshots(Changing):
         delete_files: bool = True,
         clean_expired_metadata: bool = False,
         engine: str | None = None,
+        allow_outside: Iterable[str] = (),
     ) -> ExpireReport:
         """Removes old snapshots from the table, and deletes the files that nothing else needs, after the commit stands.
 
@@ -116,8 +128,9 @@ class ExpiresSnapshots(Changing):
             delete_files: False leaves every file where it is; nothing will know of them then.
             clean_expired_metadata: also remove partition specs and schemas that nothing needs any more.
             engine: who reads manifests: `spark`, as a job; `in-process`; by default Spark where it runs already and there are a thousand or more.
+            allow_outside: folders outside the table's location whose files may be deleted too, such as one that `add_files` took files from.
 
-        A file that cannot be deleted is told in the report and is no error.
+        A file that cannot be deleted is told in the report and is no error. So is a file outside the table's location, which is kept: see `docs/security.md`.
 
         Raises:
             InvalidInputError: a snapshot of `snapshot_ids` is named by a branch or tag, or `gc.enabled` is false.
@@ -136,7 +149,8 @@ class ExpiresSnapshots(Changing):
             by_policy=not ids or older_than is not None or retain_last is not None,
         )
         action = ExpireSnapshots(retention, clean_metadata=clean_expired_metadata, deletes_files=delete_files)
-        expiry = Expiry(handle=start.handle, action=action, deletes_files=delete_files, engine=engine)
+        outside = folder_names(allow_outside, "allow_outside")
+        expiry = Expiry(handle=start.handle, action=action, deletes_files=delete_files, engine=engine, allow_outside=outside)
         if delete_files:
             check_files_may_be_deleted(start.metadata)
         report = expiry.planned(start, ExpireState.DRY_RUN if dry_run else ExpireState.STAGED)

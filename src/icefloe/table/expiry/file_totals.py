@@ -13,6 +13,9 @@ import pyarrow.compute as pc
 from icefloe.errors import Problem
 from icefloe.table.expiry.file_kinds import FILES, FileKind
 
+# Files outside the table's location that a report's text names; its table `outside` has all of them.
+SHOWN_OUTSIDE = 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTotal:
@@ -43,6 +46,20 @@ def totals(files: Any, undeleted: Sequence[Problem]) -> Mapping[FileKind, FileTo
         if len(part):
             found[kind] = FileTotal(files=len(part), size_in_bytes=pc.sum(part["size_in_bytes"]).as_py() or 0)
     return found
+
+
+def outside_lines(outside: Any) -> list[str]:
+    """Return the lines that name files which were kept because they are outside the table's location."""
+    if not len(outside):
+        return []
+    shown = outside["path"].slice(0, SHOWN_OUTSIDE).to_pylist()
+    left = len(outside) - len(shown)
+    return [
+        f"{len(outside):,} {'file is' if len(outside) == 1 else 'files are'} outside the table's location and not deleted; to delete what lies in a folder"
+        " of your own, name it in allow_outside or in the catalog property io.delete-outside:",
+        *(f"  {path}" for path in shown),
+        *([f"  and {left:,} more"] if left else []),
+    ]
 
 
 def total_lines(found: Mapping[FileKind, FileTotal], verb: str) -> list[str]:

@@ -3,6 +3,7 @@
 Which files these are is `unreachable_files.py`, with nothing kept. Floor: table. Spec: Table Metadata; Snapshots.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +14,9 @@ from icefloe.kernel.commit.expire import check_files_may_be_deleted
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.expiry.cleaning import delete_in_order, statistics_files
+from icefloe.table.expiry.deletion_scope import deletion_scope, folder_names
 from icefloe.table.expiry.file_kinds import FileKind, distinct, listed_files
-from icefloe.table.expiry.file_totals import FileTotal, no_files, reported, total_lines, totals
+from icefloe.table.expiry.file_totals import FileTotal, no_files, outside_lines, reported, total_lines, totals
 from icefloe.table.expiry.side_by_side import side_by_side
 from icefloe.table.expiry.unreachable_files import Unreachable, files_of_snapshots, find_in_process, unreachable_files
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata
@@ -25,12 +27,18 @@ TRIES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeReport:
-    """What went with a table. `files`, `undeleted` and `unreadable` are as in `ExpireReport`."""
+    """What went with a table. `files`, `outside`, `undeleted` and `unreadable` are as in `ExpireReport`."""
 
     table: str
     files: Any = field(default_factory=no_files, repr=False, compare=False)
     undeleted: tuple[Problem, ...] = ()
     unreadable: tuple[Problem, ...] = ()
+    outside: Any = field(default_factory=no_files, repr=False, compare=False)
+
+    @property
+    def outside_files(self) -> int:
+        """How many files are kept because they lie outside the table's location."""
+        return len(self.outside)
 
     @property
     def totals(self) -> dict[FileKind, FileTotal]:
@@ -39,17 +47,19 @@ class PurgeReport:
 
     def __str__(self) -> str:
         lines = [f"{self.table}: dropped", *(f"  {line}" for line in total_lines(self.totals, "deleted"))]
+        lines += [f"  {line}" for line in outside_lines(self.outside)]
         lines += [f"  could not be deleted: {problem}" for problem in self.undeleted]
         return "\n".join([*lines, *(f"  could not be read, so what it names stays: {problem}" for problem in self.unreadable)])
 
 
-def purge_table(handle: TableHandle) -> PurgeReport:
+def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> PurgeReport:
     """Drops the name first, so that nobody commits any more, then deletes the files; ending it early leaves only files that nothing names.
 
     A commit that lands meanwhile is looked at too, its files and what it says of `gc.enabled`: the name goes only where it points to what was looked at.
 
     Files of the table's folder that no snapshot reaches stay, unless the catalog drops the folder with the name: then what snapshots reach is looked up before,
-    and what of it lies elsewhere is deleted after. A file that cannot be read or deleted is told in the report.
+    and what of it lies elsewhere is deleted after. A file that cannot be read or deleted is told in the report, and so is one outside the table's location and
+    the folders `allow_outside`, which is kept.
 
     Raises:
         NoSuchTableError
@@ -57,9 +67,12 @@ def purge_table(handle: TableHandle) -> PurgeReport:
         NoSuchFileError, MetadataFormatError: the metadata file cannot be read. Nothing was changed.
         CommitConflictError: other writers committed again and again. Nothing was changed.
     """
+    allowed = folder_names(allow_outside, "allow_outside")
     loaded, found = _drop(handle)
     report = found or _files_of(handle, loaded)
-    return replace(report, undeleted=delete_in_order(handle.io, report.files))
+    scope = deletion_scope(handle, loaded.metadata, loaded.location, allowed)
+    inside, outside = scope.divide(report.files)
+    return replace(report, files=inside, outside=outside, undeleted=delete_in_order(handle.io, inside, scope.contains))
 
 
 def _drop(handle: TableHandle) -> tuple[LoadedMetadata, PurgeReport | None]:

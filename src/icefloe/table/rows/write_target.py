@@ -20,14 +20,20 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.table.engine import VERSION, Engine
 from icefloe.table.engines import running_engine
 from icefloe.table.handle import TableHandle, data_folder, metadata_folder
+from icefloe.table.own_location import check_paths_for_writes
 from icefloe.table.rows.wap import staging_of_write
 from icefloe.table.threads import in_threads
 
 
 def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
-    """Where and in what form an engine writes the table's rows now. Raises `UnsupportedFeatureError` where the table is encrypted."""
+    """Return where and in what form an engine writes the table's rows now.
+
+    Raises:
+        UnsupportedFeatureError: the table is encrypted. LocationNotAllowedError: see `check_paths_for_writes`.
+    """
     refuse_encrypted(metadata.current_snapshot(), handle.table_name)
     refuse_plain_files(metadata, handle.table_name)
+    check_paths_for_writes(handle, metadata)
     order = metadata.sort_order() if metadata.sort_order().is_known else UNSORTED_SORT_ORDER
     return WriteTarget(
         table_name=handle.table_name,

@@ -1,0 +1,105 @@
+"""`LocationScope`: folders, and whether a location lies in one of them. One rule for deleting, writing and reading what a table names.
+
+A table's paths are hostile: they hold `..`, symbolic links, doubled slashes, other schemes and prefixes that are no folders (`/lake/t2` is not in `/lake/t`).
+Local paths are resolved by the file system itself, names in an object store by their text. Whatever cannot be resolved for certain is in no folder.
+Which folders are a table's is `icefloe.table.deletion_scope`. Floor: io. Spec: File Locations in Metadata.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from icefloe.errors import InvalidInputError
+from icefloe.io.locations import local_path, scheme_of
+
+# Schemes that are names of one store.
+STORE_OF_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
+# Segments that some clients of object stores resolve and others take as they are, and characters that some drop.
+_UNCERTAIN = re.compile(r"(^|/)\.{1,2}(/|$)|[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a location names: the store (`file`, `s3://bucket`) and the path in it, which is empty for the store's root and begins with a slash otherwise."""
+
+    store: str
+    path: str
+
+    @property
+    def is_root(self) -> bool:
+        """Return True for a bucket, a container or the root of a file system."""
+        return not self.path
+
+    def is_below(self, folder: "Place") -> bool:
+        """Return True where this lies in the folder or in one below it; a folder is not below itself."""
+        return self.store == folder.store and self.path.startswith(f"{folder.path}/")
+
+    def overlaps(self, folder: "Place") -> bool:
+        """Return True where one of the two is in the other, or they are the same. In doubt about the store, as with names in other letters, they overlap."""
+        if _any_spelling(self.store) != _any_spelling(folder.store):
+            return False
+        return self.path == folder.path or self.path.startswith(f"{folder.path}/") or folder.path.startswith(f"{self.path}/")
+
+
+def place_of_folder(location: str) -> Place | None:
+    """Return the place of a folder, all symbolic links resolved; None where that cannot be told for certain."""
+    try:
+        if scheme_of(location) == "file":
+            return Place("file", os.path.realpath(local_path(location)).rstrip("/"))
+    except (InvalidInputError, OSError, ValueError):
+        return None
+    return _stored(location.rstrip("/"))
+
+
+def place_of_file(location: str) -> Place | None:
+    """Return the place of a file; None where that cannot be told for certain.
+
+    The folders above a local file are resolved and the file itself is not, because deleting a symbolic link deletes the link.
+    """
+    try:
+        if scheme_of(location) == "file":
+            folder, name = os.path.split(local_path(location))
+            return Place("file", f"{os.path.realpath(folder).rstrip('/')}/{name}") if name not in ("", ".", "..") else None
+    except (InvalidInputError, OSError, ValueError):
+        return None
+    return None if location.endswith("/") else _stored(location)
+
+
+def _stored(location: str) -> Place | None:
+    scheme, _, rest = location.partition("://")
+    if _UNCERTAIN.search(rest):
+        return None
+    scheme = STORE_OF_SCHEME.get(scheme.lower(), scheme.lower())
+    authority, slash, path = (rest.lstrip("/") if scheme == "memory" else rest).partition("/")
+    return Place(f"{scheme}://{authority}", slash + path if path else "")
+
+
+def _any_spelling(store: str) -> str:
+    """The store as it is compared where a difference must be certain: hosts may be left out or written in other letters."""
+    scheme, _, authority = store.lower().partition("://")
+    if scheme == "hdfs":
+        return scheme
+    return f"{scheme}://{authority.partition('@')[0]}" if scheme == "abfs" else f"{scheme}://{authority}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocationScope:
+    """Folders, less some that lie in them."""
+
+    folders: tuple[Place, ...] = ()
+    without: tuple[Place, ...] = ()
+
+    def contains(self, location: str) -> bool:
+        """Return True where the file lies in one of the folders now. Local paths are looked up at each call, since links can be changed at any time."""
+        place = place_of_file(location)
+        return place is not None and self.holds(place)
+
+    def holds(self, place: Place) -> bool:
+        """As `contains`, for a place that is resolved."""
+        return any(place.is_below(folder) for folder in self.folders) and not any(place.overlaps(other) for other in self.without)
+
+
+def folders_of(locations: Iterable[str]) -> tuple[Place, ...]:
+    """Return the places of folders; those that cannot be told for certain are left out."""
+    return tuple(place for place in map(place_of_folder, locations) if place is not None)

@@ -1,0 +1,58 @@
+"""Which of the metadata files that leave a table's log are the table's own, and so may be deleted after a commit.
+
+The log is hostile: its entries may name any file. This is asked after each commit of a table with `write.metadata.delete-after-commit.enabled`, so it reads
+nothing but the catalog's names, where no other table has its metadata in the same folder. Floor: table. Spec: Table Metadata Fields (`metadata-log`).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from icefloe.errors import FormatError, NotFoundError, StorageError, UnsupportedError
+from icefloe.io.location_scope import Place, place_of_file, place_of_folder
+from icefloe.kernel.metadata.naming import metadata_version
+from icefloe.pointer.pointer import TablePointer, other_tables
+from icefloe.table.handle import TableHandle, read_metadata_at
+
+
+def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the files of `dropped` that may be deleted, and the others.
+
+    A file may be deleted that has the name of a metadata file, lies in the folder of one of the `current` files, and is in the log of no other table there.
+    """
+    folders = {place for place in (place_of_folder(location.rpartition("/")[0]) for location in current if location) if place is not None}
+    own: list[str] = []
+    others: list[str] = []
+    reached: set[Place] | None = None
+    for location in dropped:
+        place = place_of_file(location)
+        if place is None or metadata_version(location) is None or _folder(place) not in folders:
+            others.append(location)
+            continue
+        if reached is None:
+            try:
+                reached = _metadata_files_of_others(handle, folders)
+            except (NotFoundError, FormatError, StorageError, UnsupportedError):
+                return [], list(dropped)  # what they need is not known
+        (others if place in reached else own).append(location)
+    return own, others
+
+
+def _folder(place: Place) -> Place:
+    return Place(place.store, place.path.rpartition("/")[0])
+
+
+def _metadata_files_of_others(handle: TableHandle, folders: Iterable[Place]) -> set[Place]:
+    """The metadata files of other tables that have theirs in these folders. Raises as `read_metadata_at`."""
+    found: set[Place] = set()
+    for folder in folders:
+        naming = f"/{'/'.join(folder.path.split('/')[-2:]).strip('/')}/"
+        for pointer in other_tables(handle.store, handle.identifier, naming):
+            if _is_in(pointer, folder):
+                log = read_metadata_at(handle.io, pointer.metadata_location).metadata.metadata_log
+                named = [pointer.metadata_location, *(entry.metadata_file for entry in log)]
+                found |= {place for place in map(place_of_file, named) if place is not None}
+    return found
+
+
+def _is_in(pointer: TablePointer, folder: Place) -> bool:
+    place = place_of_file(pointer.metadata_location)
+    return place is not None and _folder(place) == folder

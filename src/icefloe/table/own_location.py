@@ -1,0 +1,127 @@
+"""Whether the location that a table's metadata claims is the table's own: something that is not the metadata must vouch for it.
+
+Metadata is hostile: it may claim the folder of another table, a home folder or a whole bucket, and then every file there would seem to be the table's.
+What is in the location is `icefloe.table.expiry.deletion_scope`. Floor: table. Spec: Table Metadata Fields (`location`).
+"""
+
+import logging
+from collections.abc import Iterator
+
+from icefloe.errors import LocationNotAllowedError, NotFoundError
+from icefloe.io.location_scope import LocationScope, Place, folders_of, place_of_file, place_of_folder
+from icefloe.io.locations import is_relative, join
+from icefloe.kernel.metadata.properties import DATA_PATH, METADATA_PATH
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.pointer.pointer import KeepsFolders
+from icefloe.table.handle import TableHandle
+
+LOG = logging.getLogger(__name__)
+_WARNED: set[tuple[str, str]] = set()
+
+
+def vouched_places(handle: TableHandle) -> LocationScope:
+    """Return the folders that the catalog vouches for: its warehouse, its allowed locations and the location of the table's namespace."""
+    try:
+        namespace = handle.store.namespace_properties(handle.identifier[:-1]).get("location")
+    except NotFoundError:
+        namespace = None
+    return LocationScope((*handle.policy.trusted().folders, *folders_of([namespace] if namespace else [])))
+
+
+def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
+    """Return the place of the table's location where it is the table's own; None otherwise.
+
+    It is where it lies in a folder that the catalog vouches for, or where the metadata file that the catalog names is in its folder `metadata`. A bucket, a
+    folder at the top of a machine, and a folder that holds the warehouse are no table's own.
+    """
+    if isinstance(handle.store, KeepsFolders):
+        return place_of_folder(handle.store.table_location(handle.identifier))
+    place = place_of_folder(location)
+    if place is None or place.is_root or holds_warehouse(handle, place):
+        return None
+    named = place_of_file(metadata_location) if metadata_location else None
+    if named is not None and Place(named.store, named.path.rpartition("/")[0]) == Place(place.store, f"{place.path}/metadata"):
+        return place if place.store != "file" or place.path.count("/") > 1 else None
+    return place if vouched_places(handle).holds(place) else None
+
+
+def holds_warehouse(handle: TableHandle, place: Place) -> bool:
+    """Return True where the place is the warehouse, or holds it with every table in it."""
+    warehouse = place_of_folder(handle.policy.warehouse) if handle.policy.warehouse else None
+    return warehouse is not None and (place == warehouse or warehouse.is_below(place))
+
+
+def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMetadata, metadata_location: str) -> None:
+    """Refuse to write where the metadata of a table that was registered from a file claims a location which nothing vouches for.
+
+    A location that this commit sets is the caller's. `metadata_location` is of the file that the catalog names.
+
+    Raises:
+        LocationNotAllowedError
+    """
+    if new.location != base.location or own_location(handle, new.location, metadata_location) is not None:
+        return
+    # With a metadata path of its own a table's metadata files are never in its location, and each is in the folder of the one before.
+    path = METADATA_PATH.read(base.properties)
+    if path and place_of_folder(metadata_location.rpartition("/")[0]) in folders_of(
+        [join(base.location, path) if is_relative(path) else path]
+    ):
+        return
+    raise LocationNotAllowedError(
+        f"the location {new.location} of table {handle.table_name} is not where its metadata file is, and not in the warehouse, so nothing is written there",
+        table=handle.table_name,
+        path=metadata_location,
+        next_step="if the table may have that folder, add it to the catalog property io.allowed-locations; otherwise update_location()",
+    )
+
+
+def check_paths_for_writes(handle: TableHandle, metadata: TableMetadata) -> None:
+    """Warn once of each path where the table's properties send new files outside its location; refuse it where the catalog's policy is strict.
+
+    Raises:
+        LocationNotAllowedError: the catalog property `io.location-policy` is `strict`.
+    """
+    for text, folder in _paths_outside(handle, metadata):
+        if handle.policy.is_strict:
+            raise LocationNotAllowedError(
+                text,
+                table=handle.table_name,
+                next_step="add the folder to the catalog property io.allowed-locations, or remove the property",
+            )
+        _warn_once(handle, folder, text)
+
+
+def warn_of_places(handle: TableHandle, metadata: TableMetadata, metadata_location: str) -> None:
+    """Warn of the places that a table registered from a file claims and that nothing vouches for."""
+    if own_location(handle, metadata.location, metadata_location) is None:
+        text = (
+            f"the location {metadata.location} of table {handle.table_name} is not where its metadata file is, and not in the warehouse: nothing"
+            " will be written or deleted there"
+        )
+        _warn_once(handle, metadata.location, text)
+    for text, folder in _paths_outside(handle, metadata):
+        _warn_once(handle, folder, text)
+
+
+def _paths_outside(handle: TableHandle, metadata: TableMetadata) -> Iterator[tuple[str, str]]:
+    """What is said of each configured path outside the table's location, and the folder."""
+    for name, path in ((one.name, one.read(metadata.properties)) for one in (DATA_PATH, METADATA_PATH)):
+        folder = join(metadata.location, path) if path and is_relative(path) else path
+        if folder and not _is_inside(handle, metadata.location, folder):
+            text = f"the property {name} of table {handle.table_name} sends new files to {folder}, outside the table's location"
+            yield f"{text} {metadata.location}", folder
+
+
+def _warn_once(handle: TableHandle, folder: str, text: str) -> None:
+    if (handle.table_name, folder) not in _WARNED:
+        _WARNED.add((handle.table_name, folder))
+        LOG.warning("%s", text)
+
+
+def _is_inside(handle: TableHandle, location: str, folder: str) -> bool:
+    place, own = place_of_folder(folder), place_of_folder(location)
+    if place is None:
+        return False
+    if own is not None and (place == own or place.is_below(own)):
+        return True
+    return vouched_places(handle).holds(place) or place in folders_of(handle.policy.allowed_locations)

@@ -1,0 +1,63 @@
+"""Where a table that was registered from a file may send new files."""
+
+import logging
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.security.forging import forged
+
+from icefloe import SqlCatalog
+from icefloe.errors import InvalidPropertyError, LocationNotAllowedError
+from icefloe.table import Table
+
+ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
+
+
+def catalog_in(folder: Path, **properties: str) -> SqlCatalog:
+    folder.mkdir(exist_ok=True)
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), **properties)
+    catalog.create_namespace_if_not_exists("db")
+    return catalog
+
+
+def hostile(tmp_path: Path, catalog: SqlCatalog, name: str, key: str) -> tuple[Table, Path]:
+    """A registered table whose property sends new files to a folder of somebody else."""
+    away = tmp_path / "away" / name
+    source = catalog_in(tmp_path / "source").create_table(f"db.{name}", ROWS.schema)
+    metadata = forged(source, Path(source.location()), lambda document: document["properties"].update({key: str(away)}))
+    return catalog.register_table(f"db.{name}", metadata), away
+
+
+@pytest.mark.parametrize("key", ["write.data.path", "write.metadata.path"])
+def test_registering_and_writing_warn_with_the_path_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, key: str) -> None:
+    name = key.replace(".", "_")
+    with caplog.at_level(logging.WARNING):
+        table, away = hostile(tmp_path, catalog_in(tmp_path / "lake"), name, key)
+        table.append(ROWS)
+        table.append(ROWS)
+    assert [record.getMessage() for record in caplog.records if str(away) in record.getMessage() and key in record.getMessage()]
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("key", ["write.data.path", "write.metadata.path"])
+def test_a_strict_policy_refuses_such_writes_and_leaves_nothing_there(tmp_path: Path, key: str) -> None:
+    table, away = hostile(tmp_path, catalog_in(tmp_path / "lake", **{"io.location-policy": "strict"}), "strict", key)
+    for write in (lambda: table.append(ROWS), lambda: table.set_properties({"a": "b"})):
+        with pytest.raises(LocationNotAllowedError, match=r"away"):
+            write()
+    assert not away.exists()
+    assert table.scan().count() == 0
+
+
+def test_a_strict_policy_takes_allowed_locations(tmp_path: Path) -> None:
+    allowed = {"io.location-policy": "strict", "io.allowed-locations": str(tmp_path / "away")}
+    table, away = hostile(tmp_path, catalog_in(tmp_path / "lake", **allowed), "allowed", "write.data.path")
+    table.append(ROWS)
+    assert list(away.rglob("*.parquet"))
+
+
+def test_a_policy_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    catalog = catalog_in(tmp_path / "lake", **{"io.location-policy": "loose"})
+    with pytest.raises(InvalidPropertyError, match=r"io\.location-policy"):
+        catalog.create_table("db.t", ROWS.schema)
