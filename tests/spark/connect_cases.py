@@ -199,6 +199,8 @@ def test_evolved_tables_are_read_by_field_id(connect: SparkSession, lake: SqlCat
     first = table.snapshots()[0].snapshot_id
     assert icefloe.spark.table(connect, table, snapshot_id=first).columns == ["id", "kind", "amount"]
     same(connect, table, "parquet", snapshot_id=first)
+    appended = icefloe.spark.table(connect, table, start_snapshot_id=first)
+    assert_same(rows_of(appended), comparable(table.incremental_append_scan(from_snapshot_id_exclusive=first).to_arrow()))
 
 
 def test_defaults_of_columns_that_files_lack_are_there(connect: SparkSession, lake: SqlCatalog) -> None:

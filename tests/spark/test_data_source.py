@@ -65,6 +65,11 @@ def rows_of(found: IcefloeSource, schema: StructType | None = None, pushed: tupl
         ({"columns": "[1"}, "no list in JSON"),
         ({"overwrite-mode": "all"}, "overwrite-mode is 'all'"),
         ({"table": ""}, "no table is named"),
+        ({"end-snapshot-id": "1"}, "end-snapshot-id is given alone"),
+        ({"start-timestamp": "1"}, "start-timestamp are no options of appended rows"),
+        ({"start-snapshot-id": "x"}, "start-snapshot-id is 'x'"),
+        ({"start-snapshot-id": "1", "tag": "x"}, "tag beside start-snapshot-id name what to read twice"),
+        ({"start-snapshot-id": "1", "end-snapshot-id": "2", "branch": "x"}, "branch beside start-snapshot-id and end-snapshot-id"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, str], words: str) -> None:
@@ -98,6 +103,20 @@ def test_a_source_stays_at_the_table_it_told_the_columns_of(lake: SqlCatalog) ->
     with table.update_schema() as update:
         update.rename_column("id", "number")
     assert rows_of(found, schema) == [0, 1, 2, 3, 4]
+
+
+def test_appended_rows_are_read_between_snapshots(lake: SqlCatalog) -> None:
+    table = table_of(lake)
+    for number in (10, 11, 12):
+        table.append(pa.table({"id": [number]}))
+    table.delete("id = 11")
+    ids = [str(one.snapshot_id) for one in table.snapshots()]
+    assert rows_of(source(lake, path="lake.db.t", start_snapshot_id=ids[0])) == [10, 11, 12]
+    assert rows_of(source(lake, path="lake.db.t", start_snapshot_id=ids[0], end_snapshot_id=ids[2])) == [10, 11]
+    found = source(lake, path="lake.db.t", start_snapshot_id=ids[3])
+    schema = found.schema()
+    table.append(pa.table({"id": [13]}))
+    assert rows_of(found, schema) == []
 
 
 def test_columns_of_another_type_are_refused(lake: SqlCatalog) -> None:

@@ -12,7 +12,7 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
 from icefloe.kernel.metadata.encryption import refuse_encrypted
-from icefloe.kernel.metadata.history import ancestors, schemas_of_files, snapshot_as_of
+from icefloe.kernel.metadata.history import ancestors, schemas_of_files, snapshot_as_of, snapshots_between
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -30,6 +30,7 @@ from icefloe.table.engine import ScanRequest
 from icefloe.table.engines import IN_PROCESS, engine_named
 from icefloe.table.threads import in_threads
 
+_APPEND = "append"  # the operation of snapshots that only add rows
 _METADATA_COLUMNS = frozenset([*METADATA_COLUMNS, PARTITION_NAME])
 
 
@@ -49,6 +50,7 @@ class DataScan:
     # Every branch is written by the one schema that the table has, and so is read by it: as Java does.
     by_table_schema: bool = False
     branch: str | None = None  # whose history a time is looked up in; None for main
+    appends: tuple[Snapshot, ...] | None = None  # of an incremental read: the snapshots whose rows are read, as they were appended
 
     def filter(self, row_filter: str | BooleanExpression) -> "DataScan":
         """Rows must match this as well."""
@@ -96,6 +98,29 @@ class DataScan:
                 + ("" if is_whole else f"; what was before it, snapshot {line[-1].parent_snapshot_id}, was expired"),
             )
         return replace(self, snapshot_id=found.snapshot_id, by_table_schema=False)
+
+    def appended_after(self, snapshot_id: int | None) -> "DataScan":
+        """Return a scan of the rows that snapshots of the operation `append` added after a snapshot, up to the one that the scan reads.
+
+        Rows are read as they were appended, whatever later snapshots deleted, replaced or compacted, in the table's current schema. Without a snapshot's id the
+        range begins with the table. The start may have been expired, where its child was not.
+
+        Raises:
+            InvalidInputError: the start is no ancestor of the end.
+            NoSuchSnapshotError: the end is not in the table.
+        Spec: Snapshots (`operation`).
+        """
+        end = self.snapshot()
+        found = snapshots_between(self.metadata, snapshot_id, None if end is None else end.snapshot_id)
+        if found is None:
+            raise InvalidInputError(
+                f"snapshot {snapshot_id} of {self.table_name} is no ancestor of snapshot {None if end is None else end.snapshot_id}",
+                table=self.table_name,
+                snapshot_id=snapshot_id,
+                next_step="name a start that the end was made from: see table.ancestors()",
+            )
+        appends = tuple(snapshot for snapshot in reversed(found) if snapshot.operation == _APPEND)
+        return replace(self, appends=appends, snapshot_id=None if end is None else end.snapshot_id, by_table_schema=True)
 
     def snapshot(self) -> Snapshot | None:
         """The snapshot to be read; None for a table without one. Raises `NoSuchSnapshotError`."""
@@ -172,6 +197,7 @@ class DataScan:
             include_statistics=include_statistics,
             find_covered=find_covered,
             schema=self.schema(),
+            appends=self.appends,
         )
 
     def plan_files(self, *, include_statistics: bool = False) -> Sequence[FileScanTask]:

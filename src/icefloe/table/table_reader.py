@@ -166,6 +166,30 @@ class TableReader:
             branch = branch_to_read(self.metadata)
         return scan if branch is None else scan.use_ref(branch)
 
+    def incremental_append_scan(
+        self,
+        row_filter: str | BooleanExpression | None = None,
+        selected_fields: Sequence[str] = ("*",),
+        case_sensitive: bool = True,
+        from_snapshot_id_exclusive: int | None = None,
+        to_snapshot_id_inclusive: int | None = None,
+        options: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> DataScan:
+        """Return a read of the rows that were appended after one snapshot up to another: see `DataScan.appended_after`.
+
+        Args:
+            from_snapshot_id_exclusive: the last snapshot whose rows are not read; without it, the range begins with the table.
+            to_snapshot_id_inclusive: the last snapshot whose rows are read; the current one by default.
+
+        Raises:
+            InvalidFilterError: the filter's text cannot be understood.
+            InvalidInputError: the start is no ancestor of the end.
+            NoSuchSnapshotError: the end is not in the table.
+        """
+        scan = self.scan(row_filter, selected_fields, case_sensitive, to_snapshot_id_inclusive, options, limit)
+        return scan.appended_after(from_snapshot_id_exclusive)
+
     def statistics(self, snapshot_id: int | None = None) -> TableStatistics | None:
         """How many distinct values columns have, and whatever else statistics files tell: of a snapshot, or of the newest that has them; None for none.
 

@@ -138,8 +138,6 @@ def test_changes_are_read_between_snapshots_and_times(spark: SparkSession, sql: 
     ):
         with pytest.raises(PySparkException, match=words):
             spark.read.options(**options).table("lake.db.t.changes").collect()
-    with pytest.raises(PySparkException, match="cannot be read by start-snapshot-id"):
-        spark.read.option("start-snapshot-id", first).table("lake.db.t").collect()
 
 
 def test_a_changelog_view_leaves_out_copies_and_finds_updates(sql: Run, changed: list[tuple[int, int]]) -> None:

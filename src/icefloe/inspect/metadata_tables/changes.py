@@ -18,19 +18,19 @@ from icefloe.datafile.read import read_task
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.inspect.metadata_tables.request import Request
 from icefloe.inspect.metadata_tables.row_pairs import DELETE, INSERT, with_updates, without_carry_overs
-from icefloe.inspect.metadata_tables.schemas import changes_schema
+from icefloe.inspect.metadata_tables.schemas import changes_metadata_columns, changes_schema
 from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.metadata.history import ancestors
+from icefloe.kernel.metadata.history import snapshots_between
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.schema.arrow import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, POS
+from icefloe.kernel.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, DELETED, POS
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.table_reader import TableReader
 from icefloe.table.threads import in_threads
@@ -68,14 +68,18 @@ def changes(
     and match the filter. Without `carry_overs`, rows are left out that a snapshot removed and added alike, as copying a file does. With `identifier_columns`,
     which leave those out too, a removed and an added row of one snapshot with equal values there are UPDATE_BEFORE and UPDATE_AFTER.
 
+    `columns` may also name `_file`, `_pos`, `_spec_id` and `_partition`, of the data file that holds the row, and `_deleted`, which is false: a row that an
+    older snapshot had deleted is no change.
+
     Raises:
         NoSuchSnapshotError: there is no such snapshot.
         InvalidInputError: the start is no ancestor of the end; a snapshot removed rows whose parent was expired; there is no such column; or a snapshot has
             several rows with equal identifier columns.
         InvalidFilterError, NoSuchFileError, FormatError
     """
-    schema = changes_schema(table.metadata)
-    wanted = schema.names if columns is None else [name for name in schema.names if name in columns]
+    by_default = changes_schema(table.metadata)
+    schema = Schema(*by_default.fields, *changes_metadata_columns(table.metadata))
+    wanted = by_default.names if columns is None else [name for name in schema.names if name in columns]
     unknown = [name for name in (*(columns or ()), *identifier_columns) if name not in schema.names]
     if unknown:
         raise InvalidInputError(
@@ -85,10 +89,13 @@ def changes(
         )
     # Whether two rows are the same is seen in all of their columns.
     compared = not carry_overs or bool(identifier_columns)
-    read = schema.names if compared else wanted
+    read = {*by_default.names, *wanted} if compared else set(wanted)
     fields = table.schema().fields
     # Rows without any column could not be counted.
-    own = Schema(*(field for field in fields if field.name in read or (set(read) <= _OWN and field is fields[0])))
+    table_columns = [field for field in fields if field.name in read or (read <= _OWN and field is fields[0])]
+    # Where `_deleted` is read, deleted rows are.
+    places = [field for field in schema.fields[len(by_default.fields) :] if field.name in read and field.field_id != DELETED.field_id]
+    own = Schema(*table_columns, *places)
     condition = AlwaysTrue() if row_filter is None else to_expression(row_filter)
     reader = _Reader(table, own, bind(condition, table.schema()), DeleteLoader(table.io, schemas=table.metadata.schemas))
     parts = []
@@ -96,9 +103,11 @@ def changes(
         removed, added = reader.changes_of(snapshot)
         rows = pa.concat_tables([_described(removed, DELETE, ordinal, snapshot), _described(added, INSERT, ordinal, snapshot)])
         if compared:
-            rows = without_carry_overs(rows, own.names)
+            rows = without_carry_overs(rows, [field.name for field in table_columns])
         if identifier_columns:
             rows = with_updates(rows, identifier_columns, table.full_name, snapshot.snapshot_id)
+        if DELETED.name in wanted and DELETED.name not in rows.column_names:
+            rows = rows.append_column(DELETED.name, pa.repeat(pa.scalar(False), len(rows)))
         parts.append(rows.select(wanted))
     target = pa.schema([field for field in schema_to_arrow(schema) if field.name in wanted])
     return pa.concat_tables(parts).cast(target) if parts else target.empty_table()
@@ -108,27 +117,23 @@ def _snapshots(table: TableReader, start: int | None, end: int | None) -> list[S
     """The snapshots whose changes are told, oldest first."""
     metadata = table.metadata
     last = metadata.current_snapshot() if end is None else metadata.snapshot_by_id(end)
+    line = snapshots_between(metadata, start, None if last is None else last.snapshot_id)
     for snapshot_id in (start, end):
-        if snapshot_id is not None and metadata.snapshot_by_id(snapshot_id) is None:
+        # The start may have been expired, where its child was not.
+        if snapshot_id is not None and (line is None or snapshot_id == end) and metadata.snapshot_by_id(snapshot_id) is None:
             raise NoSuchSnapshotError(
                 f"{table.full_name} has no snapshot {snapshot_id}",
                 table=table.full_name,
                 snapshot_id=snapshot_id,
                 next_step="choose one from table.snapshots(); an expired one is gone",
             )
-    line: list[Snapshot] = []
-    for snapshot in ancestors(metadata, None if last is None else last.snapshot_id):
-        if snapshot.snapshot_id == start:
-            break
-        line.append(snapshot)
-    else:
-        if start is not None:
-            raise InvalidInputError(
-                f"snapshot {start} of {table.full_name} is no ancestor of snapshot {last.snapshot_id if last else None}",
-                table=table.full_name,
-                snapshot_id=start,
-                next_step="name a start that the end was made from: see table.ancestors()",
-            )
+    if line is None:
+        raise InvalidInputError(
+            f"snapshot {start} of {table.full_name} is no ancestor of snapshot {last.snapshot_id if last else None}",
+            table=table.full_name,
+            snapshot_id=start,
+            next_step="name a start that the end was made from: see table.ancestors()",
+        )
     return [snapshot for snapshot in reversed(line) if snapshot.operation != _REPLACE]
 
 
@@ -211,9 +216,10 @@ class _Reader:
     def _rows_of(self, task: FileScanTask, other: FileScanTask | None) -> Any:
         if other is None:
             return self._read(task, self._projection)
-        rows = self._read(task, Schema(*self._projection.fields, POS))
+        with_positions = self._projection if POS.field_id in self._projection else Schema(*self._projection.fields, POS)
+        rows = self._read(task, with_positions)
         left: NDArray[np.bool_] = ~np.isin(numpy_of(rows[POS.name]), numpy_of(self._read(other, Schema(POS))[POS.name]))
-        return rows.drop_columns([POS.name]).filter(mask_array(left))
+        return rows.select(self._projection.names).filter(mask_array(left))
 
     def _read(self, task: FileScanTask, projection: Schema) -> Any:
         metadata = self._table.metadata

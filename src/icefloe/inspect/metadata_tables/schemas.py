@@ -3,6 +3,7 @@
 The metrics of columns are `readable_metrics.py`. Floor: inspect. Spec: Data File Fields; Manifest Entry Fields; Position Delete Files.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from icefloe.inspect.metadata_tables.readable_metrics import readable_metrics_field
@@ -16,9 +17,12 @@ from icefloe.kernel.schema.metadata_columns import (
     DELETE_POS,
     DELETE_ROW_FIELD_ID,
     DELETE_ROW_NAME,
+    DELETED,
     FILE,
     PARTITION_FIELD_ID,
+    POS,
     SPEC_ID,
+    partition_column,
 )
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.statistics.partition_schema import with_names_of_their_own
@@ -162,6 +166,13 @@ def position_deletes_schema(metadata: TableMetadata) -> Schema:
 def changes_schema(metadata: TableMetadata) -> Schema:
     """`changes`: the table's own columns, and what became of the row."""
     return Schema(*metadata.schema().fields, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID)
+
+
+def changes_metadata_columns(metadata: TableMetadata) -> Sequence[NestedField]:
+    """Return the columns that tell where a changed row is or was, which `changes` has only where they are named. A column of the table of such a name wins."""
+    own = metadata.schema().names
+    columns = (FILE, POS, DELETED, SPEC_ID, partition_column(table_partition_type(metadata)))
+    return [column for column in columns if column.name not in own]
 
 
 # ---- about manifests ----

@@ -54,6 +54,19 @@ def ancestors(metadata: Lineage, snapshot_id: int | None) -> Iterator[Snapshot]:
         snapshot_id = snapshot.parent_snapshot_id
 
 
+def snapshots_between(metadata: Lineage, start: int | None, end: int | None) -> list[Snapshot] | None:
+    """Return the snapshots that `end` was made of after `start`, the newest first; all of them without a start. None where `start` is no ancestor of `end`.
+
+    The start itself may have been expired: its child names it.
+    """
+    line: list[Snapshot] = []
+    for snapshot in ancestors(metadata, end):
+        if snapshot.snapshot_id == start:
+            return line
+        line.append(snapshot)
+    return line if start is None or (line and line[-1].parent_snapshot_id == start) else None
+
+
 def schemas_of_files(metadata: Lineage, snapshot: Snapshot | None) -> Sequence[Schema]:
     """The schemas that the live files of a snapshot may have been written with: its own and its ancestors'.
 

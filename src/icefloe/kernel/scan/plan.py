@@ -156,9 +156,11 @@ def plan_scan(
     find_covered: bool = False,
     every_delete: bool = False,
     schema: Schema | None = None,
+    appends: Sequence[Snapshot] | None = None,
 ) -> ScanPlan:
     """The live data files of a snapshot that may hold rows matching the filter, with their delete files; none for a table without a snapshot.
 
+    With `appends` the files that these snapshots added, as they were added: no delete file applies to them, and what became of them later says nothing.
     The filter is bound to `schema`: the table's for its current snapshot and the snapshot's own for an older one where it is not given. `explain` gives every
     manifest and file its `Decision`; `include_statistics` puts column statistics into the tasks' files, and `find_covered` tells the files that match whole
     (then every live row matches too). Delete files that delete no matching row are left out, save with `every_delete`: whoever copies the rows that do not
@@ -181,8 +183,9 @@ def plan_scan(
         include_statistics=include_statistics,
         find_covered=find_covered,
         every_delete=every_delete,
+        added_in=None if appends is None else frozenset(one.snapshot_id for one in appends),
     )
-    manifests = read_manifests(snapshot, read)
+    manifests = read_manifests(snapshot, read) if appends is None else _added_manifests(appends, read)
     chooser = _Manifests(manifests, question)
     deletes = read_deletes(question, chooser.kept_deletes, read, parallel)
     planner = DataFilePlanner(question, deletes.index, read, prune_in_parallel=prune_in_parallel)
@@ -201,6 +204,14 @@ def plan_scan(
         delete_files_considered=deletes.total,
         decisions=tuple(chooser.decisions(batches, deletes, counts)) if explain else (),
     )
+
+
+def _added_manifests(snapshots: Sequence[Snapshot], read: Read) -> list[ManifestFile]:
+    """Return the data manifests that the snapshots wrote, each once."""
+    ids = {snapshot.snapshot_id for snapshot in snapshots}
+    found = (manifest for snapshot in snapshots for manifest in read_manifests(snapshot, read))
+    kept = {one.manifest_path: one for one in found if one.content is ManifestContent.DATA and one.added_snapshot_id in ids}
+    return list(kept.values())
 
 
 def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError
@@ -51,6 +53,8 @@ class Question:
     include_statistics: bool
     find_covered: bool
     every_delete: bool
+    # Of an incremental read: the snapshots whose added files are read.
+    added_in: frozenset[int] | None = None
 
     @cached_property
     def specs(self) -> dict[int, PartitionSpec]:
@@ -80,7 +84,11 @@ class Question:
         kind = self.partition_types[manifests[0].partition_spec_id]
         columns, counts = read_many_columns(manifests, read, kind, statistics=statistics)
         entries, places = columns.entries, np.repeat(np.arange(len(counts)), counts)
-        if any(manifest.has_deleted_files for manifest in manifests):
+        if self.added_in is not None:
+            ids = pa.array(self.added_in, pa.int64())
+            live = (numpy_of(entries["status"]) == int(ManifestEntryStatus.ADDED)) & pc.is_in(entries["snapshot_id"], ids).to_numpy()
+            entries, places = entries.filter(mask_array(live)), places[live]
+        elif any(manifest.has_deleted_files for manifest in manifests):
             live = numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)
             entries, places = entries.filter(mask_array(live)), places[live]
         _check_content(entries, manifests, places)

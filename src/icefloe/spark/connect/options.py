@@ -25,9 +25,10 @@ CATALOG, TABLE, PATH, STORAGE = "catalog", "table", "path", "storage"
 # Id of the read, given by `icefloe.spark.table`, which turns errors of that read alone into exceptions of their kind.
 READ_ID = "icefloe-read-id"
 SNAPSHOT_ID, BRANCH, TAG, AS_OF = "snapshot-id", "branch", "tag", "as-of-timestamp"
+START, END = "start-snapshot-id", "end-snapshot-id"
 COLUMNS, WHERE, OVERWRITE_MODE = "columns", "where", "overwrite-mode"
 SNAPSHOT_PROPERTY = "snapshot-property."
-_OWN = (CATALOG, TABLE, PATH, STORAGE, READ_ID, SNAPSHOT_ID, BRANCH, TAG, AS_OF, COLUMNS, WHERE, OVERWRITE_MODE)
+_OWN = (CATALOG, TABLE, PATH, STORAGE, READ_ID, SNAPSHOT_ID, BRANCH, TAG, AS_OF, START, END, COLUMNS, WHERE, OVERWRITE_MODE)
 _POINTS = (SNAPSHOT_ID, BRANCH, TAG, AS_OF)
 # What Spark has for its own formats: a table of an attached catalog takes them.
 SPARK_POINTS = ("versionasof", "timestampasof")
@@ -81,6 +82,7 @@ class Asked:
     branch: str | None = None
     tag: str | None = None
     as_of_ms: int | None = None
+    start_snapshot_id: int | None = None  # of rows that were appended after it, up to `snapshot_id`
     columns: tuple[str, ...] = ("*",)
     where: str | None = None
     overwrite_mode: str = "static"
@@ -103,6 +105,7 @@ def asked_for(options: Mapping[str, str]) -> Asked:
     points = [name for name in _POINTS if name in given]
     if len(points) > 1 and set(points) != {BRANCH, AS_OF}:
         raise InvalidInputError(f"a read is of one snapshot, and {' and '.join(points)} are given", next_step="give one of them")
+    _check_range(given, points)
     if not given.get(TABLE) and not given.get(PATH):
         raise InvalidInputError(
             "no table is named",
@@ -116,10 +119,11 @@ def asked_for(options: Mapping[str, str]) -> Asked:
         catalog=given.get(CATALOG),
         path=given.get(PATH),
         storage=given.get(STORAGE),
-        snapshot_id=_whole(given, SNAPSHOT_ID),
+        snapshot_id=_whole(given, END if START in given else SNAPSHOT_ID),
         branch=given.get(BRANCH),
         tag=given.get(TAG),
         as_of_ms=milliseconds(given[AS_OF]) if AS_OF in given else None,
+        start_snapshot_id=_whole(given, START),
         columns=tuple(_columns(given[COLUMNS])) if COLUMNS in given else ("*",),
         where=given.get(WHERE),
         overwrite_mode=mode,
@@ -161,7 +165,8 @@ def scan_of(table: TableReader, asked: Asked) -> DataScan:
     scan = table.scan(asked.where, selected_fields=asked.columns, snapshot_id=asked.snapshot_id, branch=asked.branch)
     if asked.tag is not None:
         scan = scan.use_ref(asked.tag)
-    return scan if asked.as_of_ms is None else scan.as_of(asked.as_of_ms)
+    scan = scan if asked.as_of_ms is None else scan.as_of(asked.as_of_ms)
+    return scan if asked.start_snapshot_id is None else scan.appended_after(asked.start_snapshot_id)
 
 
 def is_location(text: str) -> bool:
@@ -215,6 +220,21 @@ def _check_names(given: Mapping[str, str]) -> None:
         near = get_close_matches(name.replace("_", "-"), _OWN, 1, _LIKE)
         if near:
             raise InvalidInputError(f"there is no option {name!r}", next_step=f"write {near[0]!r}")
+
+
+def _check_range(given: Mapping[str, str], points: list[str]) -> None:
+    """Raise `InvalidInputError` for a range of appended rows that has no start, ends twice, or is of times."""
+    times = sorted(given.keys() & {"start-timestamp", "end-timestamp"})
+    if times:
+        raise InvalidInputError(f"{' and '.join(times)} are no options of appended rows", next_step=f"give {START} and {END}")
+    if END in given and START not in given:
+        raise InvalidInputError(f"{END} is given alone", next_step=f"give {START} too, or {SNAPSHOT_ID} for one snapshot")
+    others = [name for name in points if START in given and (name != BRANCH or END in given)]
+    if others:
+        raise InvalidInputError(
+            f"{' and '.join(others)} beside {START}{' and ' + END if END in given else ''} name what to read twice",
+            next_step="give one of them; a branch may be the end of a range",
+        )
 
 
 def _whole(given: Mapping[str, str], name: str) -> int | None:

@@ -54,12 +54,15 @@ def table(
     branch: str | None = None,
     tag: str | None = None,
     as_of_timestamp: int | str | datetime | None = None,
+    start_snapshot_id: int | None = None,
+    end_snapshot_id: int | None = None,
 ) -> DataFrame:
     """A table's rows as a DataFrame of any session, classic or Spark Connect: `table(spark, "lake.demo.events", where="day = DATE '2026-01-31'")`.
 
     The table is one at hand, a name `catalog.namespace.table` whose catalog was given to `register` or is configured on this machine, or the location of a
     metadata file. `where` and `columns` are used for planning, so they are worth more here than as methods of the frame. The frame stays at the snapshot that
-    is current now. `as_of_timestamp` is in milliseconds from 1970-01-01 UTC, a time with its zone, or such a time as text. `reading_of` tells how it is read.
+    is current now. `as_of_timestamp` is in milliseconds from 1970-01-01 UTC, a time with its zone, or such a time as text. With `start_snapshot_id` the frame
+    has the rows that were appended after that snapshot, up to `end_snapshot_id` or the current one. `reading_of` tells how it is read.
 
     Raises:
         NoSuchCatalogError, NoSuchTableError, NoSuchSnapshotError: what is named is not there.
@@ -69,10 +72,17 @@ def table(
     point = [given for given in (snapshot_id, branch, tag, as_of_timestamp) if given is not None]
     if len(point) > 1 and not (len(point) == 2 and branch is not None and as_of_timestamp is not None):
         raise InvalidInputError("a read is of one snapshot, and more than one is named", next_step="name one of them")
+    if end_snapshot_id is not None and start_snapshot_id is None:
+        raise InvalidInputError(
+            "end_snapshot_id is given without start_snapshot_id", next_step="give both, or snapshot_id for one snapshot"
+        )
+    if start_snapshot_id is not None and point and (point != [branch] or end_snapshot_id is not None):
+        raise InvalidInputError("a range of snapshots and a snapshot are named", next_step="name one of them; a branch may end a range")
     asked = Asked(
         table="" if isinstance(name, TableReader) else name,
         path=name if isinstance(name, str) and names.is_location(name) else None,
-        snapshot_id=snapshot_id,
+        snapshot_id=snapshot_id if start_snapshot_id is None else end_snapshot_id,
+        start_snapshot_id=start_snapshot_id,
         branch=branch,
         tag=tag,
         as_of_ms=None if as_of_timestamp is None else milliseconds(as_of_timestamp),
@@ -105,7 +115,8 @@ def _by_data_source(spark: SparkSession, found: TableReader, asked: Asked) -> Da
         names.PATH: found.metadata_location,
         names.TABLE: found.full_name,
         names.STORAGE: storage_key(spark, found.io),
-        names.SNAPSHOT_ID: asked.snapshot_id,
+        names.SNAPSHOT_ID if asked.start_snapshot_id is None else names.END: asked.snapshot_id,
+        names.START: asked.start_snapshot_id,
         names.BRANCH: asked.branch,
         names.TAG: asked.tag,
         names.AS_OF: asked.as_of_ms,

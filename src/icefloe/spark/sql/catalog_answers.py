@@ -14,7 +14,7 @@ from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableE
 from icefloe.procedures.registry import procedure_named, procedure_names
 from icefloe.spark.sql.alter_table import alter
 from icefloe.spark.sql.answers import Answers, answer
-from icefloe.spark.sql.changes_answers import CHANGES, ChangesScanAnswers, session_procedures
+from icefloe.spark.sql.changes_answers import CHANGES, ChangesAnswers, session_procedures
 from icefloe.spark.sql.definitions import definition_of
 from icefloe.spark.sql.evolved_answers import EvolvedAnswers
 from icefloe.spark.sql.function_answers import FUNCTIONS, FunctionAnswers, is_for_functions
@@ -65,8 +65,8 @@ class CatalogAnswers(Answers):
         if asked.get("timestamp") is not None:
             selected = at_timestamp(selected, asked["timestamp"])
         if selected.metadata_table is not None:
-            scans = ChangesScanAnswers if selected.metadata_table == CHANGES else None
-            return MetadataTableAnswers(self._spark, self.name, selected, selected.metadata_table, scans)
+            kind = ChangesAnswers if selected.metadata_table == CHANGES else MetadataTableAnswers
+            return kind(self._spark, self.name, selected, selected.metadata_table)
         return TableAnswers(self._spark, self.name, selected)
 
     def _load_view(self, asked: Asked) -> Answers:

@@ -4,24 +4,43 @@ What changes are is told in `icefloe.inspect.metadata_tables.changes`, which fin
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
 
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.inspect.metadata_tables.changes import changes
-from icefloe.inspect.metadata_tables.schemas import changes_schema
+from icefloe.inspect.metadata_tables.schemas import changes_metadata_columns, changes_schema
 from icefloe.kernel.metadata.history import ancestors
 from icefloe.kernel.schema.arrow import schema_to_arrow
-from icefloe.kernel.types import ListType, StringType
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import ListType, NestedField, StringType
 from icefloe.procedures.procedure import Flag, Procedure, Rows, Text, Texts, procedure
-from icefloe.spark.sql.metadata_answers import MetadataScanAnswers, frame_of
-from icefloe.spark.sql.read_options import RANGE_OPTIONS
+from icefloe.spark.sql.metadata_answers import MetadataScanAnswers, MetadataTableAnswers, frame_of
+from icefloe.spark.sql.read_answers import Wanted, metadata_columns
+from icefloe.spark.sql.read_options import RANGE_OPTIONS, with_options
 from icefloe.table.table_reader import TableReader
 
 CHANGES = "changes"
 Names = Annotated[Sequence[str], ListType(element_id=2, element=StringType(), element_required=False)]
+
+
+class ChangesAnswers(MetadataTableAnswers):
+    """The table `changes`, whose rows tell by metadata columns where they are or were."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsMetadataColumns", "catalog.SupportsRead")
+
+    def metadata_fields(self) -> Sequence[NestedField]:
+        return changes_metadata_columns(self._selected.table.metadata)
+
+    def says(self) -> Mapping[str, Any]:
+        return {**super().says(), "metadataColumns": metadata_columns(self.metadata_fields()), "canRenameConflictingMetadataColumns": True}
+
+    def scan(self, asked: Wanted) -> "ChangesScanAnswers":
+        whole = replace(self._found, schema=Schema(*self._found.schema.fields, *self.metadata_fields()))
+        return ChangesScanAnswers(self._spark, with_options(self._selected, asked["options"], takes_range=True), whole, asked)
 
 
 class ChangesScanAnswers(MetadataScanAnswers):
@@ -39,7 +58,7 @@ def changes_range(table: TableReader, options: Mapping[str, str], end: int | Non
     `end` is what the table was named with.
 
     Raises:
-        InvalidInputError: a value is no number, or an end of the range is told twice.
+        InvalidInputError: a value is no number, an end of the range is told twice, or a time is the start that does not lie before the end.
     """
     given = {key.lower(): _number(key, value) for key, value in options.items() if key.lower() in RANGE_OPTIONS}
     named = [] if end is None else ["a snapshot, branch or tag of the table"]
@@ -49,6 +68,13 @@ def changes_range(table: TableReader, options: Mapping[str, str], end: int | Non
             raise InvalidInputError(
                 f"the changes of {table.full_name} are read with {' and '.join(twice)}", table=table.full_name, next_step="give one of them"
             )
+    times = given.get("start-timestamp"), given.get("end-timestamp")
+    if times[0] is not None and times[1] is not None and times[0] >= times[1]:
+        raise InvalidInputError(
+            f"the changes of {table.full_name} are read from {times[0]} ms to {times[1]} ms, and a range begins before it ends",
+            table=table.full_name,
+            next_step="give a start-timestamp that is less than end-timestamp",
+        )
     last = given.get("end-snapshot-id", table.metadata.current_snapshot_id if end is None else end)
     line = [(one.snapshot_id, one.timestamp_ms) for one in ancestors(table.metadata, last)]
     if "end-timestamp" in given:
@@ -62,9 +88,9 @@ def changes_range(table: TableReader, options: Mapping[str, str], end: int | Non
 
 def _rows(table: TableReader, chosen: tuple[int | None, int | None] | None, **how: Any) -> Any:
     if chosen is None:
-        return (
-            schema_to_arrow(changes_schema(table.metadata)).empty_table().select(how.get("columns") or changes_schema(table.metadata).names)
-        )
+        by_default = changes_schema(table.metadata)
+        every = Schema(*by_default.fields, *changes_metadata_columns(table.metadata))
+        return schema_to_arrow(every).empty_table().select(how.get("columns") or by_default.names)
     return changes(table, start_snapshot_id=chosen[0], end_snapshot_id=chosen[1], **how)
 
 

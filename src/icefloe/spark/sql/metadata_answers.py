@@ -27,13 +27,9 @@ _ROW_BYTES = 200
 
 
 class MetadataTableAnswers(ReadAnswers):
-    """Reads alone: what a metadata table tells is changed by changing the table. `scans` is what a read of it is."""
+    """Reads alone: what a metadata table tells is changed by changing the table."""
 
-    def __init__(
-        self, spark: SparkSession, catalog_name: str, selected: Selected, name: str, scans: "type[MetadataScanAnswers] | None" = None
-    ) -> None:
-        self._scans = scans or MetadataScanAnswers
-        self._takes_range = scans is not None
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: Selected, name: str) -> None:
         self._spark = spark
         self._catalog_name = catalog_name
         self._selected = selected
@@ -59,7 +55,7 @@ class MetadataTableAnswers(ReadAnswers):
         return schema_to_struct(self._found.schema, field_ids=False).json()
 
     def scan(self, asked: Wanted) -> "MetadataScanAnswers":
-        return self._scans(self._spark, with_options(self._selected, asked["options"], takes_range=self._takes_range), self._found, asked)
+        return MetadataScanAnswers(self._spark, with_options(self._selected, asked["options"]), self._found, asked)
 
 
 class MetadataScanAnswers(OneScanAnswers):

@@ -6,16 +6,22 @@ Java's `SparkRule` asks a scan for its `rows` and puts them in its place before 
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
+from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import NestedField
 from icefloe.spark.sql.answers import Answers, ObjectAnswers, answer
+from icefloe.spark.types import schema_to_struct
 
 # What a query wants: `options`, the `zone` of its session, `operation` where rows are about to be changed, perhaps `filters`, `limit`, `aggregation`;
 # for a scan the `schema` of what it reads, in Spark's JSON.
 Wanted = Mapping[str, Any]
+# What Spark keeps of a row that it updates: where it was, and its identity.
+_KEPT = (FILE.name, POS.name, ROW_ID.name)
 
 
 class ReadAnswers(ObjectAnswers, ABC):
@@ -35,6 +41,10 @@ class ReadAnswers(ObjectAnswers, ABC):
     def aggregate(self, _: Wanted) -> str | None:
         """The schema of the answer, where metadata alone has it."""
         return None
+
+    def metadata_fields(self) -> Sequence[NestedField]:
+        """The metadata columns that a query may name where `*` does not have them."""
+        return ()
 
     @abstractmethod
     def scan(self, wanted: Wanted) -> Answers:
@@ -78,6 +88,7 @@ class ScanBuilderAnswers(ObjectAnswers):
             self._schema = required
         else:
             own = {field["name"]: field for field in json.loads(self._schema)["fields"]}
+            own |= {field.name: field.jsonValue() for field in spark_fields(self._table.metadata_fields())}
             fields = [own[field["name"]] for field in json.loads(required)["fields"]]
             self._schema = json.dumps({"type": "struct", "fields": fields})
 
@@ -123,6 +134,27 @@ class OneScanAnswers(ObjectAnswers):
     def filter_attributes(self) -> list[str]:
         """The columns that have one value in each file: Spark's own scan, which comes in this one's place, leaves out files by what a join finds of them."""
         return []
+
+
+def spark_fields(fields: Sequence[NestedField]) -> Sequence[StructField]:
+    """Return columns as Spark has them."""
+    return schema_to_struct(Schema(*fields), field_ids=False).fields
+
+
+def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
+    """Return metadata columns as Spark's connector describes them."""
+    return [
+        {
+            "name": field.name,
+            "dataType": field.dataType.json(),
+            "isNullable": field.nullable,
+            "comment": field.metadata.get("comment"),
+            "metadataInJSON": json.dumps(
+                {"__preserve_on_delete": True, "__preserve_on_update": field.name in _KEPT, "__preserve_on_reinsert": False}
+            ),
+        }
+        for field in spark_fields(fields)
+    ]
 
 
 def statistics(rows: int | None, size: int, distinct: Mapping[str, int] | None = None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata.properties import PLANNING_MODE, SPLIT_OPEN_FILE_COST, SPLIT_SIZE, Property
 from icefloe.spark.connect.options import milliseconds
 from icefloe.spark.planning import PlanningMode
@@ -30,16 +30,11 @@ def with_options(selected: Selected, options: Mapping[str, str], *, takes_range:
     """The selection that a read's options make: `snapshot-id`, `branch`, `tag` or `as-of-timestamp` (milliseconds, or a time with its zone).
 
     Raises:
-        InvalidInputError: several of them, one beside a selector in the name, or one that is no number where it has to be.
-        UnsupportedFeatureError: a range of snapshots is asked for, where `takes_range` does not say that there are such reads.
+        InvalidInputError: several of them, one beside a selector in the name, or one that is no number where it has to be; or a range of snapshots that no
+            table has, as `_with_range` says. With `takes_range` the caller reads the range itself.
     """
-    ranges = [] if takes_range else sorted(key.lower() for key in options if key.lower() in RANGE_OPTIONS)
-    if ranges:
-        raise UnsupportedFeatureError(
-            f"{selected.table.full_name} cannot be read by {', '.join(ranges)}",
-            table=selected.table.full_name,
-            next_step="the rows that came and went between snapshots are in its table .changes, which takes these options",
-        )
+    if not takes_range:
+        selected = _with_range(selected, options)
     given = {_SELECTING[key.lower()]: value for key, value in options.items() if key.lower() in _SELECTING}
     if not given or given == {"branch": selected.branch}:
         return selected
@@ -54,18 +49,61 @@ def with_options(selected: Selected, options: Mapping[str, str], *, takes_range:
         selected,
         branch=given.get("branch"),
         tag=given.get("tag"),
-        snapshot_id=_snapshot_id(given["snapshot_id"]) if "snapshot_id" in given else None,
+        snapshot_id=_snapshot_id("snapshot-id", given["snapshot_id"]) if "snapshot_id" in given else None,
         as_of_ms=milliseconds(given["as_of_ms"]) if "as_of_ms" in given else None,
     )
 
 
-def _snapshot_id(text: str) -> int:
+def _with_range(selected: Selected, options: Mapping[str, str]) -> Selected:
+    """Return the selection of the rows appended after `start-snapshot-id` up to `end-snapshot-id`; unchanged without such options.
+
+    Raises:
+        InvalidInputError: only the end is given, a range of times, a range of a metadata table, or one beside a snapshot, a tag or a time.
+    """
+    given = {key.lower(): value for key, value in options.items() if key.lower() in RANGE_OPTIONS}
+    if not given:
+        return selected
+    name = selected.table.full_name
+    if selected.metadata_table is not None:
+        raise InvalidInputError(
+            f"the metadata table {name}.{selected.metadata_table} cannot be read by {', '.join(sorted(given))}",
+            table=name,
+            next_step="of a table's metadata tables, .changes alone takes these options",
+        )
+    times = sorted(given.keys() & {"start-timestamp", "end-timestamp"})
+    if times:
+        raise InvalidInputError(
+            f"{name} is read with {' and '.join(times)}, which only its table .changes takes",
+            table=name,
+            next_step="give start-snapshot-id and end-snapshot-id for appended rows; or read .changes for added and removed ones",
+        )
+    if "start-snapshot-id" not in given:
+        raise InvalidInputError(
+            f"{name} is read with end-snapshot-id alone",
+            table=name,
+            next_step="give start-snapshot-id too, or snapshot-id for one snapshot",
+        )
+    if selected.is_past or any(key.lower() in _SELECTING and key.lower() != "branch" for key in options):
+        raise InvalidInputError(
+            f"{name} is read with {', '.join(sorted(given))} beside a snapshot, a tag or a time", table=name, next_step="give one of them"
+        )
+    start = _snapshot_id("start-snapshot-id", given["start-snapshot-id"])
+    if "end-snapshot-id" not in given:
+        return replace(selected, appended_after=start)
+    if selected.branch is not None or any(key.lower() == "branch" for key in options):
+        raise InvalidInputError(
+            f"{name} is read with a branch and with end-snapshot-id",
+            table=name,
+            next_step="give one of them: each says where the range ends",
+        )
+    return replace(selected, appended_after=start, snapshot_id=_snapshot_id("end-snapshot-id", given["end-snapshot-id"]))
+
+
+def _snapshot_id(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InvalidInputError(
-            f"the read option snapshot-id is {text!r}, which is no whole number", next_step="give a snapshot's id"
-        ) from None
+        raise InvalidInputError(f"the read option {name} is {text!r}, which is no whole number", next_step="give a snapshot's id") from None
 
 
 def planning_mode(spark: SparkSession, options: Mapping[str, str], properties: Mapping[str, str]) -> PlanningMode:

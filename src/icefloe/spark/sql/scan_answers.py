@@ -21,11 +21,11 @@ from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.puffin.theta_sketch import NDV_PROPERTY
 from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
+from icefloe.kernel.schema.metadata_columns import DELETED, METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, ListType, NestedField, PrimitiveType, StructType
 from icefloe.kernel.types import MapType as IcebergMap
-from icefloe.spark.filters import literal
+from icefloe.spark.filters import column_named, literal
 from icefloe.spark.scan import read
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.local_days import LocalDays
@@ -121,7 +121,19 @@ class ScanAnswers(OneScanAnswers):
         limit = self._question.asked.get("limit")
         plan = plan if limit is None else _enough_files(plan, limit)
         bare = replace(scan, row_filter=AlwaysTrue(), limit=None)
-        return bare.request(projection_of(scan, self._struct), plan=plan)
+        columns = self._projection
+        if self._hides_deleted:
+            columns = Schema(*(field for field in columns.fields if field.field_id != DELETED.field_id), schema_id=columns.schema_id)
+        return bare.request(columns, plan=plan)
+
+    @cached_property
+    def _projection(self) -> Schema:
+        return projection_of(self._question.scan, self._struct)
+
+    @property
+    def _hides_deleted(self) -> bool:
+        """Whether a statement that changes rows names `_deleted`: where a query finds deleted rows, the statement would bring them back."""
+        return self._question.asked.get("operation") is not None and DELETED.field_id in self._projection
 
     @answer
     def description(self) -> str:
@@ -135,6 +147,9 @@ class ScanAnswers(OneScanAnswers):
         else:
             session = session_for(question.spark, question.asked["options"], question.scan.metadata.properties)
             found = read(session, self.request)
+            if self._hides_deleted:
+                known = set(found.columns)
+                found = found.select(*(column_named(name) if name in known else F.lit(False).alias(name) for name in self._struct.names))
         return found._jdf.queryExecution().optimizedPlan()
 
     @answer

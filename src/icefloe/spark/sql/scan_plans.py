@@ -32,7 +32,7 @@ class ScanPlans:
 
     def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False) -> ScanPlan:
         """The plan of a scan, `covered` told of every file. Raises as `DataScan.plan`."""
-        key = (scan.snapshot_id, scan.by_table_schema, scan.row_filter, include_statistics)
+        key = (scan.snapshot_id, scan.appends, scan.by_table_schema, scan.row_filter, include_statistics)
         for known, plan in self._known:
             if known == key:
                 return plan

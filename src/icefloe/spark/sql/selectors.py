@@ -28,6 +28,7 @@ class Selected:
     snapshot_id: int | None = None
     as_of_ms: int | None = None
     metadata_table: str | None = None
+    appended_after: int | None = None  # of an incremental read: the id of the snapshot whose rows are the last that are not read
 
     @property
     def is_past(self) -> bool:
@@ -50,11 +51,12 @@ class Selected:
         ref = self.branch or self.tag
         if ref is not None:
             found = found.use_ref(ref)
-        return found if self.as_of_ms is None else found.as_of(self.as_of_ms)
+        found = found if self.as_of_ms is None else found.as_of(self.as_of_ms)
+        return found if self.appended_after is None else found.appended_after(self.appended_after)
 
     def text(self) -> str:
         """What is selected, to be told from other selections."""
-        return f"{self.branch}/{self.tag}/{self.snapshot_id}/{self.as_of_ms}/{self.metadata_table}"
+        return f"{self.branch}/{self.tag}/{self.snapshot_id}/{self.as_of_ms}/{self.metadata_table}/{self.appended_after}"
 
 
 def select(catalog: Catalog, name: Sequence[str]) -> Selected:

@@ -3,7 +3,6 @@
 How rows are written to it is `write_answers.py`; UPDATE and MERGE are `row_level.py`. Floor: spark. Spec: Schemas and Data Types; Partitioning.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,22 +12,19 @@ from pyspark.sql import SparkSession
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import NestedField
 from icefloe.spark.sql.alter_table import takes_change
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import columns_struct, partitioning_of, table_properties
-from icefloe.spark.sql.read_answers import OneScanAnswers, Wanted
+from icefloe.spark.sql.read_answers import OneScanAnswers, Wanted, metadata_columns
 from icefloe.spark.sql.scan_answers import ScanAnswers, ScanQuestion
 from icefloe.spark.sql.scan_plans import ScanPlans
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.sql.write_answers import WritableAnswers
-from icefloe.spark.types import schema_to_struct
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 # Capabilities that a property gives; Spark before 4.1 does not know the second.
 _ASKED_FOR = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTION": AUTO_SCHEMA_EVOLUTION}
-# What Spark keeps of a row that it updates: where it was, and its identity.
-_KEPT = ("_file", "_pos", "_row_id")
 
 
 class TableAnswers(WritableAnswers):
@@ -62,7 +58,7 @@ class TableAnswers(WritableAnswers):
             "schema": self.schema_json(),
             "properties": table_properties(metadata, self._selected.table.metadata_location),
             "capabilities": [*_CAPABILITIES, *(name for name, known in _ASKED_FOR.items() if known.read(metadata.properties))],
-            "metadataColumns": self._metadata_columns(),
+            "metadataColumns": metadata_columns(self.metadata_fields()),
             "canRenameConflictingMetadataColumns": True,
         }
 
@@ -86,23 +82,10 @@ class TableAnswers(WritableAnswers):
         metadata = self._selected.table.metadata
         return partitioning_of(self._spark, metadata.spec(), metadata.schema())
 
-    def _metadata_columns(self) -> list[dict[str, Any]]:
+    def metadata_fields(self) -> Sequence[NestedField]:
         partition = partition_column(table_partition_type(self._selected.table.metadata))
-        columns = [*(column for name, column in METADATA_COLUMNS.items() if name != "_deleted"), partition]
         own = set(self._selected.table.schema().names)
-        struct = schema_to_struct(Schema(*(column for column in columns if column.name not in own)), field_ids=False)
-        return [
-            {
-                "name": field.name,
-                "dataType": field.dataType.json(),
-                "isNullable": field.nullable,
-                "comment": field.metadata.get("comment"),
-                "metadataInJSON": json.dumps(
-                    {"__preserve_on_delete": True, "__preserve_on_update": field.name in _KEPT, "__preserve_on_reinsert": False}
-                ),
-            }
-            for field in struct.fields
-        ]
+        return [column for column in (*METADATA_COLUMNS.values(), partition) if column.name not in own]
 
     @answer
     def supports_column_change(self, change: Mapping[str, Any]) -> bool:
