@@ -2,12 +2,19 @@
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
 from icefloe.errors import NoSuchViewError
+from icefloe.view.view import View
 
 pytestmark = pytest.mark.spark
+
+
+def own_properties(view: View) -> dict[str, str]:
+    """The properties that are not the engine's."""
+    return {key: value for key, value in view.properties.items() if not key.endswith("engine_version")}
 
 
 @pytest.fixture
@@ -25,7 +32,7 @@ def test_a_view_is_read_by_what_its_tables_plan(made: Run, lake: SqlCatalog) -> 
     assert "GreaterThan(id,3)" in plan
     view = lake.load_view("db.v")
     assert (view.schema().names, view.schema().find_field("x").doc) == (["x", "y"], "it's x")
-    assert dict(view.properties) == {"a": "b", "comment": "my view", "spark.query-column-names": "(id + 1),k"}
+    assert own_properties(view) == {"a": "b", "comment": "my view", "spark.query-column-names": "(id + 1),k"}
     assert view.sql_for("spark").sql == "SELECT id + 1, k FROM lake.db.t WHERE id > 3"
 
 
@@ -52,7 +59,7 @@ def test_no_view_comes_to_read_itself(made: Run, lake: SqlCatalog, statement: st
     made("CREATE VIEW lake.db.u AS SELECT x, y FROM lake.db.v")
     made("CREATE VIEW lake.db.w AS WITH a AS (SELECT * FROM lake.db.u) SELECT max(x) AS x FROM a")
     before = lake.load_view("db.v").metadata
-    with pytest.raises(PySparkException, match=r"view lake\.db\.v would read itself: lake\.db\.v reads lake"):
+    with pytest.raises(AnalysisException, match=r"RECURSIVE_VIEW.*cycle: `lake`.`db`.`v` -> .*`lake`.`db`.`v`\)"):
         made(statement)
     assert lake.load_view("db.v").metadata == before
     made("CREATE OR REPLACE VIEW lake.db.u AS SELECT u.x FROM lake.db.v AS u")
@@ -66,21 +73,21 @@ def test_a_view_is_changed_renamed_and_dropped(made: Run, lake: SqlCatalog) -> N
     assert made("SELECT * FROM lake.db.v") == [(0, "3")]
     made("ALTER VIEW lake.db.v SET TBLPROPERTIES ('p' = 'q')")
     made("ALTER VIEW lake.db.v UNSET TBLPROPERTIES ('a')")
-    assert dict(lake.load_view("db.v").properties) == {"p": "q", "comment": "my view", "spark.query-column-names": "k,s"}
+    assert own_properties(lake.load_view("db.v")) == {"p": "q", "comment": "my view", "spark.query-column-names": "k,s"}
     made("ALTER VIEW lake.db.v RENAME TO lake.db.w")
     assert made("SHOW VIEWS IN lake.db LIKE 'w*'") == [("db", "w", False)]
     made("DROP VIEW lake.db.w")
     made("DROP VIEW IF EXISTS lake.db.w")
     with pytest.raises(NoSuchViewError):
         lake.load_view("db.w")
-    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(AnalysisException, match="VIEW_NOT_FOUND"):
         made("DROP VIEW lake.db.w")
     with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
         made("SHOW VIEWS IN lake.nowhere")
 
 
 def test_a_view_is_described_and_its_text_makes_it_again(made: Run, lake: SqlCatalog) -> None:
-    assert made("DESCRIBE lake.db.v")[:2] == [("x", "bigint", "it's x"), ("y", "bigint", None)]
+    assert made("DESCRIBE lake.db.v")[:2] == [("x", "bigint", "it's x"), ("y", "bigint", "")]
     assert made("SHOW COLUMNS IN lake.db.v") == [("x",), ("y",)]
     assert made("SHOW TBLPROPERTIES lake.db.v ('a')") == [("a", "b")]
     before = lake.load_view("db.v")
@@ -95,27 +102,27 @@ def test_a_view_is_described_and_its_text_makes_it_again(made: Run, lake: SqlCat
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("CREATE VIEW lake.db.v AS SELECT 1 AS x", "TABLE_OR_VIEW_ALREADY_EXISTS"),
-        ("CREATE VIEW lake.db.t AS SELECT 1 AS x", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("CREATE VIEW lake.db.v AS SELECT 1 AS x", "VIEW_ALREADY_EXISTS"),
+        ("CREATE VIEW lake.db.t AS SELECT 1 AS x", "VIEW_ALREADY_EXISTS"),
         ("CREATE VIEW lake.db.n AS SELECT nothing FROM lake.db.t", "UNRESOLVED_COLUMN"),
-        ("CREATE VIEW lake.db.n (a, b) AS SELECT id FROM lake.db.t", "2 columns, and its query gives 1"),
-        ("CREATE VIEW lake.db.n AS SELECT id, id FROM lake.db.t", "two columns of the view have one name"),
-        ("CREATE VIEW lake.db.n AS SELECT * FROM only_here", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("INSERT INTO lake.db.v VALUES (1, 2)", "does not support append"),
+        ("CREATE VIEW lake.db.n (a, b) AS SELECT id FROM lake.db.t", "(?s)NOT_ENOUGH_DATA_COLUMNS.*View columns: a, b.*Data columns: id"),
+        ("CREATE VIEW lake.db.n (a) AS SELECT id, k FROM lake.db.t", "(?s)TOO_MANY_DATA_COLUMNS.*View columns: a.*Data columns: id, k"),
+        ("CREATE VIEW lake.db.n AS SELECT id, id FROM lake.db.t", "The column `id` already exists"),
+        ("CREATE VIEW lake.db.n AS SELECT nothing()", "UNRESOLVED_ROUTINE"),
+        ("INSERT INTO lake.db.v VALUES (1, 2)", "EXPECT_TABLE_NOT_VIEW"),
         ("SELECT * FROM lake.db.v VERSION AS OF 3", "has no snapshots"),
     ],
 )
 def test_what_a_view_cannot_be_is_refused(made: Run, lake: SqlCatalog, statement: str, words: str) -> None:
-    made("CREATE OR REPLACE TEMPORARY VIEW only_here AS SELECT 1 AS one")
-    with pytest.raises(Exception, match=words):
+    with pytest.raises(PySparkException, match=words):
         made(statement)
     assert [name[-1] for name in lake.list_views("db")] == ["v"]
 
 
-def test_a_query_that_no_longer_runs_names_the_view(made: Run) -> None:
+def test_a_query_that_no_longer_runs_is_an_error_of_sparks_analyzer(made: Run, spark: SparkSession) -> None:
     made("ALTER TABLE lake.db.t RENAME COLUMN id TO number")
-    with pytest.raises(Exception, match=r"the query of view lake\.db\.v fails"):
-        made("SELECT * FROM lake.db.v")
+    with pytest.raises(AnalysisException, match=r"(?s)UNRESOLVED_COLUMN.*`id`.*`lake`\.`db`\.`v`"):
+        spark.sql("SELECT * FROM lake.db.v")
 
 
 def test_a_table_is_made_like_another(made: Run, lake: SqlCatalog) -> None:
@@ -135,7 +142,7 @@ def test_a_view_keeps_the_columns_that_it_was_made_of(sql: Run) -> None:
     sql("ALTER TABLE lake.db.t ADD COLUMN first STRING FIRST")
     assert sql("SELECT x, y FROM lake.db.v") == [(1, "a")]
     sql("ALTER TABLE lake.db.t DROP COLUMN kind")
-    with pytest.raises(PySparkException, match="was made of id, kind"):
+    with pytest.raises(PySparkException, match=r"(?s)INCOMPATIBLE_VIEW_SCHEMA_CHANGE.*`lake`.`db`.`v`.*kind"):
         sql("SELECT x FROM lake.db.v")
     assert "spark.query-column-names" not in sql("SHOW CREATE TABLE lake.db.v")[0][0]
 
@@ -163,9 +170,9 @@ def test_properties_of_views_are_taken_as_they_are_written(made: Run, lake: SqlC
 
 def test_what_a_view_is_cannot_be_set_as_a_property(made: Run) -> None:
     for key in ("format-version", "spark.query-column-names", "location"):  # the last one is refused by Spark
-        with pytest.raises(PySparkException, match=f"the property {key} of view|{key} is a reserved"):
+        with pytest.raises(PySparkException, match=f"Cannot set reserved property: '{key}'|{key} is a reserved"):
             made(f"ALTER VIEW lake.db.v SET TBLPROPERTIES ('{key}' = '7')")
-    with pytest.raises(PySparkException, match="no property 'nothing'"):
+    with pytest.raises(AnalysisException, match="Cannot remove property that is not set: 'nothing'"):
         made("ALTER VIEW lake.db.v UNSET TBLPROPERTIES ('nothing')")
     made("ALTER VIEW lake.db.v UNSET TBLPROPERTIES IF EXISTS ('nothing', 'a')")
 

@@ -31,7 +31,7 @@ public final class SparkParser implements InvocationHandler {
           Arrays.asList(
               new Object[] {
                 "CreateView", "CreateViewCommand", "DropView", "ShowViews", "AlterViewAs", "SetViewProperties", "UnsetViewProperties", "RenameTable", "ShowCreateTable",
-                "CreateTableLike", "CreateTableLikeCommand", "ShowPartitions", "ShowFunctions", "DescribeFunction"
+                "CreateTableLike", "CreateTableLikeCommand", "ShowPartitions", "ShowFunctions", "DescribeFunction", "DescribeRelation", "ShowTableProperties"
               }));
 
   private final ParserInterface spark;

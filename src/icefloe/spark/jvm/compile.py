@@ -33,6 +33,7 @@ SOURCES = (
     "InvalidStatement",
     "Python",
     "Plain",
+    "SparkViews",
     "GatheredRows",
     "NamedColumns",
     "Answering",

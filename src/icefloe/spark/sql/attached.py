@@ -16,6 +16,11 @@ def attached_catalog(spark: SparkSession, name: str) -> CatalogAnswers | None:
     return ATTACHED.get(spark.conf.get(f"{PREFIX}{name}.icefloe", None) or "")
 
 
+def is_catalog(spark: SparkSession, name: str) -> bool:
+    """Return True if the session has a catalog of that name, whoever provides it."""
+    return bool(spark._jsparkSession.sessionState().catalogManager().isCatalogRegistered(name))
+
+
 def current_place(spark: SparkSession) -> tuple[str, tuple[str, ...]]:
     """The session's current catalog and namespace."""
     places = spark._jsparkSession.sessionState().catalogManager()
@@ -28,6 +33,8 @@ def found_in(spark: SparkSession, name: Sequence[str]) -> tuple[CatalogAnswers, 
     named = attached_catalog(spark, parts[0]) if len(parts) > 1 else None
     if named is not None:
         return named, parts[1:]
+    if len(parts) > 1 and is_catalog(spark, parts[0]):
+        return None
     current, namespace = current_place(spark)
     catalog = attached_catalog(spark, current)
     if catalog is None:

@@ -23,7 +23,7 @@ from icefloe.spark.sql.procedure_answers import SYSTEM, ProcedureAnswers
 from icefloe.spark.sql.selectors import at_timestamp, at_version, select
 from icefloe.spark.sql.staged_answers import StagedAnswers
 from icefloe.spark.sql.table_answers import TableAnswers
-from icefloe.spark.sql.view_answers import ViewAnswers
+from icefloe.spark.sql.view_answers import relation_of
 
 Asked = Mapping[str, Any]
 
@@ -55,7 +55,8 @@ class CatalogAnswers(Answers):
         return True
 
     @answer
-    def load_table(self, asked: Asked) -> Answers:
+    def load_table(self, asked: Asked) -> Any:
+        """Return a table, or Spark's own relation of a view."""
         try:
             selected = select(self._catalog, asked["table"])
         except NoSuchTableError:
@@ -69,7 +70,7 @@ class CatalogAnswers(Answers):
             return kind(self._spark, self.name, selected, selected.metadata_table)
         return TableAnswers(self._spark, self.name, selected)
 
-    def _load_view(self, asked: Asked) -> Answers:
+    def _load_view(self, asked: Asked) -> Any:
         """Raises `NoSuchTableError` where there is no view either."""
         name = tuple(asked["table"])
         if len(name) < 2 or not self._catalog.keeps_views or not self._catalog.view_exists(name):
@@ -78,10 +79,10 @@ class CatalogAnswers(Answers):
             raise UnsupportedFeatureError(
                 f"{'.'.join(name)} is a view and has no snapshots", next_step="name a table's snapshot in its query"
             )
-        return ViewAnswers(self._spark, self.name, self._catalog.load_view(name))
+        return relation_of(self._spark, self.name, self._catalog.load_view(name))
 
     @answer
-    def create_table(self, asked: Asked) -> Answers:
+    def create_table(self, asked: Asked) -> Any:
         self._catalog.create_table(tuple(asked["table"]), **definition_of(asked))
         return self.load_table(asked)
 
@@ -91,7 +92,7 @@ class CatalogAnswers(Answers):
         return StagedAnswers(self._spark, self.name, self._catalog, asked)
 
     @answer
-    def alter_table(self, asked: Asked) -> Answers:
+    def alter_table(self, asked: Asked) -> Any:
         selected = select(self._catalog, asked["table"])
         if selected.is_part:
             raise InvalidInputError(f"{'.'.join(asked['table'])} is a part of a table and cannot be altered", next_step="name the table")

@@ -26,6 +26,7 @@ from icefloe.spark.named_sessions import OPTION, give_name, session_named
 from icefloe.spark.scan import read
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.attached import PREFIX, found_in
+from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.pushed_filters import pruning_filter
 from icefloe.spark.sql.read_answers import OneScanAnswers, ReadAnswers, Wanted, statistics
@@ -69,6 +70,7 @@ class FormatAnswers(Answers):
         if not is_location(asked.path or "") and asked.columns == ("*",) and asked.where is None:
             found = found_in(spark, _parts(spark, asked))
             if found is not None:
+                _check_no_view(*found)
                 return [found[0].name, *found[1]]
         self._show_hidden(spark)
         return [HIDDEN, json.dumps(options)]
@@ -195,6 +197,13 @@ class AskedScanAnswers(OneScanAnswers):
     def estimate_statistics(self) -> dict[str, Any]:
         rows = self._plan.records_before_deletes
         return statistics(rows, rows * _COLUMN_BYTES * (len(self._columns) + 1))
+
+
+def _check_no_view(answers: CatalogAnswers, name: tuple[str, ...]) -> None:
+    """Check that a name is no view's: Spark reads the query of a view by its name alone, not by a format. Raises `InvalidInputError`."""
+    if answers.catalog.keeps_views and len(name) > 1 and answers.catalog.view_exists(name):
+        full_name = ".".join((answers.name, *name))
+        raise InvalidInputError(f"{full_name} is a view, and a format reads and writes tables", next_step=f'spark.table("{full_name}")')
 
 
 def _parts(spark: SparkSession, asked: Asked) -> list[str]:

@@ -1,7 +1,7 @@
 """`ParserAnswers`: statements that Spark's parser hands over: those it cannot parse, and the kinds it parses and cannot run on our catalogs.
 
-The Java side is `jvm/SparkParser.java`; the grammar is in `statements.py`, `view_statements.py`, `partition_statements.py`
-and `function_statements.py`. Floor: spark.
+The Java side is `jvm/SparkParser.java`; the grammar is in `statements.py`, `view_statements.py`, `view_descriptions.py`,
+`partition_statements.py` and `function_statements.py`. Floor: spark.
 """
 
 from typing import Any
@@ -18,6 +18,7 @@ from icefloe.spark.sql.function_statements import function_statement
 from icefloe.spark.sql.partition_statements import partition_statement
 from icefloe.spark.sql.statements import AlterStatement, alter_statement
 from icefloe.spark.sql.tokens import Tokens
+from icefloe.spark.sql.view_descriptions import shown_view
 from icefloe.spark.sql.view_statements import Statement, view_statement
 
 # Spark's plans of a MERGE WITH SCHEMA EVOLUTION, which come here from a Spark that would run it without.
@@ -58,6 +59,7 @@ class ParserAnswers(Answers):
             made = self._parsed_by_spark(asked["text"], is_parsed=asked.get("kind", "") is not None)
             if made is not None:
                 asked["table"] = list(made.name)  # Spark's own errors say the name
+                asked["is_of_view"] = made.is_of_view
                 if made.new_name is not None:
                     asked["to"] = list(made.new_name)
             return made
@@ -77,7 +79,7 @@ class ParserAnswers(Answers):
         """A statement of a kind that Spark parses itself."""
         made = view_statement(self._spark, text, is_parsed=is_parsed)
         if made is None and is_parsed:
-            made = partition_statement(self._spark, text) or function_statement(self._spark, text)
+            made = shown_view(self._spark, text) or partition_statement(self._spark, text) or function_statement(self._spark, text)
         return made
 
     def _refuse_evolution(self, tokens: Tokens) -> None:

@@ -15,6 +15,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from icefloe.errors import (
     EngineError,
     IcefloeError,
+    InvalidInputError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
@@ -41,7 +42,23 @@ _OF_NAMESPACES: Mapping[type[IcefloeError], str] = {
     NamespaceAlreadyExistsError: "NamespaceAlreadyExistsException",
     NamespaceNotEmptyError: "NonEmptyNamespaceException",
 }
+# The same where the statement is about a view.
+_OF_VIEWS: Mapping[type[IcefloeError], str] = {
+    NoSuchViewError: "NoSuchViewException",
+    TableAlreadyExistsError: "ViewAlreadyExistsException",
+    ViewAlreadyExistsError: "ViewAlreadyExistsException",
+}
 _ANTLR = "org.antlr.v4.runtime"
+
+
+class AnalysisError(InvalidInputError):
+    """A statement that is wrong as Spark's analyzer finds it; Spark's error has the message of `condition` with its `parameters` where there is one."""
+
+    def __init__(
+        self, message: str, *, condition: str | None = None, parameters: Mapping[str, str] | None = None, next_step: str | None = None
+    ) -> None:
+        super().__init__(message, next_step=next_step)
+        self.condition, self.parameters = condition, parameters
 
 
 def as_spark_error(error: BaseException, asked: Any) -> JavaObject | None:
@@ -61,9 +78,16 @@ def _made(classes: Callable[[str], Any], gateway: Any, error: BaseException, ask
     namespace = table[:-1] if table else asked.get("namespace")
     if isinstance(error, StatementSyntaxError):
         return _syntax_error(classes, error)
+    if isinstance(error, AnalysisError):
+        parameters = _scala_map(classes, error.parameters or {})
+        if error.condition is not None:
+            return classes("org.apache.spark.sql.AnalysisException")(error.condition, parameters)
+        none = getattr(classes("scala.None$"), "MODULE$")
+        contexts = array_behind(gateway, "org.apache.spark.QueryContext", ())
+        return classes("org.apache.spark.sql.AnalysisException")(str(error), none, none, none, none, parameters, contexts)
     if isinstance(error, UnsupportedError):
         return classes("java.lang.UnsupportedOperationException")(str(error))
-    for kind, name in _OF_TABLES.items():
+    for kind, name in {**_OF_TABLES, **(_OF_VIEWS if asked.get("is_of_view") else {})}.items():
         if isinstance(error, kind) and table:
             identifier = classes("org.apache.spark.sql.connector.catalog.Identifier").of(
                 array_behind(gateway, "java.lang.String", table[:-1]), table[-1]
@@ -84,11 +108,15 @@ def _syntax_error(classes: Callable[[str], Any], error: StatementSyntaxError) ->
     place = classes(f"{_ANTLR}.ParserRuleContext")()
     for end in ("start", "stop"):
         set_field(place, end, token)
-    words = classes("java.util.HashMap")()
-    words.put("error", error.near)
-    words.put("hint", f": {error.expected}")
-    named = classes("org.apache.spark.api.python.PythonUtils").toScalaMap(words)
+    named = _scala_map(classes, {"error": error.near, "hint": f": {error.expected}"})
     return classes("org.apache.spark.sql.catalyst.parser.ParseException")("PARSE_SYNTAX_ERROR", named, place)
+
+
+def _scala_map(classes: Callable[[str], Any], values: Mapping[str, str]) -> JavaObject:
+    found = classes("java.util.HashMap")()
+    for key, value in values.items():
+        found.put(key, value)
+    return classes("org.apache.spark.api.python.PythonUtils").toScalaMap(found)
 
 
 def _thrown_by_spark(error: BaseException) -> JavaObject | None:

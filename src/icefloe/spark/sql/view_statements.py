@@ -1,12 +1,13 @@
-"""Statements about views of our catalogs: CREATE, ALTER, DROP, SHOW VIEWS and SHOW CREATE, from text to the catalog's own doors; and CREATE TABLE LIKE.
+"""Statements that change views of our catalogs: CREATE, ALTER and DROP, from text to the catalog's own methods; and CREATE TABLE LIKE.
 
-Spark parses them and can run them in its own catalog alone, so that they are read again here. Reading a view is `view_answers.py`. Floor: spark.
+Spark parses them and can run them in its own catalog alone, so that they are read again here. Reading a view is `view_answers.py`, showing one is
+`view_descriptions.py`. Floor: spark.
 Spec: View spec, View Metadata.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,21 +15,23 @@ from pyspark.sql.types import StructField, StructType
 
 from icefloe.errors import InvalidInputError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.sql.attached import attached_catalog, current_place, found_in
+from icefloe.spark.jvm.compile import static_method
+from icefloe.spark.sql.attached import current_place, found_in, is_catalog
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.definitions import own_properties
 from icefloe.spark.sql.sort_keys import quoted
+from icefloe.spark.sql.spark_errors import AnalysisError
 from icefloe.spark.sql.tokens import Tokens
-from icefloe.spark.sql.view_answers import QUERY_COLUMNS, loaded_views, query_of, session_at, shown_properties
-from icefloe.spark.sql.view_cycles import check_no_cycle
+from icefloe.spark.sql.view_answers import QUERY_COLUMNS, analyzed_query
 from icefloe.spark.types import COMMENT_KEY, struct_to_schema
 from icefloe.table.table import Table
 from icefloe.view.view import View
 
 Place = tuple[CatalogAnswers, tuple[str, ...]]
 Rows = list[tuple[Any, ...]]
-# What Java's Spark shows among a view's properties, and does not let anybody set.
-_NOT_PROPERTIES = frozenset({"provider", "location", "format-version", QUERY_COLUMNS})
+# Names that SHOW TBLPROPERTIES lists among a view's properties, though they are parts of the view itself.
+SHOWN_PARTS = ("format-version", "location", "provider")
+_RESERVED = frozenset({*SHOWN_PARTS, QUERY_COLUMNS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class Statement:
     run: Callable[[], Rows]
     names: tuple[str, ...] = ()
     new_name: tuple[str, ...] | None = None
+    is_of_view: bool = False  # errors name a view, not a table
 
 
 def view_statement(spark: SparkSession, text: str, *, is_parsed: bool = True) -> Statement | None:
@@ -53,13 +57,14 @@ def view_statement(spark: SparkSession, text: str, *, is_parsed: bool = True) ->
     return None
 
 
-def _place(spark: SparkSession, tokens: Tokens) -> Place | None:
-    """None also for a temporary view, which comes before all others of its name and is Spark's."""
+def view_place(spark: SparkSession, tokens: Tokens) -> Place | None:
+    """Return the catalog and name that come next; None where Spark runs the statement, as for temporary views, which come before all others of their name."""
     name = tokens.dotted_name()
-    return None if _is_temporary(spark, name) else found_in(spark, name)
+    return None if is_temporary(spark, name) else found_in(spark, name)
 
 
-def _is_temporary(spark: SparkSession, name: tuple[str, ...]) -> bool:
+def is_temporary(spark: SparkSession, name: tuple[str, ...]) -> bool:
+    """Return True if a name is that of a temporary view."""
     state = spark._jsparkSession.sessionState()
     return bool(state.catalog().isTempView(state.sqlParser().parseMultipartIdentifier(".".join(map(quoted, name)))))
 
@@ -90,7 +95,9 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> S
             raise tokens.wrong("COMMENT, TBLPROPERTIES or AS was expected")
     query = tokens.rest()
     return Statement(
-        name=place[1], run=lambda: _make(spark, place, query, columns, properties, unless_there=unless_there, replaces=replaces)
+        name=place[1],
+        run=lambda: _make(spark, place, query, columns, properties, unless_there=unless_there, replaces=replaces),
+        is_of_view=True,
     )
 
 
@@ -118,36 +125,82 @@ def _make(
     if unless_there and (catalog.view_exists(name) or catalog.table_exists(name)):
         return []
     current, namespace = current_place(spark)
-    with loaded_views() as named:
-        found = _output_of(spark, query)
+    full_name = (answers.name, *name)
+    _check_nothing_temporary(spark, full_name, query)
+    plan = analyzed_query(spark, full_name, query, (current, *namespace))
     if replaces:
-        check_no_cycle(spark, ".".join((answers.name, *name)), named)
+        _check_no_cycle(spark, full_name, plan)
+    found = StructType.fromJson(json.loads(plan.schema().json()))
+    made_by = f"Spark {spark.version}"
+    own = {key: value for key, value in properties.items() if key not in SHOWN_PARTS}
     make = catalog.create_or_replace_view if replaces else catalog.create_view
     make(
         name,
         query,
-        _schema_of(found, columns),
+        _schema_of(full_name, found, columns),
         default_catalog=None if current == answers.name else current,
         default_namespace=namespace,
-        properties={**properties, QUERY_COLUMNS: ",".join(found.names)},
+        properties={**own, "create_engine_version": made_by, "engine_version": made_by, QUERY_COLUMNS: ",".join(found.names)},
+        location=properties.get("location"),
     )
     return []
 
 
-def _output_of(spark: SparkSession, query: str) -> StructType:
-    # Where no temporary view is seen: the view must mean the same in every session.
-    return session_at(spark, *current_place(spark)).sql(query).schema
+def _check_nothing_temporary(spark: SparkSession, name: Sequence[str], query: str) -> None:
+    """Check that a query names no temporary view or function: the view must mean the same in every session. Raises `AnalysisError`."""
+    state = spark._jsparkSession.sessionState()
+    found = json.loads(static_method(spark, "SparkViews", "temporary", state, state.sqlParser().parseQuery(query)))
+    for kind, names in zip(("VIEW", "FUNCTION"), found, strict=True):
+        if names:
+            raise AnalysisError(
+                f"view {'.'.join(name)} cannot be made of the temporary {kind.lower()} {'.'.join(names[0])}",
+                condition="INVALID_TEMP_OBJ_REFERENCE",
+                parameters={"obj": "VIEW", "objName": _identifier(name), "tempObj": kind, "tempObjName": _identifier(names[0])},
+            )
 
 
-def _schema_of(found: StructType, columns: list[tuple[str, str | None]]) -> Schema:
+def _check_no_cycle(spark: SparkSession, name: Sequence[str], plan: Any) -> None:
+    """Check that no view which the plan reads is the view `name`, which nobody could read any more. Raises `AnalysisError`."""
+    wanted = [name[0], ".".join(name[1:-1]), name[-1]]  # Spark has one name for a namespace of several levels
+    paths = [([wanted, view["name"]], view["reads"]) for view in json.loads(static_method(spark, "SparkViews", "views", plan))]
+    while paths:
+        path, reads = paths.pop()
+        if path[-1] == wanted:
+            raise AnalysisError(
+                f"view {'.'.join(name)} would read itself: {' reads '.join('.'.join(one) for one in path)}",
+                condition="RECURSIVE_VIEW",
+                parameters={"viewIdent": _identifier(wanted), "newPath": " -> ".join(map(_identifier, path))},
+            )
+        paths.extend(([*path, view["name"]], view["reads"]) for view in reads)
+
+
+def _identifier(name: Sequence[str]) -> str:
+    """Return a name as Spark's errors quote it."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in name)
+
+
+def _schema_of(view: Sequence[str], found: StructType, columns: list[tuple[str, str | None]]) -> Schema:
     if columns and len(columns) != len(found.fields):
-        raise InvalidInputError(
-            f"the view has {len(columns)} columns, and its query gives {len(found.fields)}",
-            next_step="name as many columns as the query gives",
+        few = len(columns) > len(found.fields)
+        raise AnalysisError(
+            f"view {'.'.join(view)} has {len(columns)} columns, and its query gives {len(found.fields)}",
+            condition=f"CREATE_VIEW_COLUMN_ARITY_MISMATCH.{'NOT_ENOUGH' if few else 'TOO_MANY'}_DATA_COLUMNS",
+            parameters={
+                "viewName": _identifier(view),
+                "viewColumns": ", ".join(name for name, _ in columns),
+                "dataColumns": ", ".join(found.names),
+            },
         )
     names = columns or [(field.name, field.metadata.get(COMMENT_KEY)) for field in found.fields]
-    if len({name.lower() for name, _ in names}) < len(names):
-        raise InvalidInputError("two columns of the view have one name", next_step="give them other names, with AS")
+    seen: set[str] = set()
+    for name, _ in names:
+        if name.lower() in seen:
+            raise AnalysisError(
+                f"two columns of view {'.'.join(view)} have the name {name}",
+                condition="COLUMN_ALREADY_EXISTS",
+                parameters={"columnName": _identifier([name.lower()])},
+            )
+        seen.add(name.lower())
     fields = [
         StructField(name, field.dataType, True, {} if comment is None else {COMMENT_KEY: comment})
         for (name, comment), field in zip(names, found.fields, strict=True)
@@ -230,55 +283,73 @@ def _source_of_like(place: Place, name: str) -> Table:
 
 
 def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    place = _place(spark, tokens)
+    place = view_place(spark, tokens)
     if place is None:
         return None
     answers, name = place
     if tokens.take("RENAME", "TO"):
         new = tokens.dotted_name()
         tokens.end()
-        found = found_in(spark, new) if len(new) > 1 else (answers, (*name[:-1], *new))
-        if found is not None and found[0] is not answers:
-            raise UnsupportedFeatureError("a view cannot be renamed into another catalog", next_step="create it there")
-        target = new if found is None else found[1]
-        return Statement(name=name, run=lambda: _done(answers.catalog.rename_view(name, target)), new_name=target)
+        target = new[1:] if new[0] == answers.name else new if len(new) > 1 else (*name[:-1], *new)
+        if len(new) > 1 and new[0] != answers.name and is_catalog(spark, new[0]):
+            raise AnalysisError(
+                f"Cannot move view between catalogs: from={answers.name} and to={new[0]}", next_step="CREATE VIEW in the other catalog"
+            )
+        return Statement(name=name, run=lambda: _rename(place, target), new_name=target, is_of_view=True)
     if tokens.take("AS"):
         query = tokens.rest()
-        return Statement(name=name, run=lambda: _redefine(spark, place, query))
+        return Statement(name=name, run=lambda: _redefine(spark, place, query), is_of_view=True)
     if tokens.take("SET", "TBLPROPERTIES"):
         properties = _properties(tokens)
         tokens.end()
-        return Statement(name=name, run=lambda: _set(place, properties, ()))
+        return Statement(name=name, run=lambda: _set(place, properties, ()), is_of_view=True)
     if tokens.take("UNSET", "TBLPROPERTIES"):
         if_there = tokens.take("IF", "EXISTS")
         gone = _names(tokens)
         tokens.end()
-        return Statement(name=name, run=lambda: _set(place, {}, gone, if_there=if_there))
+        return Statement(name=name, run=lambda: _set(place, {}, gone, if_there=if_there), is_of_view=True)
     return None
 
 
+def _loaded(place: Place) -> View:
+    """Return the view of a statement that changes it. Raises `NoSuchTableError`: Spark names a missing one so, whatever it should have been."""
+    try:
+        return place[0].catalog.load_view(place[1])
+    except NoSuchViewError as error:
+        raise NoSuchTableError(f"there is no view {'.'.join(place[1])}", next_step="see SHOW VIEWS") from error
+
+
+def _rename(place: Place, target: tuple[str, ...]) -> Rows:
+    _loaded(place)
+    place[0].catalog.rename_view(place[1], target)
+    return []
+
+
 def _redefine(spark: SparkSession, place: Place, query: str) -> Rows:
-    place[0].catalog.load_view(place[1])
+    _loaded(place)
     return _make(spark, place, query, [], {}, unless_there=False, replaces=True)
 
 
-def _set(place: Place, properties: Mapping[str, str], gone: tuple[str, ...], *, if_there: bool = True) -> Rows:
-    view = place[0].catalog.load_view(place[1])
-    refused = [key for key in (*properties, *gone) if key.lower() in _NOT_PROPERTIES]
-    if refused:
-        raise UnsupportedFeatureError(
-            f"the property {refused[0]} of view {view.full_name} cannot be changed: it is no property, but what the view itself is",
-            next_step="leave it out",
-        )
-    missing = [key for key in gone if key not in view.properties]
+def _set(place: Place, properties: Mapping[str, str], removals: tuple[str, ...], *, if_there: bool = True) -> Rows:
+    view = _loaded(place)
+    known = view.properties.keys() - {QUERY_COLUMNS} | set(SHOWN_PARTS)
+    missing = [key for key in removals if key not in known]
     if missing and not if_there:
-        raise InvalidInputError(
-            f"view {view.full_name} has no property {missing[0]!r}", next_step="write UNSET TBLPROPERTIES IF EXISTS, or leave it out"
+        raise AnalysisError(
+            f"Cannot remove property that is not set: '{missing[0]}' of view {view.full_name}",
+            next_step="write UNSET TBLPROPERTIES IF EXISTS",
         )
+    for action, keys in (("set", properties), ("unset", removals)):
+        refused = [key for key in keys if key.lower() in _RESERVED]
+        if refused:
+            raise UnsupportedFeatureError(
+                f"Cannot {action} reserved property: '{refused[0]}' of view {view.full_name}; it is a part of the view itself",
+                next_step="leave it out",
+            )
     with view.update_properties() as update:
         for key, value in properties.items():
             update.set(key, value)
-        for key in gone:
+        for key in removals:
             update.remove(key)
     return []
 
@@ -294,7 +365,7 @@ def _names(tokens: Tokens) -> tuple[str, ...]:
 
 def _drop(spark: SparkSession, tokens: Tokens) -> Statement | None:
     if_there = tokens.take("IF", "EXISTS")
-    place = _place(spark, tokens)
+    place = view_place(spark, tokens)
     tokens.end()
     if place is None:
         return None
@@ -309,61 +380,7 @@ def _drop(spark: SparkSession, tokens: Tokens) -> Statement | None:
                 raise
         return []
 
-    return Statement(name=place[1], run=run)
-
-
-def _done(_: View) -> Rows:
-    return []
-
-
-# ---- showing ----
-
-
-def _show(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    current, namespace = current_place(spark)
-    if tokens.take("FROM") or tokens.take("IN"):
-        parts = tokens.dotted_name()
-        named = attached_catalog(spark, parts[0])
-        answers, namespace = (named, parts[1:]) if named is not None else (attached_catalog(spark, current), parts)
-    else:
-        answers = attached_catalog(spark, current)
-    if answers is None:
-        return None
-    tokens.take("LIKE")
-    pattern = "*" if tokens.at_end else tokens.string()
-    tokens.end()
-
-    def run() -> Rows:
-        names = [name[-1] for name in answers.catalog.list_views(namespace)] if namespace else []
-        wanted = [one.strip().lower() for one in pattern.split("|")]
-        return [(".".join(namespace), name, False) for name in names if any(fnmatchcase(name.lower(), one) for one in wanted)]
-
-    return Statement(name=(*namespace, "*"), run=run, names=("namespace", "viewName", "isTemporary"))
-
-
-def _show_create(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    place = _place(spark, tokens)
-    if place is None or not tokens.at_end or not place[0].catalog.keeps_views or not place[0].catalog.view_exists(place[1]):
-        return None
-    return Statement(
-        name=place[1], run=lambda: [(_text_of(place[0].name, place[0].catalog.load_view(place[1])),)], names=("createtab_stmt",)
-    )
-
-
-def _text_of(catalog_name: str, view: View) -> str:
-    columns = ",\n  ".join(quoted(field.name) + (f" COMMENT {_literal(field.doc)}" if field.doc else "") for field in view.schema().fields)
-    lines = [f"CREATE VIEW {'.'.join(map(quoted, (catalog_name, *view.name())))} (\n  {columns})"]
-    properties = shown_properties(view)
-    if "comment" in properties:
-        lines.append(f"COMMENT {_literal(properties.pop('comment'))}")
-    if properties:
-        pairs = ",\n  ".join(f"{_literal(key)} = {_literal(value)}" for key, value in sorted(properties.items()))
-        lines.append(f"TBLPROPERTIES (\n  {pairs})")
-    return "\n".join([*lines, f"AS\n{query_of(view)}\n"])
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return Statement(name=place[1], run=run, is_of_view=True)
 
 
 # The one that not every version of Spark parses where it is about a name of three parts.
@@ -374,6 +391,4 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[SparkSession, Tokens], State
     _LIKE,
     (("ALTER", "VIEW"), _alter),
     (("DROP", "VIEW"), _drop),
-    (("SHOW", "VIEWS"), _show),
-    (("SHOW", "CREATE", "TABLE"), _show_create),
 )

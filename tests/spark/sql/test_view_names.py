@@ -1,0 +1,161 @@
+"""What names in a view's query mean, and how views that no SQL statement made are read."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import IntegerType, LongType, NestedField, StringType
+
+pytestmark = pytest.mark.spark
+
+ID = Schema(NestedField(0, "id", LongType()))
+
+
+@pytest.fixture
+def made(sql: Run) -> Run:
+    sql("CREATE TABLE lake.db.t USING iceberg AS SELECT id, CAST(id AS STRING) AS s FROM range(10)")
+    return sql
+
+
+@pytest.fixture
+def temporary(made: Run, spark: SparkSession) -> Iterator[Run]:
+    made("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT 1L AS id")
+    made("CREATE OR REPLACE GLOBAL TEMPORARY VIEW passing AS SELECT 1L AS id")
+    spark.udf.register("passing_by", lambda x: x, "bigint")
+    yield made
+    made("DROP VIEW passing")
+    made("DROP VIEW global_temp.passing")
+    made("DROP TEMPORARY FUNCTION passing_by")
+
+
+@pytest.mark.parametrize("query", ["SELECT id FROM t WHERE id > 7", "SELECT id AS other FROM t WHERE id > 7", "SELECT count(*) + 7 FROM t"])
+def test_a_view_of_one_column_that_the_api_made_is_read_by_position(made: Run, lake: SqlCatalog, query: str) -> None:
+    lake.create_view("db.v", query, ID, default_namespace="db")
+    assert made("SELECT id FROM lake.db.v ORDER BY id") == ([(17,)] if "count" in query else [(8,), (9,)])
+
+
+def test_columns_of_a_view_that_the_api_made_are_cast_to_its_types(made: Run, lake: SqlCatalog) -> None:
+    schema = Schema(NestedField(0, "a", StringType()), NestedField(1, "b", IntegerType()))
+    lake.create_view("db.v", "SELECT id, s FROM t WHERE id = 3", schema, default_namespace="db")
+    assert made("SELECT * FROM lake.db.v") == [("3", 3)]
+    assert made("SELECT lake.db.v.b, db.v.a, v.a FROM lake.db.v") == [(3, "3", "3")]
+
+
+@pytest.mark.parametrize(
+    ("query", "row"),
+    [
+        ("SELECT bucket(100, 'a') AS x", 50),
+        ("SELECT system.bucket(100, 'a') AS x", 50),
+        ("SELECT lake.system.bucket(100, 'a') AS x", 50),
+        ("SELECT length(trim('  abc  ')) AS x", 3),
+    ],
+)
+def test_functions_in_a_view_are_looked_for_in_its_default_namespace(made: Run, lake: SqlCatalog, query: str, row: int) -> None:
+    lake.create_view("db.v", query, Schema(NestedField(0, "x", IntegerType())), default_namespace="system")
+    assert made("SELECT * FROM lake.db.v") == [(row,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("SELECT id FROM passing", "`passing` of the type VIEW"),
+        ("SELECT id FROM global_temp.passing", "`global_temp`.`passing` of the type VIEW"),
+        ("WITH a AS (SELECT id FROM passing) SELECT id FROM a", "`passing` of the type VIEW"),
+        ("SELECT id FROM lake.db.t WHERE id = (SELECT max(id) FROM passing)", "`passing` of the type VIEW"),
+        ("SELECT passing_by(id) AS id FROM lake.db.t", "`passing_by` of the type FUNCTION"),
+        ("SELECT id FROM lake.db.t WHERE id IN (SELECT passing_by(id) FROM lake.db.t)", "`passing_by` of the type FUNCTION"),
+    ],
+)
+def test_a_view_of_something_temporary_is_refused(temporary: Run, lake: SqlCatalog, query: str, named: str) -> None:
+    for create in ("CREATE VIEW", "CREATE OR REPLACE VIEW"):
+        with pytest.raises(AnalysisException, match=rf"INVALID_TEMP_OBJ_REFERENCE.*`lake`.`db`.`n`.*{named}"):
+            temporary(f"{create} lake.db.n AS {query}")
+    assert lake.list_views("db") == []
+
+
+def test_a_name_that_the_query_defines_itself_is_not_temporary(temporary: Run) -> None:
+    temporary("CREATE VIEW lake.db.v AS WITH passing AS (SELECT 5L AS id) SELECT id FROM passing")
+    assert temporary("SELECT * FROM lake.db.v") == [(5,)]
+
+
+@pytest.mark.parametrize("query", ["SELECT id FROM passing", "SELECT id FROM global_temp.passing", "SELECT passing_by(1L) AS id"])
+def test_a_view_that_the_api_made_sees_nothing_temporary(temporary: Run, lake: SqlCatalog, spark: SparkSession, query: str) -> None:
+    lake.create_view("db.v", query, ID, default_namespace="db")
+    with pytest.raises(AnalysisException, match=r"(TABLE_OR_VIEW|ROUTINE)_NOT_FOUND|UNRESOLVED_ROUTINE"):
+        spark.sql("SELECT * FROM lake.db.v")
+    temporary("USE lake.db")
+    try:
+        temporary("CREATE TEMPORARY VIEW t AS SELECT 100L AS id")
+        lake.create_view("db.w", "SELECT id FROM t WHERE id < 2", ID, default_namespace="db")
+        assert temporary("SELECT count(*) FROM w") == [(2,)]
+    finally:
+        temporary("DROP VIEW t")
+        temporary("USE spark_catalog.default")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT id FROM nowhere", "TABLE_OR_VIEW_NOT_FOUND.*`nowhere`"),
+        ("no query", "PARSE_SYNTAX_ERROR|INVALID_VIEW_TEXT"),
+        ("SELECT 1) UNION (SELECT 2", "PARSE_SYNTAX_ERROR|INVALID_VIEW_TEXT"),
+        ("SELECT gone FROM t", "`gone`"),
+    ],
+)
+def test_a_query_that_does_not_run_is_an_error_of_sparks(made: Run, lake: SqlCatalog, spark: SparkSession, query: str, words: str) -> None:
+    lake.create_view("db.v", query, ID, default_namespace="db")
+    with pytest.raises(AnalysisException, match=words):
+        spark.sql("SELECT * FROM lake.db.v")
+    made("DROP VIEW lake.db.v")
+
+
+def test_views_that_read_each_other_are_an_error_and_not_an_endless_loop(made: Run, lake: SqlCatalog) -> None:
+    lake.create_view("db.a", "SELECT id FROM b", ID, default_namespace="db")
+    lake.create_view("db.b", "SELECT id FROM a", ID, default_namespace="db")
+    with pytest.raises(PySparkException, match="VIEW_EXCEED_MAX_NESTED_DEPTH"):
+        made("SELECT * FROM lake.db.a")
+
+
+def test_a_view_is_read_with_the_settings_of_the_session(made: Run, spark: SparkSession) -> None:
+    made("CREATE VIEW lake.db.v AS SELECT CAST(TIMESTAMP'2024-01-01 00:00:00Z' AS STRING) AS s")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for zone, text in (("UTC", "2024-01-01 00:00:00"), ("Asia/Tokyo", "2024-01-01 09:00:00")):
+            spark.conf.set("spark.sql.session.timeZone", str(zone))
+            assert made("SELECT * FROM lake.db.v") == [(text,)]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
+def test_views_lie_in_namespaces_of_several_levels_and_have_columns_with_dots(made: Run, lake: SqlCatalog) -> None:
+    lake.create_namespace(("db", "inner"))
+    made("CREATE VIEW lake.db.`inner`.`odd name` (`x.y` COMMENT 'dotted') AS SELECT id FROM lake.db.t WHERE id = 1")
+    assert made("SELECT `x.y`, `odd name`.`x.y` FROM lake.db.`inner`.`odd name`") == [(1, 1)]
+    assert made("SHOW VIEWS IN lake.db.`inner`") == [("db.inner", "odd name", False)]
+    with pytest.raises(AnalysisException, match="RECURSIVE_VIEW"):
+        made("CREATE OR REPLACE VIEW lake.db.inner.`odd name` AS SELECT * FROM lake.db.inner.`odd name`")
+    made("ALTER VIEW lake.db.`inner`.`odd name` RENAME TO db.`odd name`")
+    assert made("SELECT * FROM lake.db.`odd name`") == [(1,)]
+    made("DROP VIEW lake.db.`odd name`")
+    assert lake.list_views("db") == []
+    with pytest.raises(PySparkException, match="may not stand in a level"):  # nor do tables have such names
+        made("CREATE VIEW lake.db.`v.w` AS SELECT 1 AS one")
+
+
+def test_a_view_is_a_data_frame_too(made: Run, spark: SparkSession) -> None:
+    made("CREATE VIEW lake.db.v AS SELECT id FROM lake.db.t WHERE id < 3")
+    found: Any = spark.table("lake.db.v")
+    assert sorted(row.id for row in found.where("id > 0").collect()) == [1, 2]
+    assert spark.catalog.tableExists("lake.db.v")
+    made("CACHE TABLE lake.db.v")
+    made("INSERT INTO lake.db.t VALUES (0, 'again')")
+    assert made("SELECT count(*) FROM lake.db.v") == [(4,)]
+    made("UNCACHE TABLE lake.db.v")
+    with pytest.raises(PySparkException, match=r"lake.db.v is a view.*\n.*spark.table\("):
+        spark.read.format("icefloe").load("lake.db.v")
