@@ -40,11 +40,13 @@ def test_a_view_of_one_column_that_the_api_made_is_read_by_position(made: Run, l
     assert made("SELECT id FROM lake.db.v ORDER BY id") == ([(17,)] if "count" in query else [(8,), (9,)])
 
 
-def test_columns_of_a_view_that_the_api_made_are_cast_to_its_types(made: Run, lake: SqlCatalog) -> None:
+def test_columns_of_a_view_that_the_api_made_are_cast_to_its_types(made: Run, lake: SqlCatalog, spark: SparkSession) -> None:
     schema = Schema(NestedField(0, "a", StringType()), NestedField(1, "b", IntegerType()))
     lake.create_view("db.v", "SELECT id, s FROM t WHERE id = 3", schema, default_namespace="db")
     assert made("SELECT * FROM lake.db.v") == [("3", 3)]
-    assert made("SELECT lake.db.v.b, db.v.a, v.a FROM lake.db.v") == [(3, "3", "3")]
+    assert made("SELECT v.b, db.v.a FROM lake.db.v") == [(3, "3")]
+    if spark.version >= "4.2":  # before, Spark qualifies the columns of every view by its own catalog
+        assert made("SELECT lake.db.v.b FROM lake.db.v") == [(3,)]
 
 
 @pytest.mark.parametrize(
