@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from typing import overload
 
 from py4j.protocol import Py4JError
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.load import load_catalog
 from icefloe.errors import EngineError, InvalidInputError
 from icefloe.spark.interrupts import cancel_jobs_on_interrupt
+from icefloe.spark.jvm.callbacks import start_callbacks
 from icefloe.spark.jvm.compile import class_loader, static_method
 from icefloe.spark.jvm.gateway import gateway_of, java_words
 from icefloe.spark.sql.attached import ATTACHED, PREFIX
@@ -92,8 +92,7 @@ def register(spark: SparkSession, name: str, answers: CatalogAnswers) -> None:
     taken = spark.conf.get(PREFIX + name, None)
     if taken not in (None, *CATALOG_NAMES) or name == "spark_catalog":
         raise InvalidInputError(f"Spark has another catalog under the name {name!r}: {taken or 'its own'}", next_step="choose another name")
-    gateway = gateway_of(spark)
-    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    start_callbacks(gateway_of(spark))
     class_loader(spark)
     try_scan(spark)
     try_statements(spark, _attach)
