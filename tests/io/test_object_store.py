@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from icefloe.errors import StoragePermissionError, UnsupportedFeatureError
+from icefloe.errors import LocationNotAllowedError, StoragePermissionError, UnsupportedFeatureError
 from icefloe.io.choose import load_file_io
 from icefloe.io.object_store import ObjectStoreFileIO, fsspec_options
 
@@ -30,8 +30,10 @@ def test_properties_of_the_catalog_become_options_of_the_store() -> None:
 
 
 def test_an_unknown_scheme_is_refused_before_any_work() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="floppy"):
+    with pytest.raises(LocationNotAllowedError, match="floppy"):
         load_file_io({}, "floppy://a/b")
+    with pytest.raises(UnsupportedFeatureError, match="floppy"):
+        load_file_io({"io.allowed-schemes": "floppy"}, "floppy://a/b")
 
 
 def test_a_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from icefloe.errors import IcefloeError, StorageError, StoragePermissionError
 from icefloe.io.choose import SchemeFileIO
@@ -36,13 +37,13 @@ def delete_files(io: FileIO, locations: Sequence[str], may_delete: Callable[[str
 
 
 def _batches(io: FileIO, locations: Sequence[str], may_delete: Callable[[str], bool]) -> Iterator[Callable[[], list[Failure]]]:
-    stores: dict[str, tuple[ObjectStoreFileIO, list[str]]] = {}
+    stores: dict[Any, tuple[ObjectStoreFileIO, list[str]]] = {}  # by account too, whose keys are for its own files
     for location in locations:
         store = _object_store(io, location)
         if store is None:
             yield partial(_one_by_one, io, [location], may_delete)
         else:
-            stores.setdefault(store.protocol, (store, []))[1].append(location)
+            stores.setdefault((store.protocol, *sorted(store.properties.items())), (store, []))[1].append(location)
     for store, stored in stores.values():
         left = iter(stored)
         while batch := list(islice(left, BATCH)):

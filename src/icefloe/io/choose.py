@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from icefloe.io.allowed_stores import AllowedStores
 from icefloe.io.local import LocalFileIO
 from icefloe.io.locations import scheme_of
 from icefloe.io.memory import MemoryFileIO
@@ -23,9 +24,11 @@ class SchemeFileIO:
 
     # Not shown: properties may hold keys to a store.
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allowed: AllowedStores = field(default_factory=AllowedStores, repr=False)
 
     def at(self, location: str) -> FileIO:
-        """The storage that answers a location."""
+        """The storage that answers a location. Raises `LocationNotAllowedError` where the catalog's configuration does not allow it."""
+        self.allowed.check(location)
         scheme = scheme_of(location)
         if scheme == "file":
             return _LOCAL
@@ -65,12 +68,19 @@ class SchemeFileIO:
 def load_file_io(properties: Mapping[str, str], location: str | None = None) -> FileIO:
     """The storage for a catalog or table with these properties.
 
-    With a `location`, the library that answers it is loaded at once, so that a missing one is reported before any work.
+    With a `location`, the place of a table's metadata file or of the warehouse, the library that answers it is loaded at once, so that a missing one is
+    reported before any work; and where it is in an object store, local files are not read.
 
     Raises:
-        UnsupportedFeatureError: nothing answers the location's scheme.
+        UnsupportedFeatureError: nothing answers the location's scheme. LocationNotAllowedError: the catalog's configuration does not allow it.
     """
-    chosen = SchemeFileIO(dict(properties))
+    chosen = SchemeFileIO(dict(properties), AllowedStores.of(properties, location))
     if location is not None and isinstance(storage := chosen.at(location), ObjectStoreFileIO):
         storage.connect()
     return chosen
+
+
+def check_locations(io: FileIO, locations: Any) -> None:
+    """Check an Arrow array of locations that another library is about to read, as Spark does. Raises `LocationNotAllowedError`."""
+    if isinstance(io, SchemeFileIO):
+        io.allowed.check_all(locations)

@@ -13,6 +13,7 @@ import fsspec
 import pyarrow as pa
 
 from icefloe.errors import IcefloeError, UnsupportedFeatureError
+from icefloe.io.allowed_stores import AZURE, account_properties
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.storage_errors import storage_error
 
@@ -50,6 +51,7 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "abfs": {
         "adls.account-name": ("account_name",),
+        "adls.account-host": ("account_host",),
         "adls.account-key": ("account_key",),
         "adls.sas-token": ("sas_token",),
         "adls.connection-string": ("connection_string",),
@@ -187,5 +189,6 @@ def file_io_for(location: str, properties: Mapping[str, str]) -> ObjectStoreFile
     """The file IO of a location's scheme; a scheme not listed here is handed to fsspec under its own name."""
     scheme = scheme_of(location)
     protocol, extra = PROTOCOLS.get(scheme, (scheme, None))
+    properties = account_properties(location, properties) if scheme in AZURE else properties
     known = _OPTIONS.get(protocol, {})
     return ObjectStoreFileIO(protocol, {name: text for name, text in properties.items() if name in known}, extra)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.fields import fields_to_read
+from icefloe.io.choose import check_locations
 from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import UnknownType
@@ -34,9 +35,11 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: a delete file is gone, or not sound.
         UnsupportedTypeError: a column's type is not one this Spark has.
+        LocationNotAllowedError: a file's location is not allowed by the catalog's configuration.
         EngineError: the session is not a classic one, or its Spark is too old, or newer than those that are proven and reads wrong.
     """
     try_scan(spark)
+    check_locations(request.io, request.plan.files["file_path"])  # Hadoop asks nobody before it connects to a host
     own = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
     needed = Schema(*fields_to_read(request.schema, own, request.row_filter))
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.fields import fields_to_read
+from icefloe.io.choose import check_locations
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue
@@ -60,8 +61,10 @@ def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
     Raises:
         NotByParquet: another reader must be taken; its text says why.
         NoSuchFileError, DataFileFormatError, PuffinFormatError: a delete file is gone, or not sound.
+        LocationNotAllowedError: a file's location is not allowed by the catalog's configuration.
     """
     needed = _needed(request)
+    check_locations(request.io, request.plan.files["file_path"])
     if reason := why_not_opened(spark, (*request.schemas, request.schema)):
         raise NotByParquet(reason)
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)

@@ -1,0 +1,145 @@
+"""`AllowedStores`: which storages a table's locations may reach, and which of the catalog's credentials go there.
+
+A location in metadata is hostile: its scheme chooses a library and its host a machine to connect to. Only the catalog's configuration, and the place of the
+metadata file that the catalog names, say what is allowed. `choose.py` asks here for every location. Floor: io. Spec: File Locations in Metadata.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import LocationNotAllowedError
+from icefloe.io.location_policy import ALLOWED_LOCATIONS, LocationPolicy, listed
+from icefloe.io.location_scope import LocationScope, folders_of
+from icefloe.io.locations import scheme_of
+
+ALLOWED_SCHEMES = "io.allowed-schemes"
+LOCAL, MEMORY = "file", "memory"
+AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+SCHEMES = frozenset({LOCAL, MEMORY, "s3", "s3a", "s3n", "gs", "gcs", "hdfs"}) | AZURE
+# Domains of Azure's storage accounts: those of its public and national clouds, and of Fabric.
+AZURE_DOMAINS = (".core.windows.net", ".core.chinacloudapi.cn", ".core.usgovcloudapi.net", ".core.cloudapi.de", ".fabric.microsoft.com")
+# Credentials of one account, which no other account may see. A service principal's secret goes to Microsoft's sign-in alone, whatever the account.
+OF_ONE_ACCOUNT = ("adls.account-key", "adls.sas-token", "adls.connection-string")
+ACCOUNT_NAME, ACCOUNT_HOST, CONNECTION_STRING = "adls.account-name", "adls.account-host", "adls.connection-string"
+_PREFIX = r"^(?P<prefix>[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)"
+# Hadoop takes `http:/x` for a location of the scheme http, where Icefloe sees a relative path.
+_ONE_SLASH = re.compile(r"(?!(?i:file):)[A-Za-z][A-Za-z0-9+.-]*:(?!//)")
+# A bucket or host:port, and container@host; a second @, or a sign such as # or a backslash, names one host to some readers and another to others.
+_AUTHORITY = re.compile(r"[A-Za-z0-9._:-]*")
+_AZURE_AUTHORITY = re.compile(r"[A-Za-z0-9$-]*(?:@[A-Za-z0-9._-]+(?::[0-9]+)?)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedStores:
+    """The schemes and hosts that are allowed. `scope` are the folders a strict policy keeps reading and writing to; None where there is none."""
+
+    schemes: frozenset[str] = SCHEMES
+    hosts: frozenset[str] = frozenset()
+    reads_local: bool = True
+    scope: LocationScope | None = None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], location: str | None = None) -> "AllowedStores":
+        """Return what a catalog's properties allow to the table whose metadata file is at `location`. Raises `InvalidPropertyError`."""
+        policy = LocationPolicy.of(properties)
+        given = frozenset(text.lower().rstrip(":/") for text in listed(properties.get(ALLOWED_SCHEMES)))
+        trusted = [policy.warehouse] if policy.warehouse else []
+        known = [*trusted, *listed(properties.get(ALLOWED_LOCATIONS)), *([location] if location else [])]
+        is_remote = location is not None and scheme_of(location) not in (LOCAL, MEMORY)
+        return cls(
+            schemes=SCHEMES | given | {scheme_of(place) for place in trusted},
+            hosts=frozenset(host for host in (*map(host_of, known), *_configured_hosts(properties)) if host),
+            reads_local=not is_remote or LOCAL in given,
+            scope=_strict_scope(policy, location) if policy.is_strict else None,
+        )
+
+    def check(self, location: str) -> None:
+        """Refuse a location that the catalog's configuration does not allow. Raises `LocationNotAllowedError`, `InvalidInputError`."""
+        scheme = scheme_of(location)
+        if scheme not in self.schemes:
+            raise _refusal(location, f"the scheme {scheme!r} is not allowed", f"add it to the catalog property {ALLOWED_SCHEMES}")
+        if scheme == LOCAL:
+            if _ONE_SLASH.match(location):
+                raise _refusal(location, "it is a path to some readers and a host or another scheme to others", "write a full location")
+            if not self.reads_local:
+                raise _refusal(
+                    location,
+                    "it is a file of this machine, and the table is in an object store",
+                    f"add file to {ALLOWED_SCHEMES} if it may read such",
+                )
+        elif scheme in SCHEMES - {MEMORY} and not _is_plain(scheme, location.partition("://")[2].partition("/")[0]):
+            raise _refusal(
+                location, "what stands between // and / is read differently by different clients", "write a plain bucket or host"
+            )
+        elif (host := host_of(location)) and not self.knows(scheme, host):
+            raise _refusal(location, f"its host {host!r} is not known to the catalog", f"add the location to {ALLOWED_LOCATIONS}")
+        if self.scope is not None and not self.scope.contains(location):
+            raise _refusal(location, "it is outside the table and the policy is strict", f"add its folder to {ALLOWED_LOCATIONS}")
+
+    def knows(self, scheme: str, host: str) -> bool:
+        """Return True where the catalog knows a host, or it is an account of Azure's."""
+        return host in self.hosts or (scheme in AZURE and host.endswith(AZURE_DOMAINS) and host.count(".") > 2)
+
+    def check_all(self, locations: Any) -> None:
+        """`check` for an Arrow array of locations, each scheme and host once; each location where the policy is strict."""
+        if self.scope is not None:
+            for location in locations.to_pylist():
+                self.check(location)
+            return
+        found = pc.struct_field(pc.extract_regex(locations, _PREFIX), "prefix")
+        first = pa.table({"prefix": found, "path": locations}).group_by("prefix", use_threads=False).aggregate([("path", "first")])
+        for location in first["path_first"].to_pylist():
+            self.check(location)
+
+
+def host_of(location: str) -> str:
+    """Return the host, in lower case and without its port, that a location makes a client connect to; empty where the configuration alone says it."""
+    scheme = scheme_of(location)
+    authority = location.partition("://")[2].partition("/")[0] if scheme != LOCAL else ""
+    if scheme in AZURE:
+        authority = authority.rpartition("@")[2] if "@" in authority else ""
+    elif scheme != "hdfs":
+        return ""
+    return authority.rpartition("@")[2].partition(":")[0].lower()
+
+
+def account_properties(location: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties for the storage account that a location of Azure's names: another account than the configured one sees none of its keys."""
+    host = host_of(location)
+    own = configured_account(properties)
+    if not host or host.partition(".")[0] == own:
+        return dict(properties)
+    others = {name: text for name, text in properties.items() if name not in (*OF_ONE_ACCOUNT, ACCOUNT_NAME, ACCOUNT_HOST)}
+    return {**others, ACCOUNT_NAME: host.partition(".")[0], ACCOUNT_HOST: host.replace(".dfs.", ".blob.")}
+
+
+def configured_account(properties: Mapping[str, str]) -> str:
+    """Return the storage account that the catalog's keys are for: the one named, that of the connection string, or that of the warehouse."""
+    if name := properties.get(ACCOUNT_NAME):
+        return name.lower()
+    found = re.search(r"(?:^|;)\s*AccountName=([^;]+)", properties.get(CONNECTION_STRING, ""), re.IGNORECASE)
+    return found[1].strip().lower() if found else host_of(properties.get("warehouse") or "/").partition(".")[0]
+
+
+def _is_plain(scheme: str, authority: str) -> bool:
+    return (_AZURE_AUTHORITY if scheme in AZURE else _AUTHORITY).fullmatch(authority) is not None
+
+
+def _configured_hosts(properties: Mapping[str, str]) -> Iterable[str]:
+    yield (properties.get("hdfs.host") or "").lower()
+    yield (properties.get(ACCOUNT_HOST) or "").lower()
+
+
+def _strict_scope(policy: LocationPolicy, location: str | None) -> LocationScope:
+    folder, _, name = (location or "").rpartition("/")[0].rpartition("/")
+    own = folders_of([folder]) if name == "metadata" else ()
+    return LocationScope((*policy.trusted().folders, *(place for place in own if not place.is_root)))
+
+
+def _refusal(location: str, why: str, next_step: str) -> LocationNotAllowedError:
+    return LocationNotAllowedError(f"{location} is not read or written: {why}", path=location, next_step=next_step)
