@@ -19,7 +19,7 @@ _COUNTS = (
 
 _OUTSIDE = (
     ("kept_outside_files_count", LongType()),
-    ("kept_outside_files", ListType(element_id=2, element=StringType(), element_required=True)),
+    ("kept_outside_files", ListType(element_id=1_000, element=StringType(), element_required=True)),
 )
 
 
