@@ -7,6 +7,7 @@ The front door: catalogs and tables, the values that describe a table, filters a
     table.scan("type = 'c8y_Event'").to_arrow()
 """
 
+import os
 from importlib.metadata import version
 
 from icefloe.catalog.catalog import Catalog
@@ -65,6 +66,7 @@ from icefloe.kernel.expressions.predicate import (
     Or,
     StartsWith,
 )
+from icefloe.kernel.limits import Limits, limits_of, set_limits
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import (
@@ -112,6 +114,8 @@ from icefloe.table.table import Table
 from icefloe.view.view import View
 
 __version__ = version("icefloe")
+# Here, since every process that reads anything comes by, those of Spark's tasks too; the kernel sees no environment.
+set_limits(limits_of(os.environ))
 
 __all__ = [
     "UNPARTITIONED_SPEC",
@@ -157,6 +161,7 @@ __all__ = [
     "IsNull",
     "LessThan",
     "LessThanOrEqual",
+    "Limits",
     "ListType",
     "LongType",
     "MapType",
@@ -211,6 +216,7 @@ __all__ = [
     "YearTransform",
     "__version__",
     "load_catalog",
+    "set_limits",
     "variant_from_python",
     "variant_to_json",
     "variant_to_python",

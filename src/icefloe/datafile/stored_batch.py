@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
 from icefloe.kernel.arrow_values import numbers_array, numpy_of
+from icefloe.kernel.limits import raise_limit
 from icefloe.kernel.storage_errors import storage_error
 
 # Rows. Large enough that the work per batch is nothing, small enough that a limit reads little.
 BATCH_ROWS = 131_072
 
+_ABOVE_LIMIT = "size limit"  # what Arrow says of a footer that is larger than it may be
 _NUMBERS = frozenset([pa.int32(), pa.int64(), pa.float32(), pa.float64()])
 
 
@@ -69,6 +71,12 @@ def without_columns(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
 
 
+def batches_without_columns(first_row: int, rows: int) -> Iterator[StoredBatch]:
+    """Yield rows without columns in batches: how many there are is a claim of the file's, and whoever adds columns to them needs memory for each."""
+    for start in range(0, rows, BATCH_ROWS):
+        yield StoredBatch(first_row + start, without_columns(min(BATCH_ROWS, rows - start)))
+
+
 @contextmanager
 def reading(path: str, form: str = "Parquet") -> Iterator[None]:
     """Says which file it was when Arrow cannot read one. Storage's own errors keep their kind; anything else means that the bytes are wrong."""
@@ -81,6 +89,7 @@ def reading(path: str, form: str = "Parquet") -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise storage_error(error, path) from error
-        raise DataFileFormatError(
-            f"{path} is not a whole, sound {form} file: {error}", path=path, next_step="restore the file, or delete it from the table"
-        ) from error
+        next_step = "restore the file, or delete it from the table"
+        if _ABOVE_LIMIT in str(error):
+            next_step += "; " + " ".join(map(raise_limit, ("parquet_footer_bytes", "parquet_footer_items")))
+        raise DataFileFormatError(f"{path} is not a whole, sound {form} file: {error}", path=path, next_step=next_step) from error

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from icefloe.datafile.parquet.parquet_rows import footer_limits
 from icefloe.errors import DataFileFormatError
 from icefloe.inspect.decoded import columns_by_id, partition_columns
 from icefloe.inspect.manifest_contents import EntryOverview, entry_overview, statistics_grid
@@ -132,7 +133,7 @@ def parquet_footer(reader: TableReader, path: str) -> ParquetFooter:
     """A Parquet file's footer. Raises `NoSuchFileError`, and `DataFileFormatError` where the file is cut short or no Parquet."""
     with reader.io.open_input(path) as source:
         try:
-            file = pq.ParquetFile(source)
+            file = pq.ParquetFile(source, **footer_limits())
             metadata = file.metadata
             ids = list(_leaf_ids(file.schema_arrow))
         except (pa.ArrowException, OSError) as error:

@@ -3,8 +3,6 @@
 What the keys mean as values is `kernel/metadata`. Floor: inspect. Spec: Table Metadata Fields; Appendix C.
 """
 
-import gzip
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 from icefloe.inspect.report import Document, Facts, Report
 from icefloe.inspect.view import MOST_LINES, View
 from icefloe.inspect.words import count_text, size_text
+from icefloe.kernel.metadata.json_file import inflated, parsed
 from icefloe.table.table_reader import TableReader
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -49,7 +48,7 @@ def metadata(reader: TableReader) -> MetadataFile:
         path=reader.metadata_location,
         file_size=len(stored),
         is_gzip=is_gzip,
-        content=json.loads(gzip.decompress(stored) if is_gzip else stored),
+        content=parsed(inflated(stored, reader.metadata_location), reader.metadata_location),
     )
 
 

@@ -17,6 +17,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError
+from icefloe.kernel.limits import PREFIX as LIMITS_PREFIX
+from icefloe.kernel.limits import as_environment, limits
 from icefloe.spark.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.java import JavaRuntime, find_java
 from icefloe.spark.launch import environment_of, start_without_vector_module
@@ -53,7 +55,9 @@ def session(
         wanted["spark.master"] = master
     active = active_session()
     if active is None:
-        return _start({**DEFAULT_CONF, "spark.app.name": app_name, **wanted, **NEEDED_CONF})
+        started = _start({**DEFAULT_CONF, "spark.app.name": app_name, **wanted, **NEEDED_CONF})
+        share_limits(started)
+        return started
     _apply(active, {**wanted, **NEEDED_CONF})
     return active
 
@@ -66,7 +70,18 @@ def active_session() -> SparkSession | None:
     found = SparkSession.getActiveSession()
     found = found if found is not None else SparkSession.builder.getOrCreate()
     # Where a server of Spark Connect was started in this process, there is a context, and sessions are its clients.
-    return found if getattr(found, "_jsparkSession", None) is not None else None
+    if getattr(found, "_jsparkSession", None) is None:
+        return None
+    share_limits(found)
+    return found
+
+
+def share_limits(spark: SparkSession) -> None:
+    """Give the limits of this process to the Python workers of tasks that are made from now on: they start with these environment variables."""
+    environment = spark.sparkContext.environment
+    for variable in [name for name in environment if name.startswith(LIMITS_PREFIX)]:
+        del environment[variable]
+    environment.update(as_environment(limits()))
 
 
 def _start(conf: dict[str, str]) -> SparkSession:

@@ -5,9 +5,7 @@ What must hold of what it finds is `model.py`. Floor: testing.
 Spec: Manifests; Manifest Lists; Sequence Number Inheritance; First Row ID Inheritance; Scan Planning; Deletion Vectors.
 """
 
-import gzip
 import io as streams
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyroaring
 
+from icefloe.kernel.metadata.json_file import inflated, parsed
 from icefloe.kernel.ports import FileIO
 
 Key = tuple[str, int | None]
@@ -73,7 +72,7 @@ class Walk:
         """The JSON of a metadata file."""
         if location not in self._documents:
             content = self._io.read(location)
-            self._documents[location] = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+            self._documents[location] = parsed(inflated(content, location), location)
         return self._documents[location]
 
     def snapshot(self, document: Mapping[str, Any], snapshot_id: int) -> dict[str, Any]:

@@ -239,8 +239,11 @@ def test_a_size_is_believed_by_who_jumps_over_a_run_and_by_nobody_else() -> None
 
 def test_items_without_bytes_are_as_many_as_a_block_has_bytes_at_most() -> None:
     nothing = {"type": "array", "items": {"type": "record", "name": "n", "fields": []}}
-    content = container_of(one_field(nothing, **{"field-id": 1}), *[encode_long(3) + b"\x00"] * 2)
-    assert collected(content, Struct((WantedField(1, (), Rows("x", ())),))) == {"x": [((), (), ())] * 2}
+    content = container_of(one_field(nothing, **{"field-id": 1}), *[encode_long(2) + b"\x00"] * 2)
+    assert collected(content, Struct((WantedField(1, (), Rows("x", ())),))) == {"x": [((), ())] * 2}
+    more = container_of(one_field(nothing, **{"field-id": 1}), *[encode_long(3) + b"\x00"] * 2)
+    with pytest.raises(AvroFormatError, match="the arrays of a block claim more items than there are bytes"):
+        collected(more, Struct((WantedField(1, (), Rows("x", ())),)))
 
 
 @pytest.mark.parametrize("item", ["double", "float", {"type": "fixed", "name": "f", "size": 3}])

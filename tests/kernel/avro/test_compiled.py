@@ -137,7 +137,7 @@ def test_columns_are_handed_over_in_parts_and_outlive_their_reader() -> None:
 def test_a_reader_that_has_refused_a_block_gives_nothing_any_more() -> None:
     container = file_of("long", b"\x02")
     steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
-    reader = compiled._native.Reader(steps.code, steps.columns, steps.most_slots)
+    reader = compiled._native.Reader(steps.code, steps.columns, steps.most_slots, 2**20)
     with pytest.raises(ValueError, match="do not follow"):
         reader.run(b"\x80", 1)
     for use in (lambda: reader.run(b"\x02", 1), reader.take):
@@ -149,7 +149,7 @@ def test_a_reader_that_has_refused_a_block_gives_nothing_any_more() -> None:
 def test_two_threads_cannot_use_one_reader_at_once() -> None:
     container = file_of("long", b"\x02")
     steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
-    reader = compiled._native.Reader(steps.code, steps.columns, steps.most_slots)
+    reader = compiled._native.Reader(steps.code, steps.columns, steps.most_slots, 2**20)
     block, done, refused = b"\x02" * 200_000, [], []
 
     def work() -> None:

@@ -63,6 +63,7 @@ def test_a_shorter_manifest_is_refused_where_the_list_has_no_counts_and_a_longer
                 assert read() == 1
 
 
+@pytest.mark.filterwarnings("ignore::icefloe.errors.FormatWarning")
 def test_entries_of_another_status_than_counted_are_refused_although_their_number_is_right() -> None:
     content, manifest = written([added(data_file())])
     other = replace(manifest, manifest_length=len(content) + 9, added_files_count=0, existing_files_count=1)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from icefloe.errors import MetadataFormatError, UnsupportedFormatVersionError
+from icefloe.kernel.limits import Limits
 from icefloe.kernel.metadata import json_file
 from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
@@ -159,7 +160,7 @@ def test_a_cut_gzip_file_is_refused_at_every_length() -> None:
 
 def test_a_gzip_file_that_unpacks_to_more_than_any_metadata_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = json.dumps(v2()).encode()
-    monkeypatch.setattr(json_file, "MOST_TEXT_BYTES", len(text))
+    monkeypatch.setattr(json_file, "limits", lambda: Limits(metadata_bytes=len(text)))
     assert read_table_metadata(gzip.compress(text), PATH) == read(v2())
     with pytest.raises(MetadataFormatError, match="unpacks to more than"):
         read_table_metadata(gzip.compress(text + b" "), PATH)

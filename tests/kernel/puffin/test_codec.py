@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from icefloe import Limits, set_limits
 from icefloe.errors import InvalidPropertyError, PuffinFormatError
 from icefloe.kernel.puffin.codec import CODECS, compress, decompress
 
@@ -14,7 +15,11 @@ DATA = [b"", b"a", PLAIN, bytes(range(256)) * 3, b"\0" * 5_000_000]
 
 
 def unpack(codec: str | None, data: bytes, most_bytes: int = 10_000_000) -> bytes:
-    return decompress(codec, data, path="f.puffin", offset=77, most_bytes=most_bytes)
+    before = set_limits(Limits(puffin_blob_bytes=most_bytes))
+    try:
+        return decompress(codec, data, path="f.puffin", offset=77, limit="puffin_blob_bytes")
+    finally:
+        set_limits(before)
 
 
 def lz4_frame(flags: int, content_size: bytes, blocks: bytes) -> bytes:
@@ -68,7 +73,7 @@ def test_a_frame_cut_short_is_refused(codec: str, length: int) -> None:
 def test_content_larger_than_allowed_is_not_unpacked(codec: str) -> None:
     packed = compress(codec, PLAIN)
     assert unpack(codec, packed, most_bytes=len(PLAIN)) == PLAIN
-    with pytest.raises(PuffinFormatError, match="larger than the"):
+    with pytest.raises(PuffinFormatError, match=r"claims \d+ bytes of content.*the limit puffin_blob_bytes is"):
         unpack(codec, packed, most_bytes=len(PLAIN) - 1)
 
 

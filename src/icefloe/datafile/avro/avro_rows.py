@@ -17,8 +17,10 @@ from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.stored_batch import StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.avro.container import RawBlock, open_container, raw_blocks, read_block
-from icefloe.kernel.avro.schema import kind_of, parse_schema
+from icefloe.kernel.avro.failure import SchemaSizeError
+from icefloe.kernel.avro.schema import has_arrays_of_nothing, kind_of, parse_schema
 from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.limits import raise_limit
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
@@ -41,6 +43,8 @@ class AvroRows:
             record = parse_schema(self._container.schema_text)
             if kind_of(record) != "record":
                 raise ValueError(f"avro.schema declares {kind_of(record)}, not a record")
+            if has_arrays_of_nothing(record):
+                raise ValueError("it has an array of items that take no bytes, of which a file may claim any number")
             self._columns = avro_columns(record)
             self._names = [field["name"] for field in record["fields"]]
             self._coded = fastavro.parse_schema(without_logical_types(json.loads(self._container.schema_text)))
@@ -53,7 +57,11 @@ class AvroRows:
             pa.ArrowException,
             fastavro.schema.SchemaParseException,
         ) as error:
-            raise DataFileFormatError(f"the schema of {self._path} cannot be read as a table's: {error}", path=self._path) from error
+            raise DataFileFormatError(
+                f"the schema of {self._path} cannot be read as a table's: {error}",
+                path=self._path,
+                next_step=raise_limit("avro_schema_types") if isinstance(error, SchemaSizeError) else None,
+            ) from error
         self.schema = pa.schema([column.arrow for column in self._columns])
         if name_mapping is not None and not has_ids(self.schema):
             self.schema = with_ids(self.schema, mapped_ids(name_mapping))

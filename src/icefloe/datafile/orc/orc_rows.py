@@ -12,9 +12,10 @@ from pyarrow import orc
 from icefloe.datafile.field_ids import IdOf, has_ids, id_of, mapped_ids, with_ids
 from icefloe.datafile.orc.orc_output import ID_ATTRIBUTE
 from icefloe.datafile.orc.orc_tail import stripes_of
-from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, reading, without_columns
+from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, batches_without_columns, reading
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.limits import limits, raise_limit
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
@@ -37,6 +38,7 @@ class OrcRows:
                 self._stripes = stripes_of(self._file)
             except (ValueError, IndexError) as error:
                 raise DataFileFormatError(f"{self._path} has a footer that is no sound ORC footer: {error}", path=self._path) from error
+        self._check_stripes()
         self._ids: IdOf = orc_field_id
         self.schema = with_ids(stored, orc_field_id)
         if name_mapping is not None and not has_ids(self.schema):
@@ -51,10 +53,21 @@ class OrcRows:
         for index, stripe in enumerate(self._stripes):
             if is_whole or task.start <= stripe.offset < task.start + task.length:
                 if names == [] and stripe.rows:
-                    yield StoredBatch(first_row, without_columns(stripe.rows))
+                    yield from batches_without_columns(first_row, stripe.rows)
                 elif stripe.rows:
                     yield from self._stripe(index, first_row, names)
             first_row += stripe.rows
+
+    def _check_stripes(self) -> None:
+        """Raise `DataFileFormatError` where a stripe claims more rows than the limit `orc_stripe_rows`: a few bytes may stand for all of them."""
+        most = limits().orc_stripe_rows
+        for stripe in self._stripes:
+            if stripe.rows > most:
+                raise DataFileFormatError(
+                    f"{self._path} has a stripe at byte {stripe.offset} that claims {stripe.rows} rows; the limit orc_stripe_rows is {most}",
+                    path=self._path,
+                    next_step=raise_limit("orc_stripe_rows"),
+                )
 
     def _names(self, fields: tuple[NestedField, ...]) -> list[str] | None:
         """The top-level columns to read; None for all, where a name with a dot in it could be taken for a path."""

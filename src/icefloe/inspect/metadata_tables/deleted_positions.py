@@ -21,9 +21,11 @@ from icefloe.inspect.metadata_tables.file_tables import rows_of_manifests, snaps
 from icefloe.inspect.metadata_tables.reach import manifests_of
 from icefloe.inspect.metadata_tables.request import Request, empty_rows
 from icefloe.inspect.metadata_tables.schemas import PARTITION, files_schema
+from icefloe.kernel.limits import limits
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.puffin.deletion_vector import VectorLocation
+from icefloe.kernel.puffin.failure import above_limit
 from icefloe.kernel.schema.arrow import field_to_arrow, schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
 from icefloe.kernel.schema.schema import Schema
@@ -110,6 +112,9 @@ def _vector_positions(request: Request, file: DataFile, footer: Mapping[int, Vec
     """The same of a deletion vector, which keeps no rows."""
     path = file.referenced_data_file or ""
     vector = read_deletion_vector(request.table.io, file, path, footer)
+    if vector.cardinality > limits().deleted_positions:
+        what = f"a deletion vector of {file.content_size_in_bytes} bytes holds {vector.cardinality} positions"
+        raise above_limit(file.file_path, file.content_offset or 0, what, "deleted_positions")
     positions = vector.positions().astype(np.int64)
     found = {
         DELETE_FILE_PATH.name: pa.repeat(pa.scalar(path, pa.string()), len(positions)),

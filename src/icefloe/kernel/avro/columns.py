@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro import compiled, generated
 from icefloe.kernel.avro.compiled import RefusedError, arrow_columns, python_columns, run_blocks, run_steps
-from icefloe.kernel.avro.container import Container, raw_blocks, read_block
-from icefloe.kernel.avro.failure import SCHEMA_ERRORS, broken_avro
+from icefloe.kernel.avro.container import Container, unpacked_blocks
+from icefloe.kernel.avro.failure import SCHEMA_ERRORS, broken_column
 from icefloe.kernel.avro.steps import Steps, compile_steps
 from icefloe.kernel.avro.wanted import Struct
 
@@ -54,7 +54,7 @@ def read_arrays(containers: Iterable[Container], wanted: Struct, *, by_compiled:
         for container in containers:
             steps = _compiled(container, wanted)
             for lists in generated.read_lists(container, wanted, _BATCH_RECORDS):
-                yield generated.arrow_columns(steps, lists)
+                yield _as_arrays(container, steps, lists)
         return
     try:
         for steps, batch in run_steps(_with_steps(containers, wanted), None):
@@ -87,15 +87,22 @@ def read_spans(containers: Sequence[Container], wanted: Struct, *, by_compiled: 
         As `read_batches`.
     """
     steps = _compiled(containers[0], wanted)
-    opened = [(container, [(block, read_block(container, block)) for block in raw_blocks(container)]) for container in containers]
+    opened = [(container, list(unpacked_blocks(container))) for container in containers]
     try:
         columns = arrow_columns(steps, run_blocks(opened, steps)) if by_compiled else None
     except RefusedError as error:
         raise _refusal(error.container, wanted, error) from error
     if columns is None:
-        columns = generated.arrow_columns(steps, generated.run_blocks(opened, wanted))
+        columns = _as_arrays(containers[0], steps, generated.run_blocks(opened, wanted))
     counts = [sum(block.count for block, _ in blocks) for _, blocks in opened]
     return Spans([data for _, blocks in opened for _, data in blocks], counts, columns)
+
+
+def _as_arrays(container: Container, steps: Steps, lists: dict[str, list[Any]]) -> dict[str, Any]:
+    try:
+        return generated.arrow_columns(steps, lists)
+    except OverflowError as error:
+        raise broken_column(container.path, container.body_start, error) from error
 
 
 def _compiled(container: Container, wanted: Struct) -> Steps:
@@ -112,4 +119,4 @@ def _refusal(container: Container, wanted: Struct, error: Exception) -> AvroForm
             pass
     except AvroFormatError as told:
         return told
-    return broken_avro(container.path, container.body_start, str(error))
+    return broken_column(container.path, container.body_start, error)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from icefloe.kernel.avro.container import Container, RawBlock, raw_blocks, read_block
+from icefloe.kernel.avro.container import Container, RawBlock, unpacked_blocks
 from icefloe.kernel.avro.steps import Filled, Steps
+from icefloe.kernel.limits import limits
 
 _native: Any = None
 try:
@@ -22,7 +23,7 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module of another number takes other arguments.
-_INTERFACE = 4
+_INTERFACE = 5
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 # A module may be older than this one function, and do all else.
 ENCODES_OBJECTS = AVAILABLE and hasattr(_native, "encode_objects")
@@ -61,10 +62,9 @@ def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | No
         if steps is not running:
             if records:
                 yield running, (records, reader.take())
-            reader, running = _native.Reader(steps.code, steps.columns, steps.most_slots), steps
+            reader, running = _reader(steps), steps
             records = size = 0
-        for block in raw_blocks(container):
-            data = read_block(container, block)
+        for block, data in unpacked_blocks(container):
             _run(reader, data, block.count, container)
             records += block.count
             size += len(data)
@@ -77,13 +77,17 @@ def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | No
 
 def run_blocks(opened: Sequence[tuple[Container, list[tuple[RawBlock, bytes]]]], steps: Steps) -> Batch:
     """The columns of files of one schema, given with their blocks, uncompressed already. Raises as `run_steps` does."""
-    reader = _native.Reader(steps.code, steps.columns, steps.most_slots)
+    reader = _reader(steps)
     records = 0
     for container, blocks in opened:
         for block, data in blocks:
             _run(reader, data, block.count, container)
             records += block.count
     return records, reader.take()
+
+
+def _reader(steps: Steps) -> Any:
+    return _native.Reader(steps.code, steps.columns, steps.most_slots, limits().avro_block_bytes)
 
 
 def _run(reader: Any, data: bytes, count: int, container: Container) -> None:

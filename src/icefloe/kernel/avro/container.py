@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.kernel.avro.codec import Bytes, compress, decompress
-from icefloe.kernel.avro.failure import TornDataError, broken_avro
+from icefloe.kernel.avro.failure import TornDataError, above_limit, broken_avro
 from icefloe.kernel.avro.varint import decode_long, encode_long
+from icefloe.kernel.limits import limits
 
 MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16
@@ -133,6 +134,22 @@ def read_block(container: Container, block: RawBlock) -> bytes:
     if block.count > len(data):
         raise broken_avro(container.path, block.offset, f"a block claims {block.count} records in {len(data)} bytes")
     return data
+
+
+def unpacked_blocks(container: Container) -> Iterator[tuple[RawBlock, bytes]]:
+    """Yield each block of a file with its uncompressed bytes, for readers that keep what all of them hold. Raises as `raw_blocks` and `read_block` do.
+
+    Raises:
+        AvroFormatError: All blocks together have more bytes than the limit `avro_file_bytes`.
+    """
+    size, most = 0, limits().avro_file_bytes
+    for block in raw_blocks(container):
+        data = read_block(container, block)
+        size += len(data)
+        if size > most:
+            what = f"the blocks up to this one unpack to {size} bytes, out of a file of {len(container.content)}"
+            raise above_limit(container.path, block.offset, what, "avro_file_bytes")
+        yield block, data
 
 
 def header_bytes(schema_text: str, metadata: Mapping[str, str], codec: str, sync: bytes) -> bytes:

@@ -4,9 +4,15 @@ Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
 from icefloe.errors import AvroFormatError, Problem
+from icefloe.kernel.limits import limits, raise_limit
 
+_RESTORE = "restore the file from a copy, or roll the table back to a snapshot that does not use it"
 # What schemas that no writer of Iceberg makes lead to: ids that are lists, arrays nested ten deep, sizes beyond 32 bits.
 SCHEMA_ERRORS = (ValueError, TypeError, SyntaxError, RecursionError, OverflowError)
+
+
+class SchemaSizeError(ValueError):
+    """A schema is of more types than the limit `avro_schema_types` allows."""
 
 
 class TornDataError(ValueError):
@@ -18,11 +24,29 @@ class TornDataError(ValueError):
         self.what = what
 
 
-def broken_avro(path: str, offset: int, what: str) -> AvroFormatError:
+def broken_avro(path: str, offset: int, what: str, *, next_step: str = _RESTORE) -> AvroFormatError:
     """The error for `path` being wrong at byte `offset` of the file."""
     return AvroFormatError(
         f"{path} is not sound Avro: {what} (at byte {offset})",
         path=path,
         problems=(Problem(where=f"byte {offset}", what=what),),
-        next_step="restore the file from a copy, or roll the table back to a snapshot that does not use it",
+        next_step=next_step,
     )
+
+
+def above_limit(path: str, offset: int, what: str, limit: str) -> AvroFormatError:
+    """Return the error for something at byte `offset` of the file that is more than the limit of that name; `what` says how much it is."""
+    return broken_avro(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit(limit))
+
+
+def broken_schema(path: str, error: Exception) -> AvroFormatError:
+    """Return the error for a schema that cannot be read."""
+    if isinstance(error, SchemaSizeError):
+        return above_limit(path, 4, str(error), "avro_schema_types")
+    what = "its schema is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return broken_avro(path, 4, what)
+
+
+def broken_column(path: str, offset: int, error: Exception) -> AvroFormatError:
+    """Return the error for columns that cannot be made of a file's values: they would be too large."""
+    return broken_avro(path, offset, str(error), next_step=f"{_RESTORE}; {raise_limit('avro_block_bytes')}")

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.kernel.arrow_values import array_of, validity_buffer
-from icefloe.kernel.avro.container import Container, RawBlock, raw_blocks, read_block
-from icefloe.kernel.avro.failure import SCHEMA_ERRORS, TornDataError, broken_avro
+from icefloe.kernel.avro.container import Container, RawBlock, unpacked_blocks
+from icefloe.kernel.avro.failure import SCHEMA_ERRORS, TornDataError, broken_avro, broken_schema
 from icefloe.kernel.avro.program import Program, compile_program
 from icefloe.kernel.avro.steps import Filled, Steps
 from icefloe.kernel.avro.wanted import Struct
+from icefloe.kernel.limits import limits
 
 # Small blocks (PyIceberg writes one an entry) are joined up to this many bytes before the program runs over them.
 _JOIN_BYTES = 128 * 1024
@@ -55,14 +56,13 @@ def _compiled(container: Container, wanted: Struct) -> Program:
     try:
         return compile_program(container.schema_text, wanted)
     except SCHEMA_ERRORS as error:
-        raise broken_avro(container.path, 4, str(error)) from error
+        raise broken_schema(container.path, error) from error
 
 
 def _joined_blocks(container: Container) -> Iterator[list[tuple[RawBlock, bytes]]]:
     joined: list[tuple[RawBlock, bytes]] = []
     size = 0
-    for block in raw_blocks(container):
-        data = read_block(container, block)
+    for block, data in unpacked_blocks(container):
         joined.append((block, data))
         size += len(data)
         if size >= _JOIN_BYTES:
@@ -100,6 +100,8 @@ def _array(values: list[Any], filled: Filled) -> Any:
     if not pa.types.is_fixed_size_binary(kind):
         return array_of(values, kind)
     known = np.array([value is not None for value in values], dtype=bool)
+    if (len(values) - int(known.sum())) * kind.byte_width > limits().avro_block_bytes:
+        raise OverflowError("the nulls of a column are larger than the limit avro_block_bytes")
     data = b"".join(bytes(kind.byte_width) if value is None else value for value in values)
     return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), pa.py_buffer(data)])
 

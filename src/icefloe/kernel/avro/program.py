@@ -91,6 +91,7 @@ def _emit_frame(source: Source, body: Source, columns: tuple[str, ...], variable
         for index in range(len(columns)):
             source.line(f"a{index} = appends[{index}]")
         with source.block("try:"), source.block("for count, end in blocks:"):
+            source.line("left = end - p")  # how many items the arrays of the block may claim
             with source.block("for _ in range(count):"):
                 source.lines += body.lines
                 for index, column in enumerate(columns):
@@ -207,14 +208,23 @@ def _emit_value(source: Source, kind: AvroType, name: str) -> None:
         raise ValueError(f"a primitive is wanted, the writer has {form}")
 
 
+def _emit_claim(source: Source, count: str) -> None:
+    """Hold the items that an array claims, which may take no bytes, against those that the block's arrays may still claim."""
+    with source.block(f"if {count} > left:"):
+        source.line("raise Torn(p, 'the arrays of a block claim more items than there are bytes')")
+    source.line(f"left -= {count}")
+
+
 def _emit_numbers(source: Source, kind: AvroType, name: str) -> None:
     if kind_of(kind["items"]) not in NUMBERS:
         raise ValueError(f"an array of numbers is wanted, the writer has one of {kind_of(kind['items'])}")
     found = source.fresh("f")
     source.line(f"{found} = []")
-    with emit_items(source) as count, source.block(f"for _ in range({count}):"):
-        source.read_raw("v")
-        source.line(f"{found}.append((v >> 1) ^ -(v & 1))")
+    with emit_items(source) as count:
+        _emit_claim(source, count)
+        with source.block(f"for _ in range({count}):"):
+            source.read_raw("v")
+            source.line(f"{found}.append((v >> 1) ^ -(v & 1))")
     source.line(f"{name} = tuple({found})")
 
 
@@ -225,8 +235,7 @@ def _emit_rows(source: Source, kind: AvroType, shape: Rows, name: str) -> None:
     found = source.fresh("f")
     source.line(f"{found} = []")
     with emit_items(source) as count:
-        with source.block(f"if {count} + len({found}) > len(buf):"):
-            source.line("raise Torn(p, 'an array claims more items than there are bytes')")
+        _emit_claim(source, count)
         with source.block(f"for _ in range({count}):"):
             _emit_record(source, kind["items"], shape.fields, inner)
             source.line(f"{found}.append(({''.join(f'{name}, ' for name in inner.values())}))")
@@ -244,14 +253,16 @@ def _emit_id_map(source: Source, kind: AvroType, name: str) -> None:
     value = _pair_value(kind)
     found = source.fresh("f")
     source.line(f"{found} = {{}}")
-    with emit_items(source) as count, source.block(f"for _ in range({count}):"):
-        source.read_key("k")
-        if value == "number":
-            source.read_raw("v")
-            source.line(f"{found}[(k >> 1) ^ -(k & 1)] = (v >> 1) ^ -(v & 1)")
-        else:
-            source.read_length("v")
-            source.line(f"q = p + (v >> 1); {found}[(k >> 1) ^ -(k & 1)] = buf[p:q]; p = q")
+    with emit_items(source) as count:
+        _emit_claim(source, count)
+        with source.block(f"for _ in range({count}):"):
+            source.read_key("k")
+            if value == "number":
+                source.read_raw("v")
+                source.line(f"{found}[(k >> 1) ^ -(k & 1)] = (v >> 1) ^ -(v & 1)")
+            else:
+                source.read_length("v")
+                source.line(f"q = p + (v >> 1); {found}[(k >> 1) ^ -(k & 1)] = buf[p:q]; p = q")
     source.line(f"{name} = {found}")
 
 

@@ -8,6 +8,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from icefloe.kernel.avro.failure import SchemaSizeError
+from icefloe.kernel.limits import limits
+
 # A parsed schema: a primitive's name, a union's list, or an object. References to named types are replaced by what they name.
 AvroType = Any
 
@@ -20,7 +23,41 @@ def parse_schema(text: bytes) -> AvroType:
         declared = json.loads(text)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"avro.schema is not JSON: {error}") from error
-    return _resolve(declared, {}, "")
+    resolved = _resolve(declared, {}, "")
+    _check_size(resolved)
+    return resolved
+
+
+def _check_size(schema: AvroType) -> None:
+    """Raise `ValueError` for a schema of more types than the limit `avro_schema_types` allows.
+
+    A named type is one object however often it is used, and whatever walks the schema walks it each time: thirty records, each with two fields of the one
+    before, are a billion.
+    """
+    sizes: dict[int, int] = {}  # by identity, of types whose parts have been counted
+    waiting: list[tuple[Any, bool]] = [(schema, False)]
+    while waiting:
+        kind, parts_are_counted = waiting.pop()
+        if id(kind) in sizes:
+            continue
+        parts = _parts(kind)
+        if parts_are_counted or not parts:
+            # Capped, so that the numbers stay small.
+            sizes[id(kind)] = min(1 + sum(sizes[id(part)] for part in parts), limits().avro_schema_types + 1)
+        else:
+            waiting.append((kind, True))
+            waiting += ((part, False) for part in parts)
+    if sizes[id(schema)] > limits().avro_schema_types:
+        raise SchemaSizeError("avro.schema stands for more types than are allowed")
+
+
+def _parts(kind: AvroType) -> list[AvroType]:
+    form = kind_of(kind)
+    if form == "union":
+        return list(kind)
+    if form == "record":
+        return [field["type"] for field in kind["fields"]]
+    return [kind["items"]] if form == "array" else [kind["values"]] if form == "map" else []
 
 
 def _resolve(declared: Any, known: dict[str, AvroType], namespace: str) -> AvroType:
@@ -61,6 +98,16 @@ def _resolve_named(declared: dict[str, Any], known: dict[str, AvroType], namespa
         raise ValueError(f"the fixed type {name!r} has no size")
     known[name] = known[f"{namespace}.{name}"] = resolved
     return resolved
+
+
+def has_arrays_of_nothing(kind: AvroType) -> bool:
+    """Return True if an array in the type has items that take no bytes: nulls, records without fields, fixed values of size 0."""
+    return (kind_of(kind) == "array" and _is_nothing(kind["items"])) or any(map(has_arrays_of_nothing, _parts(kind)))
+
+
+def _is_nothing(kind: AvroType) -> bool:
+    form = kind_of(kind)
+    return form == "null" or (form == "fixed" and not kind["size"]) or (form == "record" and all(map(_is_nothing, _parts(kind))))
 
 
 def kind_of(kind: AvroType) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import MetadataFormatError, Problem
+from icefloe.kernel.limits import limits, raise_limit
 
-# What a gzip file may unpack to. A million snapshots take 0.7 GB; a file that is mostly zeros unpacks to a thousand times its length.
-MOST_TEXT_BYTES = 2**31
 _GZIP_LEVEL = 6
+_UNCOUNTED_BYTES = 64 * 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
 _TOP_LEVEL = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -30,21 +30,30 @@ def inflated(content: bytes, path: str) -> bytes:
     """The JSON text. Gzip is told by its first bytes, since names of metadata files differ between writers.
 
     Raises:
-        MetadataFormatError: the gzip stream is corrupt or cut short, or unpacks to more than `MOST_TEXT_BYTES`.
+        MetadataFormatError: the gzip stream is corrupt or cut short, or unpacks to more than the limits `metadata_bytes` and
+            `metadata_values`.
     """
     if not content.startswith(_GZIP_MAGIC):
         return content
     inflater = zlib.decompressobj(wbits=31)
+    most = limits().metadata_bytes
     try:
-        text = inflater.decompress(content, MOST_TEXT_BYTES)
+        text = inflater.decompress(content, most)
     except zlib.error as error:
         raise MetadataFormatError(f"the metadata file is corrupt gzip ({error})", path=path) from error
     if inflater.unconsumed_tail:
-        raise MetadataFormatError(f"the metadata file unpacks to more than {MOST_TEXT_BYTES} bytes, which no metadata has", path=path)
+        raise _above_limit(path, f"unpacks to more than {most} bytes, from {len(content)}", "metadata_bytes")
     if not inflater.eof:
         problem = Problem(where=f"byte {len(content)}", what="the gzip stream ends before its end mark")
         raise MetadataFormatError("the metadata file is cut short", path=path, problems=[problem])
+    if len(text) > _UNCOUNTED_BYTES and (values := text.count(b",")) > limits().metadata_values:
+        raise _above_limit(path, f"has {values} values in lists and objects, unpacked from {len(content)} bytes", "metadata_values")
     return text
+
+
+def _above_limit(path: str, what: str, limit: str) -> MetadataFormatError:
+    text = f"the metadata file {what}; the limit {limit} is {getattr(limits(), limit)}"
+    return MetadataFormatError(text, path=path, next_step=raise_limit(limit))
 
 
 def top_level(text: bytes, path: str) -> dict[str, msgspec.Raw]:
@@ -56,7 +65,7 @@ def top_level(text: bytes, path: str) -> dict[str, msgspec.Raw]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _torn(error, text, path) from error
     except RecursionError as error:
-        raise _nested(path) from error
+        raise nested_too_deeply(path) from error
 
 
 def parsed(text: bytes, path: str) -> Any:
@@ -66,10 +75,11 @@ def parsed(text: bytes, path: str) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _torn(error, text, path) from error
     except RecursionError as error:
-        raise _nested(path) from error
+        raise nested_too_deeply(path) from error
 
 
-def _nested(path: str) -> MetadataFormatError:
+def nested_too_deeply(path: str | None) -> MetadataFormatError:
+    """Return the error for JSON that ends the stack of whoever reads it."""
     problem = Problem(where="$", what="lists or objects stand in each other more deeply than any metadata has them")
     return MetadataFormatError("the metadata file is nested too deeply to be read", path=path, problems=[problem])
 

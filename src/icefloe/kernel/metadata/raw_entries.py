@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, overload
 import msgspec
 
 from icefloe.errors import MetadataFormatError, Problem
+from icefloe.kernel.metadata.json_file import nested_too_deeply
 
 T = TypeVar("T")
 
@@ -185,6 +186,8 @@ class RawEntries(Sequence[T]):
         except MetadataFormatError as error:
             error.path = error.path or self._path
             raise
+        except RecursionError as error:
+            raise nested_too_deeply(self._path) from error
         except (
             msgspec.DecodeError,
             UnicodeDecodeError,

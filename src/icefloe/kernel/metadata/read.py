@@ -17,7 +17,7 @@ from icefloe.kernel.metadata.encrypted_key import ENCRYPTION_KEYS
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG
 from icefloe.kernel.metadata.invariants import every_problem_of, problems_of
-from icefloe.kernel.metadata.json_file import inflated, parsed, top_level
+from icefloe.kernel.metadata.json_file import inflated, nested_too_deeply, parsed, top_level
 from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
 from icefloe.kernel.metadata.snapshot import SNAPSHOTS
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef, snapshot_ref_from_json
@@ -46,6 +46,7 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
     top = top_level(text, path)
     version = _supported_version(top, path)
     cause: Exception | None = None
+    next_step: str | None = None
     try:
         metadata = _Door(top, path).metadata(version)
         problems = problems_of(metadata)
@@ -57,8 +58,13 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, FormatError) as error:
         cause, problems = error, []
+        next_step = error.next_step if isinstance(error, FormatError) else None
+    except RecursionError as error:
+        raise nested_too_deeply(path) from error
     problems = document_problems(parsed(text, path)) or problems or [Problem(where="$", what=str(cause))]
-    raise MetadataFormatError("the metadata file breaks the rules of the format", path=path, problems=problems) from cause
+    raise MetadataFormatError(
+        "the metadata file breaks the rules of the format", path=path, problems=problems, next_step=next_step
+    ) from cause
 
 
 def check_table_metadata(content: bytes, path: str) -> list[Problem]:

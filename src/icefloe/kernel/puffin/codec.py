@@ -11,7 +11,8 @@ import cramjam
 import numpy as np
 
 from icefloe.errors import InvalidPropertyError
-from icefloe.kernel.puffin.failure import broken_puffin
+from icefloe.kernel.limits import limits
+from icefloe.kernel.puffin.failure import above_limit, broken_puffin
 
 LZ4 = "lz4"
 ZSTD = "zstd"
@@ -42,11 +43,12 @@ class _Outline:
     most_content: int
 
 
-def decompress(codec: str | None, data: bytes, *, path: str, offset: int, most_bytes: int) -> bytes:
+def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit: str) -> bytes:
     """The content of `data`, which starts at byte `offset` of the file; `codec` is None, "lz4" or "zstd".
 
     Raises:
-        PuffinFormatError: the codec is none of these; the bytes are not one sound frame with its content size; or the content is larger than `most_bytes`.
+        PuffinFormatError: the codec is none of these; the bytes are not one sound frame with its content size; or the content is larger than `limit`, the name
+            of one of `Limits`, allows.
     """
     if codec is None:
         return data
@@ -58,8 +60,8 @@ def decompress(codec: str | None, data: bytes, *, path: str, offset: int, most_b
             raise _TornFrameError(f"{len(data) - outline.end} bytes follow the frame")
         if outline.content_size > outline.most_content:
             raise _TornFrameError(f"it claims {outline.content_size} bytes of content in {len(data)}, which cannot be")
-        if outline.content_size > most_bytes:
-            raise _TornFrameError(f"its content of {outline.content_size} bytes is larger than the {most_bytes} allowed here")
+        if outline.content_size > getattr(limits(), limit):
+            raise above_limit(path, offset, f"a {codec} frame claims {outline.content_size} bytes of content in {len(data)}", limit)
         # The output never grows: a frame that unpacks to more than it claims is refused by the library.
         plain = np.empty(outline.content_size, np.uint8)
         unpacked = (cramjam.lz4 if codec == LZ4 else cramjam.zstd).decompress_into(data, plain)

@@ -21,9 +21,6 @@ _FOOTER_FRAME_BYTES = len(MAGIC) + _TAIL_BYTES
 _COMPRESSED_FOOTER = 1
 # Read from the end of a file at once: footers of some fifty blobs fit, so that most files take one or two requests.
 _FIRST_READ_BYTES = 16 * 1024
-# What an unpacked footer or blob may take, whatever its frame claims. A footer of 64 MiB describes some 300,000 blobs.
-MOST_FOOTER_BYTES = 64 * 1024 * 1024
-MOST_BLOB_BYTES = 1024 * 1024 * 1024
 _MOST_PAYLOAD_BYTES = 2**31 - 1  # the size is a signed 4-byte integer
 
 # Reads `length` bytes from byte `offset`: (offset, length) -> bytes.
@@ -82,22 +79,22 @@ def read_file_metadata(source: PuffinSource) -> FileMetadata:
     if footer[: len(MAGIC)] != MAGIC:
         raise broken_puffin(path, footer_start, "the footer does not begin with Puffin's magic bytes")
     payload_start = footer_start + len(MAGIC)
-    payload = decompress(LZ4 if compressed else None, footer[len(MAGIC) :], path=path, offset=payload_start, most_bytes=MOST_FOOTER_BYTES)
+    payload = decompress(LZ4 if compressed else None, footer[len(MAGIC) :], path=path, offset=payload_start, limit="puffin_footer_bytes")
     return file_metadata_from_json(payload, path=path, offset=payload_start, first_byte=len(MAGIC), end_byte=footer_start)
 
 
-def read_blob(source: PuffinSource, blob: BlobMetadata, *, most_bytes: int = MOST_BLOB_BYTES) -> bytes:
-    """The content of one blob, uncompressed; `most_bytes` bounds what a compressed blob may unpack to.
+def read_blob(source: PuffinSource, blob: BlobMetadata) -> bytes:
+    """The content of one blob, uncompressed.
 
     Raises:
-        PuffinFormatError: the blob does not lie in the file, or is not what its codec says.
+        PuffinFormatError: the blob does not lie in the file, is not what its codec says, or unpacks to more than the limit `puffin_blob_bytes`.
     """
     # The metadata may be a table's own record of the file, not the file's footer, so it is held against the file here too.
     if blob.length < 0 or blob.offset < len(MAGIC) or blob.offset + blob.length > source.file_size - _FOOTER_FRAME_BYTES:
         what = f"a blob of {blob.length} bytes at byte {blob.offset} does not lie in a file of {source.file_size} bytes"
         raise broken_puffin(source.path, blob.offset, what)
     stored = _read(source, blob.offset, blob.length)
-    return decompress(blob.compression_codec, stored, path=source.path, offset=blob.offset, most_bytes=most_bytes)
+    return decompress(blob.compression_codec, stored, path=source.path, offset=blob.offset, limit="puffin_blob_bytes")
 
 
 def _read(source: PuffinSource, offset: int, length: int) -> bytes:

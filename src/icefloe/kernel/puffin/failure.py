@@ -4,17 +4,18 @@ Floor: kernel.puffin. Spec: Puffin file format.
 """
 
 from icefloe.errors import Problem, PuffinFormatError
+from icefloe.kernel.limits import limits, raise_limit
 
 _NEXT_STEP = "restore the file from a copy, or roll the table back to a snapshot that does not use it"
 
 
-def broken_puffin(path: str, offset: int, what: str) -> PuffinFormatError:
+def broken_puffin(path: str, offset: int, what: str, *, next_step: str = _NEXT_STEP) -> PuffinFormatError:
     """The error for `path` being wrong at byte `offset` of the file."""
     return PuffinFormatError(
         f"{path} is not sound Puffin: {what} (at byte {offset})",
         path=path,
         problems=(Problem(where=f"byte {offset}", what=what),),
-        next_step=_NEXT_STEP,
+        next_step=next_step,
     )
 
 
@@ -26,3 +27,8 @@ def broken_footer(path: str, offset: int, problems: tuple[Problem, ...]) -> Puff
         problems=problems,
         next_step=_NEXT_STEP,
     )
+
+
+def above_limit(path: str, offset: int, what: str, limit: str) -> PuffinFormatError:
+    """Return the error for something at byte `offset` of the file that is more than the limit of that name; `what` says how much it is."""
+    return broken_puffin(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit(limit))

@@ -179,15 +179,17 @@ def check_unambiguous(schema: Schema, known: frozenset[str] = frozenset()) -> No
 
 
 def _walk_short(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:
-    """As `walk`, with the names of structs inside lists and maps left out of their fields' paths."""
+    """As `walk`, with the names of structs inside lists and maps left out of their fields' paths, wherever they stand. JAVA: TypeUtil.indexByName.
+
+    Each field has one short path: with one for every choice of names to leave out, a schema that is n structs in lists deep would have 2**n.
+    """
     for field in fields:
         path = (*prefix, field.name)
         yield path, field
-        kind = field.field_type
-        inner = kind.element if isinstance(kind, ListType) else kind.value_type if isinstance(kind, MapType) else None
-        if isinstance(inner, StructType):
-            yield from _walk_short(inner.fields, path)
-        yield from _walk_short(children(kind), path)
+        for child in children(field.field_type):
+            is_left_out = isinstance(child.field_type, StructType) and not isinstance(field.field_type, StructType) and child.name != "key"
+            inner = child.field_type.fields if is_left_out and isinstance(child.field_type, StructType) else (child,)
+            yield from _walk_short(inner, path)
 
 
 def assign_fresh_ids(schema: Schema, *, first_id: int = 1) -> Schema:

@@ -24,6 +24,7 @@ from icefloe.kernel.schema.json_shape import (
     refuse,
 )
 from icefloe.kernel.schema.metadata_columns import RESERVED_FIELD_IDS, is_reserved
+from icefloe.kernel.schema.nesting import refuse_deep_json
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     PRIMITIVE_NAMES,
@@ -114,6 +115,7 @@ def type_from_json(value: object, path: str = "$") -> IcebergType:
         MetadataFormatError: with every problem, named by JSON path from `path` on.
     Spec: Appendix C, Schemas.
     """
+    refuse_deep_json(value, path)
     refuse(list(_type_problems(value, path)), "the type")
     return _type(value)
 
@@ -127,6 +129,7 @@ def schema_from_json(value: object, path: str = "$") -> Schema:
         MetadataFormatError: with every problem, named by JSON path from `path` on; a repeated id or name is one.
     Spec: Appendix C, Schemas.
     """
+    refuse_deep_json(value, path)
     problems = list(schema_problems(value, path))
     refuse(problems, "the schema")
     assert isinstance(value, Mapping)  # noqa: S101  # the pass above refused anything else

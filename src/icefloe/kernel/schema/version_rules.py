@@ -5,6 +5,7 @@ Spec: Primitive Types (added by version); Default values; Appendix E; Version 3:
 """
 
 from icefloe.errors import InvalidSchemaError, Problem
+from icefloe.kernel.schema.nesting import check_write_nesting
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
     GeographyType,
@@ -52,7 +53,8 @@ def schema_version_problems(schema: Schema, format_version: int) -> list[Problem
 
 
 def check_schema_version(schema: Schema, format_version: int) -> None:
-    """Raises `InvalidSchemaError` where the schema has columns that a table of this version may not have; every one is listed."""
+    """Raises `InvalidSchemaError` where the schema has columns that a table of this version may not have, or nests too deeply; every one is listed."""
+    check_write_nesting(schema)
     problems = schema_version_problems(schema, format_version)
     if problems:
         columns = ", ".join(dict.fromkeys(problem.where for problem in problems))

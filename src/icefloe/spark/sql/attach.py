@@ -14,6 +14,7 @@ from icefloe.spark.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.jvm.callbacks import start_callbacks
 from icefloe.spark.jvm.compile import class_loader, static_method
 from icefloe.spark.jvm.gateway import gateway_of, java_words
+from icefloe.spark.session import share_limits
 from icefloe.spark.sql.attached import ATTACHED, PREFIX
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.format_answers import HIDDEN, offer
@@ -81,6 +82,7 @@ def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
 
 
 def _attach(spark: SparkSession, name: str, found: Catalog) -> Catalog:
+    share_limits(spark)
     register(spark, name, CatalogAnswers(spark, name, found))
     return found
 

@@ -16,6 +16,7 @@ from icefloe.kernel.metadata.properties import property_texts
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.kernel.schema.nesting import check_write_nesting
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.engine import VERSION, Engine
 from icefloe.table.engines import running_engine
@@ -30,7 +31,9 @@ def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
 
     Raises:
         UnsupportedFeatureError: the table is encrypted. LocationNotAllowedError: see `check_paths_for_writes`.
+        InvalidSchemaError: its columns are nested so deeply that rows could be written and not be read back.
     """
+    check_write_nesting(metadata.schema(), handle.table_name)
     refuse_encrypted(metadata.current_snapshot(), handle.table_name)
     refuse_plain_files(metadata, handle.table_name)
     check_paths_for_writes(handle, metadata)

@@ -33,6 +33,7 @@ typedef struct {
     Memory offsets;  /* int32, one more than there are values: of bytes, and of lists, whose items are in other columns */
     Memory validity; /* Arrow's bitmap; empty as long as there is no null */
     size_t length, nulls;
+    uint64_t filled; /* bytes of `values` that stand for nulls, which take a byte or two in the file and `width` bytes here */
 } Column;
 
 /* One wanted value of a map, while the map is read. */
@@ -50,6 +51,8 @@ typedef struct {
     Column *columns;
     int32_t column_count;
     Found *found; /* as many as the largest number of slots */
+    uint64_t most_filled; /* what `filled` of a column may come to */
+    uint64_t items_left;  /* how many items the arrays of this block may still claim: as many as it has bytes */
     const uint8_t *block; /* that is run over */
     size_t bytes_before;  /* of the blocks before it */
     int state;
@@ -113,12 +116,14 @@ static size_t last_end(const Column *column)
     return (size_t)end;
 }
 
-static Outcome push_null(Column *column)
+static Outcome push_null(Reader *reader, Column *column)
 {
     static const uint8_t zeros[16];
     Outcome outcome = OK;
     if (column->form == OF_BYTES || column->form == OF_LISTS)
         outcome = note_end(column, last_end(column));
+    else if ((column->filled += (uint64_t)column->width) > reader->most_filled)
+        return TOO_LARGE;
     else
         for (size_t left = (size_t)column->width; left && !outcome; left -= left < 16 ? left : 16)
             outcome = memory_append(&column->values, zeros, left < 16 ? left : 16);
@@ -194,16 +199,17 @@ static Outcome skip_varint_items(uint64_t varints, Cursor *cursor)
 
 static Outcome read_list(Reader *reader, Column *column, const int32_t *step, const int32_t *last, Cursor *cursor)
 {
-    size_t before = last_end(column), items = before, most = (size_t)(cursor->end - reader->block);
+    size_t items = last_end(column);
     for (;;) {
         Run run;
         if (read_run(cursor, &run))
             return TORN;
         if (!run.count)
             break;
-        /* An item may take no byte at all, so that the array is held against the whole block. */
-        if (run.count > most - (items - before))
+        /* An item of a sound file takes a byte at least. One that takes none is made nevertheless, so that all arrays together are held against the block. */
+        if (run.count > reader->items_left)
             return TORN;
+        reader->items_left -= run.count;
         items += (size_t)run.count;
         while (run.count--) {
             Outcome outcome = run_steps(reader, step, last, cursor);
@@ -323,7 +329,7 @@ static Outcome read_slots(Reader *reader, const int32_t *slots, int32_t slot_cou
         return TORN;
     for (int32_t slot = 0; slot < slot_count; slot++) {
         Column *column = &reader->columns[slots[2 * slot + 1]];
-        Outcome outcome = !found[slot].run ? push_null(column)
+        Outcome outcome = !found[slot].run ? push_null(reader, column)
                         : of_numbers       ? push_number(column, unzigzag(found[slot].number))
                                            : push_bytes(column, found[slot].bytes, found[slot].size);
         if (outcome)
@@ -378,7 +384,7 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
             outcome = run_union(reader, &step, cursor);
             break;
         case NOTHING:
-            outcome = push_null(&columns[*step++]);
+            outcome = push_null(reader, &columns[*step++]);
             break;
         case NUMBER:
             outcome = read_raw(cursor, &raw) ? TORN : push_number(&columns[*step], unzigzag(raw));
@@ -416,8 +422,8 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
 
 /* ---- the Python type ---- */
 
-PyDoc_STRVAR(reader_doc, "Reader(steps, columns, most_slots)\n\nColumns that steps fill. `steps` and `columns` are int32 arrays as `steps.py` makes them: "
-                         "the steps of one record, and form and width of each column.");
+PyDoc_STRVAR(reader_doc, "Reader(steps, columns, most_slots, most_filled)\n\nColumns that steps fill. `steps` and `columns` are int32 arrays as `steps.py` makes them: "
+                         "the steps of one record, and form and width of each column. Nulls of a column may take `most_filled` bytes.");
 
 static int start_column(Column *column, const int32_t *shape)
 {
@@ -430,12 +436,14 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *arguments, PyObject *P
 {
     const char *steps, *shapes;
     Py_ssize_t steps_size, shapes_size, most_slots;
-    if (!PyArg_ParseTuple(arguments, "y#y#n", &steps, &steps_size, &shapes, &shapes_size, &most_slots))
+    unsigned long long most_filled;
+    if (!PyArg_ParseTuple(arguments, "y#y#nK", &steps, &steps_size, &shapes, &shapes_size, &most_slots, &most_filled))
         return NULL;
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     Reader *reader = (Reader *)allocate(type, 0); /* all zero */
     if (reader == NULL)
         return NULL;
+    reader->most_filled = most_filled;
     reader->steps_length = (size_t)steps_size / sizeof(int32_t);
     reader->column_count = (int32_t)((size_t)shapes_size / (2 * sizeof(int32_t)));
     reader->steps = malloc((size_t)steps_size + 1);
@@ -496,6 +504,7 @@ static PyObject *reader_run(PyObject *self, PyObject *arguments)
     const uint8_t *start = block.buf;
     Cursor cursor = {start, start + block.len};
     reader->block = start;
+    reader->items_left = (uint64_t)block.len;
     const int32_t *last = reader->steps + reader->steps_length;
     Outcome outcome = OK;
     Py_BEGIN_ALLOW_THREADS

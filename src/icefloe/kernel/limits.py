@@ -1,0 +1,126 @@
+"""`Limits`: how large, how many and how deep the parts of a file may be, whatever the file claims.
+
+A file of a few kilobytes can claim, or unpack to, more than any machine has. What is read is held against these limits before memory is given to it. They
+belong to the process and not to a table or a catalog: a table is not trusted, and it is the process that runs out of memory. `icefloe.set_limits` and the
+environment (`ICEFLOE_LIMITS__AVRO_BLOCK_BYTES=...`, read when `icefloe` is imported) change them. Spark's tasks get those of the driver.
+Layer: kernel.limits, the lowest. The format has no such limits.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+
+from icefloe.errors import InvalidPropertyError
+
+PREFIX = "ICEFLOE_LIMITS__"
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The most that a file may hold or claim. Every limit is a whole number above 0."""
+
+    # Bytes of one Avro block, unpacked. Writers make blocks of 16 KB to 1 MB; some put a whole manifest into one.
+    avro_block_bytes: int = 256 * _MIB
+    # Bytes of all blocks of a manifest, a manifest list or another Avro file that is read whole, unpacked. A million entries take about 1 GB.
+    avro_file_bytes: int = 2048 * _MIB
+    # Types of an Avro schema, counted where they are used: named types may stand for exponentially many.
+    avro_schema_types: int = 200_000
+    # Bytes of a metadata file of a table or a view, unpacked. A million snapshots take 0.7 GB.
+    metadata_bytes: int = 1024 * _MIB
+    # Values in the lists and objects of such a file, told by its commas, where more than 64 MiB were unpacked. Two bytes of text may become sixty of memory.
+    metadata_values: int = 32 * _MIB
+    # How deep structs, lists and maps stand in each other in a schema, or fields in a name mapping, that is read. Arrow reads no Parquet file deeper than 98.
+    read_nesting: int = 100
+    # The same of a schema that is written: a table is created with it, changed to it, or rows are written with it. See `kernel/schema/nesting.py`.
+    write_nesting: int = 30
+    # Bytes of a Puffin footer, unpacked. 64 MiB describe some 300,000 blobs.
+    puffin_footer_bytes: int = 64 * _MIB
+    # Bytes of a Puffin blob, unpacked.
+    puffin_blob_bytes: int = 1024 * _MIB
+    # Positions of one deletion vector that are made numbers, of 8 bytes each. As a bitmap a vector may have more.
+    deleted_positions: int = 256 * _MIB
+    # Bytes of a text or a list of bytes in a Parquet footer; the same limit as Arrow's own.
+    parquet_footer_bytes: int = 100_000_000
+    # Elements of a list in a Parquet footer: columns, row groups, columns times row groups.
+    parquet_footer_items: int = 1_000_000
+    # Rows of an ORC stripe, which is read at once.
+    orc_stripe_rows: int = 64 * _MIB
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidPropertyError` for a limit that is not a whole number from 1 to 2**63 - 1."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not int or not 0 < value < 1 << 63:
+                raise InvalidPropertyError(
+                    f"the limit {field.name} is {value!r}", next_step="set it to a whole number from 1 to 9223372036854775807"
+                )
+
+
+_DEFAULTS = Limits()
+
+
+class _Current:
+    """The limits of this process."""
+
+    limits = _DEFAULTS
+
+
+def limits() -> Limits:
+    """Return the limits of this process."""
+    return _Current.limits
+
+
+def set_limits(new: Limits) -> Limits:
+    """Set the limits of this process, for all its threads, and return those before.
+
+    Call it before tables are opened and before Spark's session is used: what has been read is not looked at again, and Spark's tasks get the limits that the
+    driver has when their job is made.
+    """
+    before = _Current.limits
+    _Current.limits = new
+    return before
+
+
+def limits_of(environment: Mapping[str, str]) -> Limits:
+    """Return the default limits with those that environment variables set.
+
+    Raises:
+        InvalidPropertyError: A variable names no limit, or its value is no whole number above 0.
+    """
+    names = {field.name for field in fields(Limits)}
+    given: dict[str, int] = {}
+    for variable, text in environment.items():
+        name = variable.removeprefix(PREFIX).lower()
+        if not variable.startswith(PREFIX):
+            continue
+        if name not in names:
+            raise InvalidPropertyError(
+                f"the environment variable {variable} names no limit", next_step=f"use one of {', '.join(map(variable_of, sorted(names)))}"
+            )
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            raise InvalidPropertyError(
+                f"the environment variable {variable} is {text!r}", next_step="set it to a whole number above 0, without a unit"
+            )
+        given[name] = int(text)
+    return replace(_DEFAULTS, **given)
+
+
+def as_environment(given: Limits) -> Iterator[tuple[str, str]]:
+    """Yield the environment variables that give another process these limits: those that are not the defaults."""
+    for field in fields(given):
+        value = getattr(given, field.name)
+        if value != getattr(_DEFAULTS, field.name):
+            yield variable_of(field.name), str(value)
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of a limit."""
+    return f"{PREFIX}{name.upper()}"
+
+
+def raise_limit(name: str) -> str:
+    """Return the next step of an error: how to read what is larger than the limit `name`."""
+    return (
+        f"if the file is trusted, raise the limit: set {variable_of(name)} above {getattr(limits(), name)}, or "
+        f"icefloe.set_limits(icefloe.Limits({name}=...))"
+    )

@@ -1,0 +1,85 @@
+"""Bombs: every size and count that a file claims is held against a limit before memory is given to it. Each bomb is read under a limit of memory."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.security.bombs import BOMBS
+
+from icefloe import Limits
+
+LIMITS = {field.name for field in fields(Limits)}
+AVRO = ("manifest", "entries", "schema_of")  # what the compiled reader and the generated one read
+ROOT = Path(__file__).parents[2]
+LITTLE = 16 * 1024 * 1024  # bytes: limits that a test sets, so that bombs need not be large
+
+# Each bomb: the error it is refused with, what the error says, the limits that are set, and the megabytes that the process may take.
+REFUSED: dict[str, tuple[str, str, dict[str, int], int]] = {
+    "manifest_in_deflate": ("AvroFormatError", "avro_block_bytes", {"avro_block_bytes": LITTLE}, 120),
+    "manifest_in_zstandard": ("AvroFormatError", "avro_block_bytes", {}, 700),
+    "entries_of_a_manifest_in_zstandard": ("AvroFormatError", "avro_block_bytes", {"avro_block_bytes": LITTLE}, 120),
+    "manifest_in_snappy": ("AvroFormatError", "claims to unpack to 4294967295", {}, 120),
+    "manifest_of_many_blocks": ("AvroFormatError", "avro_file_bytes", {"avro_file_bytes": 2 * LITTLE}, 250),
+    "manifest_list_of_nothing": ("AvroFormatError", "more items than there are bytes", {}, 300),
+    "manifest_of_nulls_of_a_quarter_gigabyte": ("AvroFormatError", "avro_block_bytes", {}, 700),
+    "schema_of_a_billion_types": ("AvroFormatError", "avro_schema_types", {}, 300),
+    "avro_rows_of_nothing": ("DataFileFormatError", "items that take no bytes", {}, 200),
+    "orc_stripe_of_many_rows": ("DataFileFormatError", "orc_stripe_rows", {"orc_stripe_rows": 1_000_000}, 300),
+    "parquet_footer_of_many_columns": ("DataFileFormatError", "PARQUET_FOOTER_ITEMS", {"parquet_footer_items": 1000}, 300),
+    "metadata_in_gzip": ("MetadataFormatError", "metadata_bytes", {"metadata_bytes": LITTLE}, 120),
+    "metadata_of_many_values": ("MetadataFormatError", "metadata_values", {"metadata_values": 1_000_000}, 400),
+    "metadata_with_a_deep_schema": ("MetadataFormatError", "nested too deeply", {}, 200),
+    "metadata_with_a_schema_just_too_deep": ("MetadataFormatError", "read_nesting", {}, 200),
+    "puffin_blob": ("PuffinFormatError", "puffin_blob_bytes", {}, 120),
+}
+
+
+NATIVE, GENERATED = "the compiled reader", "the generated reader"
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[tuple[str, str], dict[str, Any]]:
+    """What became of each bomb, by reader; the generated Python program reads where the compiled reader is missing."""
+    asked = [(name, limits, megabytes) for name, (_, _, limits, megabytes) in REFUSED.items()]
+    readers = {NATIVE: [*asked, ("names_of_structs_in_lists", {}, 200)], GENERATED: [one for one in asked if one[0].startswith(AVRO)]}
+    hide = "import sys; sys.modules['icefloe.kernel.avro.native._manifest'] = None; "
+    found = {}
+    for reader, bombs in readers.items():
+        start = hide if reader == GENERATED else ""
+        command = [sys.executable, "-c", f"{start}from tests.security import bombs; bombs.main()", json.dumps(bombs)]
+        environment = {**os.environ, "MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
+        ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=500)
+        assert ended.returncode == 0, ended.stderr[-2000:]
+        for line in ended.stdout.splitlines():
+            outcome = json.loads(line)
+            found[reader, outcome["name"]] = outcome
+    return found
+
+
+def test_every_bomb_has_its_expectation() -> None:
+    assert {*REFUSED, "names_of_structs_in_lists"} == set(BOMBS)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_bomb_is_refused_in_little_memory_with_the_file_and_the_setting(
+    outcomes: dict[tuple[str, str], dict[str, Any]], name: str
+) -> None:
+    error, text, _, megabytes = REFUSED[name]
+    for reader in (NATIVE, GENERATED) if name.startswith(AVRO) else (NATIVE,):
+        found = outcomes[reader, name]
+        assert (found["error"], text in found["text"]) == (error, True), (reader, found)
+        assert "s3://bucket/table/file" in found["text"] or "memory://bombs/file" in found["text"]
+        assert text not in LIMITS or f"ICEFLOE_LIMITS__{text.upper()}" in found["text"], (reader, found)
+        assert found["megabytes"] < megabytes
+        assert found["seconds"] < 20
+
+
+def test_a_schema_of_structs_in_lists_has_as_many_names_as_fields(outcomes: dict[tuple[str, str], dict[str, Any]]) -> None:
+    found = outcomes[NATIVE, "names_of_structs_in_lists"]
+    assert found["error"] is None, found
+    assert found["seconds"] < 5
