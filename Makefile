@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark fuzz check format bench wheel native lock clean
+.PHONY: help setup demo test test-all test-spark test-java-suite fuzz check format bench wheel native lock clean
 PYTHON := .venv/bin/python
 # Tests run in as many processes as there are cores, four at most; all of Spark's in two of them.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadgroup
@@ -22,6 +22,9 @@ test-all: setup ## every test
 test-spark: ## the Spark tests on another PySpark: make test-spark VERSION=4.1 (4.0, 4.1, 4.2)
 	@python3 scripts/setup spark $(VERSION)
 	.venvs/spark-$(VERSION)/bin/python -m pytest $(SIDE_BY_SIDE) -m "spark and not oracle and not slow" $(ARGS)
+
+test-java-suite: setup ## Java Iceberg's own Spark tests on Icefloe; needs Maven and a JDK: make test-java-suite [ARGS='"TestMerge*" --resume']
+	@$(PYTHON) -m tests.java_suite $(ARGS)
 
 fuzz: setup ## damaged inputs for every reader, 120,000 of them; ARGS="--seed 7 --target manifest" for others
 	$(PYTHON) -m tests.fuzz --cases 120000 $(ARGS)

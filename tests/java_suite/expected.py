@@ -1,0 +1,92 @@
+"""The list of expected differences, and what a run found held against it. The list is `expected.toml`, whose head says how to read it."""
+
+import fnmatch
+import tomllib
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.java_suite import fetched
+
+LIST = Path(__file__).parent / "expected.toml"
+PACKAGE = "org.apache.iceberg."
+SPARK_PACKAGE = PACKAGE + "spark."
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A method, or all of a pattern, that is known to end otherwise than in Java."""
+
+    method: str  # "sql.TestSelect.testProjection"; `*` stands for any text
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one method: the worst of its invocations."""
+
+    method: str
+    status: str  # passed, words, failed, not run
+    text: str = ""
+    seconds: float = 0.0
+
+
+def expected_differences() -> list[Difference]:
+    listed = tomllib.loads(LIST.read_text())
+    return [Difference(method, group["kind"], group["reason"]) for group in listed["difference"] for method in group["methods"]]
+
+
+def classes_to_run() -> list[str]:
+    """Every class of tests in the jars, without those that `expected.toml` leaves out."""
+    left_out = [pattern for group in tomllib.loads(LIST.read_text())["left_out"] for pattern in group["classes"]]
+    found = set()
+    for jar in fetched.JARS.glob("iceberg-spark-*-tests.jar"):
+        with zipfile.ZipFile(jar) as file:
+            for name in file.namelist():
+                class_name = name.removesuffix(".class").replace("/", ".")
+                is_test = name.endswith(".class") and "$" not in name and class_name.rpartition(".")[2].startswith("Test")
+                if is_test and not any(fnmatch.fnmatch(class_name.removeprefix(PACKAGE), pattern) for pattern in left_out):
+                    found.add(class_name)
+    return sorted(found)
+
+
+def outcomes(results: Iterable[Mapping[str, Any]]) -> dict[str, Outcome]:
+    """One outcome for each method, by `package.Class.method` below `org.apache.iceberg.spark`."""
+    by_method: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for result in results:
+        by_method[f"{result['class'].removeprefix(SPARK_PACKAGE)}.{result['method']}"].append(result)
+    return {method: _outcome(method, group) for method, group in by_method.items()}
+
+
+def _outcome(method: str, results: list[Mapping[str, Any]]) -> Outcome:
+    seconds = sum(result["seconds"] for result in results)
+    failed = [f"{result['display']}\n{result['reason']}" for result in results if result["status"] == "failed"]
+    of_class = [f"{result['display']}\n{one}" for result in results for one in result["differences"] if one.startswith("class: ")]
+    if failed or of_class:
+        return Outcome(method, "failed", (failed or of_class)[0], seconds)
+    words = [one for result in results for one in result["differences"]]
+    if words:
+        return Outcome(method, "words", "\n".join(words), seconds)
+    passed = any(result["status"] == "passed" for result in results)
+    return Outcome(method, "passed", "", seconds) if passed else Outcome(method, "not run", results[0]["reason"], seconds)
+
+
+def listed_as(method: str, differences: Iterable[Difference]) -> Difference | None:
+    """The entry of the list for a method."""
+    return next((one for one in differences if fnmatch.fnmatchcase(method, one.method)), None)
+
+
+def unused(differences: Iterable[Difference], found: Mapping[str, Outcome]) -> list[str]:
+    """Entries whose methods all pass now, or which no method has, among the classes that ran."""
+    ran = {method.rpartition(".")[0] for method in found}
+    stale = []
+    for one in differences:
+        if one.method.rpartition(".")[0] in ran:
+            matching = [outcome for method, outcome in found.items() if fnmatch.fnmatchcase(method, one.method)]
+            if not any(outcome.status in ("failed", "not run") for outcome in matching):
+                stale.append(one.method)
+    return stale

@@ -1,0 +1,244 @@
+package icefloe.suite;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.File;
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.iceberg.CatalogUtil;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.hadoop.HadoopCatalog;
+import org.apache.iceberg.hadoop.HadoopTables;
+import org.apache.iceberg.hive.HiveCatalog;
+import org.apache.iceberg.spark.Spark3Util;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.RuntimeConfig;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+
+/** The Java side of the run: what the tests' own set-up is replaced by, and the messages to the Python process that holds Icefloe. */
+public final class Suite {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final BlockingQueue<Map<String, Object>> MESSAGES = new LinkedBlockingQueue<>();
+  private static final BlockingQueue<String> ANSWERS = new LinkedBlockingQueue<>();
+  private static final String CATALOGS = "spark.sql.catalog.";
+  private static final Map<String, Map<String, String>> WANTED = new TreeMap<>();
+  private static final Map<String, Map<String, String>> ATTACHED = new TreeMap<>();
+  private static final List<String> DIFFERENCES = new ArrayList<>();
+  private static SparkSession session;
+  private static File folder;
+  private static HiveCatalog database;
+
+  private Suite() {}
+
+  /** Takes the session that Icefloe is attached to, and the folder with the SQLite file and the warehouse. */
+  public static void open(SparkSession spark, String path) {
+    session = spark;
+    folder = new File(path);
+    database = new HiveCatalog();
+    database.setConf(spark.sessionState().newHadoopConf());
+    Map<String, String> properties = new LinkedHashMap<>();
+    properties.put("uri", "jdbc:sqlite:" + path + "/catalog.db");
+    properties.put("warehouse", "file:" + path + "/warehouse");
+    properties.put("jdbc.schema-version", "V1");
+    properties.put("jdbc.busy_timeout", "30000");
+    properties.put("clients", "1");
+    database.initialize("suite", properties);
+  }
+
+  /** The next message as JSON, or null where none came in that time. */
+  public static String next(long milliseconds) throws Exception {
+    Map<String, Object> message = MESSAGES.poll(milliseconds, TimeUnit.MILLISECONDS);
+    return message == null ? null : JSON.writeValueAsString(message);
+  }
+
+  /** Ends a call of `ask`: an empty text, or what went wrong. */
+  public static void answer(String text) {
+    ANSWERS.add(text);
+  }
+
+  static void tell(Map<String, Object> message) {
+    MESSAGES.add(message);
+  }
+
+  private static void ask(Map<String, Object> message) {
+    ANSWERS.clear();
+    tell(message);
+    try {
+      String answer = ANSWERS.poll(120, TimeUnit.SECONDS);
+      if (answer == null || !answer.isEmpty()) {
+        throw new IllegalStateException(answer == null ? "Python did not answer" : answer);
+      }
+    } catch (InterruptedException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  // What replaces the tests' own set-up.
+
+  public static void start() throws Exception {
+    SparkSession.setActiveSession(session);
+    SparkSession.setDefaultSession(session);
+    setStatic("hiveConf", new HiveConf());
+    setStatic("spark", session);
+    setStatic("sparkContext", JavaSparkContext.fromSparkContext(session.sparkContext()));
+    setStatic("catalog", database);
+    try {
+      database.createNamespace(Namespace.of("default"));
+    } catch (AlreadyExistsException existing) {
+      // Another class of tests made it.
+    }
+  }
+
+  public static void stop() {}
+
+  public static String databasePath(String name) {
+    return folder + "/warehouse/" + name;
+  }
+
+  private static void setStatic(String name, Object value) throws Exception {
+    Field field = Class.forName("org.apache.iceberg.spark.TestBase").getDeclaredField(name);
+    field.setAccessible(true);
+    field.set(null, value);
+  }
+
+  public static String catalogName(String name) {
+    return name.equals("spark_catalog") ? "testsession" : name;
+  }
+
+  // Settings of catalogs: Python attaches a catalog of Icefloe's where a test configures one of Java's.
+
+  public static void set(RuntimeConfig conf, String key, String value) {
+    if (!key.startsWith(CATALOGS)) {
+      conf.set(key, value);
+      return;
+    }
+    String name = key.substring(CATALOGS.length());
+    String property = "";
+    if (name.contains(".")) {
+      property = name.substring(name.indexOf('.') + 1);
+      name = name.substring(0, name.indexOf('.'));
+    }
+    WANTED.computeIfAbsent(name, unused -> new TreeMap<>()).put(property, value);
+    attach(name);
+  }
+
+  public static void unset(RuntimeConfig conf, String key) {
+    if (!key.startsWith(CATALOGS)) {
+      conf.unset(key);
+      return;
+    }
+    String name = key.substring(CATALOGS.length());
+    if (!name.contains(".")) {
+      WANTED.remove(name);
+    } else {
+      String property = name.substring(name.indexOf('.') + 1);
+      name = name.substring(0, name.indexOf('.'));
+      if (WANTED.containsKey(name)) {
+        WANTED.get(name).remove(property);
+        attach(name);
+      }
+    }
+  }
+
+  private static void attach(String name) {
+    Map<String, String> wanted = WANTED.get(name);
+    boolean complete =
+        wanted.containsKey("") && (wanted.containsKey("catalog-impl") || wanted.containsKey("type")) && (!isHadoop(wanted) || wanted.containsKey("warehouse"));
+    if (complete && !wanted.equals(ATTACHED.get(name))) {
+      Map<String, Object> message = new LinkedHashMap<>();
+      message.put("kind", "attach");
+      message.put("name", name);
+      message.put("properties", new TreeMap<>(wanted));
+      ask(message);
+      ATTACHED.put(name, new TreeMap<>(wanted));
+    }
+  }
+
+  private static boolean isHadoop(Map<String, String> properties) {
+    return "hadoop".equals(properties.get("type"));
+  }
+
+  // Java's view of tables: what tests look at after Icefloe wrote.
+
+  public static Table loadTable(SparkSession spark, String name) throws Exception {
+    Spark3Util.CatalogAndIdentifier found = Spark3Util.catalogAndIdentifier(spark, name);
+    Identifier identifier = found.identifier();
+    return loadCatalog(spark, found.catalog().name()).loadTable(TableIdentifier.of(Namespace.of(identifier.namespace()), identifier.name()));
+  }
+
+  public static Catalog loadCatalog(SparkSession spark, String name) {
+    Map<String, String> properties = ATTACHED.get(name);
+    if (properties != null && isHadoop(properties)) {
+      return new HadoopCatalog(spark.sessionState().newHadoopConf(), properties.get("warehouse"));
+    }
+    return database;
+  }
+
+  // Differences in errors.
+
+  public static boolean isTolerated(Object assertion, String method, Object[] arguments) {
+    Object actual;
+    try {
+      Field field = Class.forName("org.assertj.core.api.AbstractAssert").getDeclaredField("actual");
+      field.setAccessible(true);
+      actual = field.get(assertion);
+    } catch (ReflectiveOperationException error) {
+      return false;
+    }
+    if (!(actual instanceof Throwable)) {
+      return false;
+    }
+    boolean ofClass = method.endsWith("InstanceOf");
+    String expected = arguments.length == 0 ? "" : text(arguments[0]);
+    String kind = !ofClass ? "words" : isNamed((Throwable) actual, expected) ? "named" : "class";
+    DIFFERENCES.add(kind + ": expected " + expected + " but was " + Results.shorten(actual.toString(), 400));
+    return true;
+  }
+
+  private static String text(Object argument) {
+    return argument instanceof Class ? ((Class<?>) argument).getSimpleName() : Results.shorten(String.valueOf(argument), 200);
+  }
+
+  /** Whether the error, one of its classes or what it was caused by has that simple name, or its text names it. */
+  private static boolean isNamed(Throwable error, String expected) {
+    if (expected.equals("IcebergParseException")) {
+      expected = "ParseException"; // Spark's own, which Java's extends
+    }
+    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+      for (Class<?> one = cause.getClass(); one != null; one = one.getSuperclass()) {
+        if (one.getSimpleName().equals(expected)) {
+          return true;
+        }
+      }
+      if (String.valueOf(cause.getMessage()).contains(expected)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static List<String> takeDifferences() {
+    List<String> taken = new ArrayList<>(DIFFERENCES);
+    DIFFERENCES.clear();
+    return taken;
+  }
+
+  /** After a failed test: what it left behind would fail the next ones. */
+  static void clear() {
+    Map<String, Object> message = new LinkedHashMap<>();
+    message.put("kind", "clear");
+    ask(message);
+  }
+}
