@@ -1,4 +1,4 @@
-"""`write.delete.isolation-level`: what a delete or overwrite that lost its race does to rows that others added, and to files that others touched."""
+"""`write.delete.isolation-level` and `write.update.isolation-level`: what a delete or overwrite that lost its race does to what others added and changed."""
 
 from pathlib import Path
 
@@ -25,6 +25,7 @@ class Two:
             "format-version": version,
             "write.delete.mode": mode,
             "write.delete.isolation-level": level,
+            "write.update.isolation-level": level,
             "commit.retry.min-wait-ms": "1",
         }
         self.table = self.catalog.create_table("db.t", SCHEMA, properties=properties)
@@ -66,6 +67,19 @@ def test_whole_files_and_overwrites_follow_the_level_too(tmp_path: Path, level: 
     two.winner.append(rows(12))
     two.table.overwrite(rows(20), "id >= 10")
     assert two.ids() == ([0, 1, 2, 3, 20] if level == "serializable" else [0, 1, 2, 3, 12, 20])
+
+
+@pytest.mark.parametrize(("update", "delete"), [("snapshot", "serializable"), ("serializable", "snapshot")])
+def test_an_overwrite_follows_the_level_of_updates_and_a_delete_that_of_deletes(tmp_path: Path, update: str, delete: str) -> None:
+    two = Two(tmp_path, "2", "copy-on-write", update)
+    two.table.set_properties({"write.delete.isolation-level": delete})
+    two.winner.append(rows(12))
+    two.table.overwrite(rows(20), "id >= 10")
+    expected = [0, 1, 2, 3, 20] if update == "serializable" else [0, 1, 2, 3, 12, 20]
+    assert two.ids() == expected
+    two.winner.append(rows(4))
+    two.table.delete("id > 0 and id < 5")
+    assert (4 in two.ids()) == (delete == "snapshot")
 
 
 def test_a_change_that_found_nothing_stays_one_that_does_nothing_in_a_transaction(tmp_path: Path) -> None:

@@ -92,3 +92,48 @@ def test_wrong_names_are_refused_before_anything_is_written(table: Any) -> None:
         table.rewrite_manifests(spec_id=9)
     with pytest.raises(ReadOnlyTableError):
         StaticTable.from_metadata(table.metadata_location).rewrite_manifests()
+
+
+@pytest.fixture
+def evolved(table: Any) -> Any:
+    """The table with manifests of a second spec, which has two fields."""
+    with table.update_spec() as update:
+        update.add_field("id", "bucket[4]", "slot")
+    for number, kind in enumerate(KINDS):
+        table.append(pa.table({"id": [number + 200], "kind": [kind]}))
+    return table
+
+
+def manifests_of(table: Any, spec_id: int) -> int:
+    return sum(manifest.partition_spec_id == spec_id for manifest in table.refresh().current_snapshot().manifests(table.io))
+
+
+def test_without_a_spec_id_only_manifests_of_the_current_spec_are_rewritten(evolved: Any) -> None:
+    before, (older, current) = content(evolved), sorted({spec.spec_id for spec in evolved.specs().values()})[-2:]
+    counts = manifests_of(evolved, older)
+    result = evolved.rewrite_manifests()
+    assert (result.rewritten_manifests, result.added_manifests) == (len(KINDS), 1)
+    assert (manifests_of(evolved, older), manifests_of(evolved, current)) == (counts, 1)
+    evolved.rewrite_manifests(spec_id=older)
+    assert manifests_of(evolved, older) == 2
+    assert content(evolved) == before
+
+
+def test_entries_are_sorted_by_the_fields_that_are_named_in_their_order(evolved: Any) -> None:
+    evolved.rewrite_manifests(sort_by=["slot", "kind"])
+    manifest = next(one for one in evolved.current_snapshot().manifests(evolved.io) if one.partition_spec_id == evolved.spec().spec_id)
+    names = [field.name for field in evolved.spec().fields]
+    found = [
+        tuple(entry.data_file.partition[names.index(name)] for name in ("slot", "kind"))
+        for entry in manifest.fetch_manifest_entry(evolved.io)
+    ]
+    assert found == sorted(found)
+    assert len(set(found)) > 2
+
+
+def test_fields_of_another_spec_and_no_fields_are_refused(evolved: Any) -> None:
+    older = sorted(spec.spec_id for spec in evolved.specs().values())[-2]
+    with pytest.raises(InvalidInputError, match=f"no partition field 'slot' in partition spec {older}"):
+        evolved.rewrite_manifests(spec_id=older, sort_by=["slot"])
+    with pytest.raises(InvalidInputError, match="names no partition field"):
+        evolved.rewrite_manifests(sort_by=[])

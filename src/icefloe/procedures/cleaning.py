@@ -59,7 +59,8 @@ def rewrite_manifests(
     table: Text,
     use_caching: Flag = False,  # noqa: ARG001 Java's; entries are copied as bytes here and need no cache
     spec_id: Int | None = None,
+    sort_by: Names | None = None,
 ) -> Rows:
-    """Puts the entries of manifests together by partition."""
-    result = catalog.load_table(table).rewrite_manifests(spec_id)
+    """Puts the entries of the manifests of one partition spec, the table's by default, together by partition."""
+    result = catalog.load_table(table).rewrite_manifests(spec_id, sort_by)
     return [(result.rewritten_manifests, result.added_manifests)]

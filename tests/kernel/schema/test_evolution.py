@@ -59,8 +59,8 @@ SCHEMA = Schema(
 LAST = 20  # higher than any id in use: columns were dropped before
 
 
-def after(*changes: SchemaChange, allow_incompatible: bool = False, is_empty: bool = False) -> Schema:
-    return evolved(SCHEMA, changes, LAST, allow_incompatible=allow_incompatible, is_empty=is_empty)[0]
+def after(*changes: SchemaChange, allow_incompatible: bool = False) -> Schema:
+    return evolved(SCHEMA, changes, LAST, allow_incompatible=allow_incompatible)[0]
 
 
 def update(
@@ -189,16 +189,13 @@ def test_making_a_column_required_must_be_allowed() -> None:
     with pytest.raises(InvalidInputError, match="name is optional and cannot be made required") as refused:
         after(update("name", required=True))
     assert "allow_incompatible_changes=True" in str(refused.value)
-    with pytest.raises(InvalidInputError, match="cannot be made required"):
-        after(update("name", required=True), is_empty=True)
     assert after(update("name", required=True), allow_incompatible=True).find_field("name").required
 
 
-def test_a_required_column_is_added_to_an_empty_table_or_where_it_is_allowed() -> None:
+def test_a_required_column_is_added_where_it_is_allowed() -> None:
     with pytest.raises(InvalidInputError, match="note cannot be added as required") as refused:
         after(add("note", required=True))
     assert "allow_incompatible_changes=True" in str(refused.value)
-    assert after(add("note", required=True), is_empty=True).find_field("note").required
     assert after(add("note", required=True), allow_incompatible=True).find_field("note").required
 
 
@@ -226,7 +223,7 @@ def test_a_nested_column_moves_in_its_struct() -> None:
 def test_identifier_fields_are_set_and_follow_a_rename() -> None:
     assert after(SetIdentifierFields(paths=())).identifier_field_ids == ()
     added = add("place.code", required=True)
-    assert after(added, SetIdentifierFields(paths=("id", "place.code")), is_empty=True).identifier_field_ids == (1, 21)
+    assert after(added, SetIdentifierFields(paths=("id", "place.code")), allow_incompatible=True).identifier_field_ids == (1, 21)
     assert after(RenameColumn(path="id", new_name="key")).identifier_field_ids == (1,)
 
 

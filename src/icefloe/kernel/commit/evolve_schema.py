@@ -43,7 +43,6 @@ def evolving(base: TableMetadata, *, allow_incompatible: bool, case_sensitive: b
         base.schema(),
         base.last_column_id,
         allow_incompatible=allow_incompatible,
-        is_empty=not len(base.snapshots),
         case_sensitive=case_sensitive,
         format_version=base.format_version,
     )
@@ -64,7 +63,6 @@ def schema_updates(
         changes,
         base.last_column_id,
         allow_incompatible=allow_incompatible,
-        is_empty=not len(base.snapshots),
         case_sensitive=case_sensitive,
         format_version=base.format_version,
     )

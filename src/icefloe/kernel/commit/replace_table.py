@@ -107,7 +107,7 @@ class ReplaceTable:
         )
         version = _version(base, self._properties)
         changes = [ReplaceWith(schema=wanted)]
-        return evolved(base.schema(), changes, base.last_column_id, allow_incompatible=True, is_empty=True, format_version=version)[0]
+        return evolved(base.schema(), changes, base.last_column_id, allow_incompatible=True, format_version=version)[0]
 
 
 def _version(base: TableMetadata, properties: Mapping[str, str]) -> int:

@@ -43,13 +43,12 @@ def evolved(
     last_column_id: int,
     *,
     allow_incompatible: bool = False,
-    is_empty: bool = False,
     case_sensitive: bool = True,
     format_version: int = 2,
 ) -> tuple[Schema, int]:
     """The schema after the changes, made one after the other, and the last column id given out then; it never goes down.
 
-    `is_empty` says that the table has no rows, so that required columns may be added. The schema's own id stays: the table gives it another.
+    The schema's own id stays: the table gives it another.
 
     Raises:
         InvalidSchemaError, InvalidInputError: a change breaks a rule; the message names the column, the rule and the next step.
@@ -58,7 +57,6 @@ def evolved(
         schema,
         last_column_id,
         allow_incompatible=allow_incompatible,
-        is_empty=is_empty,
         case_sensitive=case_sensitive,
         format_version=format_version,
     )
@@ -76,7 +74,6 @@ class EvolvingSchema:
         last_column_id: int,
         *,
         allow_incompatible: bool = False,
-        is_empty: bool = False,
         case_sensitive: bool = True,
         format_version: int = 2,
     ) -> None:
@@ -84,7 +81,6 @@ class EvolvingSchema:
         self._schema = Schema(*schema.fields)  # identifier fields stand apart: they need only be right in the end
         self._identifier_ids = schema.identifier_field_ids
         self._allow_incompatible = allow_incompatible
-        self._is_empty = is_empty
         self._case_sensitive = case_sensitive
         self._format_version = format_version
         self.last_column_id = last_column_id
@@ -162,9 +158,10 @@ class EvolvingSchema:
                 f"column {shown(change.path)}: {change.field_type!r} is no Iceberg type", next_step="pass one such as LongType()"
             )
         owner = self._struct_at(above, change.path) if above else None
-        if change.required and change.default is None and not (self._is_empty or self._allow_incompatible):
+        # Also in a table without rows: another writer may add some before the change is committed. JAVA: SchemaUpdate.internalAddColumn.
+        if change.required and change.default is None and not self._allow_incompatible:
             raise InvalidInputError(
-                f"column {shown(change.path)} cannot be added as required: the rows that are already there have no value in it",
+                f"column {shown(change.path)} cannot be added as required: rows that are already there have no value in it",
                 next_step=f"give it a default value (from format version {FIRST_VERSION_OF_DEFAULTS} on), add it as optional, or {_INCOMPATIBLE}",
             )
         added = NestedField(self._fresh_id(), name, change.field_type, change.required, change.doc)
@@ -232,7 +229,6 @@ class EvolvingSchema:
             format_version=self._format_version,
             case_sensitive=self._case_sensitive,
             allow_incompatible=self._allow_incompatible,
-            is_empty=self._is_empty,
         ).of(self._schema, wanted)
         self._accept(new.fields, "")
         self._identifier_ids = new.identifier_field_ids

@@ -20,14 +20,11 @@ Fields = tuple[NestedField, ...]
 class Replacement:
     """One replacement. `fresh_id` gives the ids of new columns; ids of the schema that replaces mean nothing."""
 
-    def __init__(
-        self, fresh_id: Callable[[], int], *, format_version: int, case_sensitive: bool, allow_incompatible: bool, is_empty: bool
-    ) -> None:
+    def __init__(self, fresh_id: Callable[[], int], *, format_version: int, case_sensitive: bool, allow_incompatible: bool) -> None:
         self._fresh_id = fresh_id
         self._format_version = format_version
         self._case_sensitive = case_sensitive
         self._allow_incompatible = allow_incompatible
-        self._may_lack_values = allow_incompatible or is_empty
         self._ids: dict[int, int] = {}  # from those of the schema that replaces
         self._problems: list[Problem] = []
 
@@ -106,7 +103,7 @@ class Replacement:
         return renumbered_type(new, self._fresh_id, self._ids) if is_promotion(old, new, self._format_version) else None
 
     def _added(self, path: Path, new: NestedField) -> NestedField:
-        if new.required and new.initial_default is None and not self._may_lack_values:
+        if new.required and new.initial_default is None and not self._allow_incompatible:
             self._problem(path, "is new and required, and the rows that are already there have no value in it")
         field_id = self._ids[new.field_id] = self._fresh_id()
         added = replace(new, field_id=field_id, field_type=renumbered_type(new.field_type, self._fresh_id, self._ids))

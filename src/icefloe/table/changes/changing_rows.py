@@ -14,7 +14,7 @@ from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.changes.changing import Changing
-from icefloe.table.files.manifest_rewrite import RewriteManifestsResult, manifests_of_spec, result_of, sorting
+from icefloe.table.files.manifest_rewrite import RewriteManifestsResult, chosen_spec, result_of, sorting
 from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.result import WriteResult
 from icefloe.table.rows.write_target import commit_context
@@ -198,21 +198,26 @@ class ChangesRows(Changing):
         snapshot_properties: Mapping[str, str] | None = None,
         branch: str = MAIN,
     ) -> RewriteManifestsResult:
-        """Puts the entries of all manifests, or of those of one partition spec, into manifests of `commit.manifest.target-size-bytes`, sorted by partition.
+        """Put the entries of the manifests of one partition spec, the table's by default, into manifests of `commit.manifest.target-size-bytes`.
 
-        No data file is read or written. Scans that filter by partition then open few manifests. `sort_by` names other partition fields to sort by.
-        `table.update_snapshot().rewrite_manifests()` has more choices.
+        No data file is read or written. Scans that filter by partition then open few manifests. `table.update_snapshot().rewrite_manifests()` has more choices,
+        and rewrites the manifests of every spec unless told otherwise.
+
+        Args:
+            spec_id: the spec whose manifests are rewritten.
+            sort_by: the partition fields of that spec to sort the entries by, in this order; by default all of them.
 
         Raises:
-            InvalidInputError: the table has no such spec or partition field.
+            InvalidInputError: the table has no such spec, or the spec no such partition field; `sort_by` is empty.
         """
         start = self._start()
+        spec = chosen_spec(start.metadata, spec_id)
         context = commit_context(start.handle, start.metadata, snapshot_properties or {}, branch)
         action = RewriteManifests(
             context,
             ManifestNumbers(context),
-            clustering=sorting(start.metadata, sort_by),
-            rewrite_if=manifests_of_spec(start.metadata, spec_id),
+            clustering=sorting([spec], sort_by),
+            rewrite_if=lambda manifest: manifest.partition_spec_id == spec.spec_id,
             skips_good=True,
         )
         self._commit(action)

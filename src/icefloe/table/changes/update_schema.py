@@ -57,7 +57,7 @@ class UpdateSchema(PendingChange):
 
         Raises:
             InvalidSchemaError: the name is taken, there is no such struct, the default is none of the type, or type or default are of a newer version.
-            InvalidInputError: it is to be required, has no default, and the table has rows.
+            InvalidInputError: it is to be required and has no default, and incompatible changes are not allowed.
         """
         return self._apply(AddColumn(path=path, field_type=field_type, doc=doc, required=required, default=default_value))
 

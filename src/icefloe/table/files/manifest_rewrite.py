@@ -16,6 +16,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.table.changes.changing import Start
 from icefloe.table.changes.pending_change import Commit
 from icefloe.table.files.pending_snapshot import PendingSnapshot
@@ -58,7 +59,7 @@ class ManifestRewrite(PendingSnapshot):
 
     def sort_by(self, *partition_fields: str) -> Self:
         """Entries are sorted by these partition fields, by all of each spec where none is named. Raises `InvalidInputError` for a name that no spec has."""
-        self._clustering = sorting(self._start.metadata, partition_fields or None)
+        self._clustering = sorting([*self._start.metadata.partition_specs], partition_fields or None)
         return self
 
     def rewrite_if(self, predicate: Callable[[ManifestFile], bool]) -> Self:
@@ -94,23 +95,26 @@ class ManifestRewrite(PendingSnapshot):
         )
 
 
-def sorting(metadata: TableMetadata, partition_fields: Sequence[str] | None) -> Clustering:
-    """Sorted by these partition fields, None for all. Raises `InvalidInputError` for a name that no spec of the table has."""
-    known = {part.name for spec in metadata.partition_specs for part in spec.fields}
+def sorting(specs: Sequence[PartitionSpec], partition_fields: Sequence[str] | None) -> Clustering:
+    """Return a sort by these partition fields, by all of each spec for None. Raises `InvalidInputError` for no field, and for a name that no spec has."""
+    if partition_fields is not None and not partition_fields:
+        raise InvalidInputError("sort_by names no partition field", next_step="leave it out to sort by all fields of the spec")
+    known = sorted({part.name for spec in specs for part in spec.fields})
     for name in partition_fields or ():
         if name not in known:
-            raise InvalidInputError(f"there is no partition field {name!r}", next_step=f"there are: {', '.join(sorted(known)) or 'none'}")
+            of = f"partition spec {specs[0].spec_id}" if len(specs) == 1 else "the partition specs"
+            raise InvalidInputError(f"there is no partition field {name!r} in {of}", next_step=f"there are: {', '.join(known) or 'none'}")
     return Clustering(sort_by=None if partition_fields is None else tuple(partition_fields))
 
 
-def manifests_of_spec(metadata: TableMetadata, spec_id: int | None) -> Callable[[ManifestFile], bool] | None:
-    """The choice of one spec's manifests; None where none is named. Raises `InvalidInputError` where the table has no such spec."""
+def chosen_spec(metadata: TableMetadata, spec_id: int | None) -> PartitionSpec:
+    """Return the spec of an id, the table's for None. Raises `InvalidInputError` where the table has no such spec."""
     if spec_id is None:
-        return None
+        return metadata.spec()
     known = sorted(spec.spec_id for spec in metadata.partition_specs)
     if spec_id not in known:
         raise InvalidInputError(f"there is no partition spec {spec_id}", next_step=f"there are: {', '.join(map(str, known))}")
-    return lambda manifest: manifest.partition_spec_id == spec_id
+    return metadata.spec_by_id(spec_id)
 
 
 def result_of(done: Rewritten) -> RewriteManifestsResult:

@@ -14,7 +14,7 @@ from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.properties import DELETE_ISOLATION_LEVEL, DELETE_MODE
+from icefloe.kernel.metadata.properties import DELETE_ISOLATION_LEVEL, DELETE_MODE, UPDATE_ISOLATION_LEVEL, Property
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import plan_scan
@@ -30,13 +30,14 @@ class _Plan:
 
     delta: RowDelta | None
     made_for: tuple[int, int, str]
+    isolation_level: Property[str]
 
     def attempt(self, base: TableMetadata, number: int, now_ms: int, read: Read) -> Attempt | None:
         return self.delta.attempt(base, number=number, now_ms=now_ms, read=read) if self.delta is not None else None
 
     def may_stay(self, base: TableMetadata) -> bool:
         """Whether snapshot isolation lets it be tried on a newer base."""
-        return DELETE_ISOLATION_LEVEL.read(base.properties) == "snapshot" and self.made_for == _made_for(base)
+        return self.isolation_level.read(base.properties) == "snapshot" and self.made_for == _made_for(base)
 
 
 def _made_for(base: TableMetadata) -> tuple[int, int, str]:
@@ -47,8 +48,8 @@ class ReplaceRows:
     """Removes rows and adds `files`, in one snapshot.
 
     After a lost race the files are chosen again on the newer table, so the outcome is as if this write had come second; what was made of files that are as
-    they were is used again. Where the table asks for snapshot isolation (`write.delete.isolation-level`), what was planned first stays as long as the files it
-    is about are live and have no newer deletes: rows that others added meanwhile are not looked at.
+    they were is used again. Under snapshot isolation (`write.delete.isolation-level`, for an overwrite `write.update.isolation-level`), what was planned stays
+    as long as the files it is about are live and have no newer deletes: rows that others added meanwhile are not looked at.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class ReplaceRows:
         self._files = tuple(files)
         self._context = context
         self._adds_rows = adds_rows
+        self._isolation_level = UPDATE_ISOLATION_LEVEL if adds_rows else DELETE_ISOLATION_LEVEL
         self._isolation = () if isolation is None else (isolation,)
         self._numbers = ManifestNumbers(context)
         self._copied = CopiedFiles(removal)
@@ -116,7 +118,7 @@ class ReplaceRows:
             deleted_rows=change.deleted_rows + self._live_rows(whole, base),
         )
         if self.change.is_empty and not self._adds_rows:
-            return _Plan(delta=None, made_for=_made_for(base))
+            return _Plan(delta=None, made_for=_made_for(base), isolation_level=self._isolation_level)
         delta = RowDelta(
             added=(*self._files, *change.added),
             added_deletes=change.added_deletes,
@@ -126,7 +128,7 @@ class ReplaceRows:
             numbers=self._numbers,
             rules=(planned_on(parent.snapshot_id if parent else None), *self._isolation),
         )
-        return _Plan(delta=delta, made_for=_made_for(base))
+        return _Plan(delta=delta, made_for=_made_for(base), isolation_level=self._isolation_level)
 
     def _live_rows(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> int:
         """How many rows go with these files. Those that other deletes than vectors had removed before must be looked for to be told apart."""
