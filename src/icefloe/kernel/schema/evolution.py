@@ -347,7 +347,7 @@ class EvolvingSchema:
         before, after = (repeated_names(one, case_sensitive=self._case_sensitive) for one in (self._schema.fields, fields))
         for name in sorted(after - before):
             raise InvalidSchemaError(
-                f"column {shown(path)}: there would be two columns named {name}",
+                f"{f'column {shown(path)}: ' if path else ''}there would be two columns named {name}",
                 next_step="choose another name, or delete or rename the other column first",
             )
         self._schema = Schema(*fields)

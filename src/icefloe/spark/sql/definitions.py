@@ -94,9 +94,10 @@ def partitioning_of(spark: SparkSession, spec: PartitionSpec, schema: Schema) ->
     expressions = java_class(spark, "org.apache.spark.sql.connector.expressions.Expressions")
     found = []
     for field in spec.fields:
-        column = schema.find_column_name(field.source_id) if field.source_id in schema else None
-        if column is None or isinstance(field.transform, VoidTransform):
+        path = schema.path_of(field.source_id)
+        if path is None or isinstance(field.transform, VoidTransform):
             continue
+        column = ".".join(map(_quoted, path))  # Spark parses it
         name = str(field.transform).partition("[")[0]
         # `bucket` and `identity` are classes of their own in Spark; all others are names with arguments.
         if isinstance(field.transform, BucketTransform):
@@ -109,6 +110,10 @@ def partitioning_of(spark: SparkSession, spec: PartitionSpec, schema: Schema) ->
             made = expressions.apply(_TO_SPARK.get(name, name), arguments)
         found.append(made)
     return java_array(spark, "org.apache.spark.sql.connector.expressions.Transform", found)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,129 @@
+"""Names with dots, blanks and backticks in Spark SQL, wherever a statement can have one; and names that two columns would have."""
+
+from datetime import datetime
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def dotted(sql: Run) -> Run:
+    sql("""CREATE TABLE lake.db.t (id BIGINT, `a.b` STRING, `sp ace` INT, s STRUCT<`x.y`: INT, z: STRING>, `back``tick` INT)
+           USING iceberg PARTITIONED BY (`a.b`, bucket(4, `sp ace`)) TBLPROPERTIES ('format-version' = '3')""")
+    sql("INSERT INTO lake.db.t VALUES (1, 'k', 5, named_struct('x.y', 1, 'z', 'q'), 7), (2, 'l', 6, named_struct('x.y', 2, 'z', 'r'), 8)")
+    return sql
+
+
+def test_rows_are_selected_and_filtered_by_such_names(dotted: Run) -> None:
+    assert dotted("SELECT `a.b`, s.`x.y`, `sp ace`, `back``tick` FROM lake.db.t ORDER BY id") == [("k", 1, 5, 7), ("l", 2, 6, 8)]
+    for condition in ("`a.b` = 'l'", "s.`x.y` = 2", "`sp ace` = 6", "`back``tick` > 7", "`a.b` IN ('l', 'm')", "`a.b` LIKE 'l%'"):
+        assert dotted(f"SELECT id FROM lake.db.t WHERE {condition}") == [(2,)], condition
+    assert dotted("SELECT max(`a.b`), min(s.`x.y`), max(`sp ace`) FROM lake.db.t") == [("l", 1, 6)]
+
+
+def test_a_filter_of_such_a_partition_reads_its_files_alone(dotted: Run, spark: SparkSession) -> None:
+    assert dotted("SELECT DISTINCT `_partition`.`a.b` FROM lake.db.t WHERE `a.b` = 'k'") == [("k",)]
+    assert len(spark.table("lake.db.t").where(col("`a.b`") == "k").inputFiles()) == 1
+
+
+def test_such_columns_are_added_renamed_changed_and_dropped(dotted: Run, lake: SqlCatalog) -> None:
+    for change in (
+        "ADD COLUMN `c.d` INT",
+        "ADD COLUMN s.`n.m` INT AFTER `x.y`",
+        "ADD COLUMN `e.f` INT AFTER `a.b`",
+        "RENAME COLUMN `c.d` TO `c.e`",
+        "ALTER COLUMN `c.e` TYPE BIGINT",
+        "ALTER COLUMN `c.e` FIRST",
+        "DROP COLUMN `e.f`",
+    ):
+        dotted(f"ALTER TABLE lake.db.t {change}")
+    assert lake.load_table("db.t").schema().column_names == ["c.e", "id", "a.b", "sp ace", "s", "s.x.y", "s.n.m", "s.z", "back`tick"]
+
+
+def test_rows_are_changed_by_such_names(dotted: Run) -> None:
+    dotted("UPDATE lake.db.t SET `sp ace` = 9 WHERE `a.b` = 'k'")
+    dotted("""MERGE INTO lake.db.t t USING (SELECT 'l' AS `a.b`, 10 AS `o.p`) s ON t.`a.b` = s.`a.b`
+              WHEN MATCHED THEN UPDATE SET t.`sp ace` = s.`o.p`""")
+    assert dotted("SELECT id, `sp ace` FROM lake.db.t ORDER BY id") == [(1, 9), (2, 10)]
+    dotted("INSERT OVERWRITE lake.db.t PARTITION (`a.b` = 'k') SELECT 3, 1, NULL, NULL")
+    dotted("DELETE FROM lake.db.t WHERE `a.b` = 'l' AND `sp ace` = 10")
+    assert dotted("SELECT id, `a.b` FROM lake.db.t") == [(3, "k")]
+
+
+def test_partition_fields_have_such_names(dotted: Run, lake: SqlCatalog) -> None:
+    dotted("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(3, s.`x.y`)")
+    dotted("ALTER TABLE lake.db.t ADD PARTITION FIELD truncate(2, `a.b`) AS `my.field`")
+    dotted("INSERT INTO lake.db.t VALUES (3, 'm', 1, NULL, NULL)")
+    names = [field.name for field in lake.load_table("db.t").spec().fields]
+    assert names == ["a.b", "sp ace_bucket", "s.x.y_bucket_3", "my.field"]
+    assert dotted("SELECT partition.`my.field` FROM lake.db.t.partitions WHERE partition.`a.b` = 'm'") == [("m",)]
+    parts = [row for row in dotted("DESCRIBE TABLE EXTENDED lake.db.t") if row[0].startswith("Part ")]
+    assert [row[1] for row in parts] == ["`a.b`", "bucket(4, `sp ace`)", "bucket(3, s.`x.y`)", "truncate(2, `a.b`)"]
+    assert "PARTITIONED BY (`a.b`, bucket(4, `sp ace`), bucket(3, s.`x.y`)" in dotted("SHOW CREATE TABLE lake.db.t")[0][0]
+    dotted("ALTER TABLE lake.db.t DROP PARTITION FIELD bucket(3, s.`x.y`)")
+    dotted("ALTER TABLE lake.db.t DROP PARTITION FIELD `my.field`")
+    assert [field.name for field in lake.load_table("db.t").spec().fields] == ["a.b", "sp ace_bucket"]
+
+
+def test_tables_of_queries_and_writers_are_partitioned_by_such_names(sql: Run, spark: SparkSession) -> None:
+    sql("""CREATE TABLE lake.db.c USING iceberg PARTITIONED BY (days(`t.s`), `p.a`)
+           AS SELECT timestamp'2020-01-01 00:00:00' AS `t.s`, 'x' AS `p.a`""")
+    assert sql("SELECT `p.a` FROM lake.db.c WHERE `t.s` >= '2020-01-01' AND `p.a` = 'x'") == [("x",)]
+    frame = spark.createDataFrame([(datetime(2020, 1, 2), "y")], "`t.s` timestamp, `p.a` string")
+    frame.writeTo("lake.db.c").append()
+    frame.writeTo("lake.db.c").overwrite(col("`p.a`") == "x")
+    frame.writeTo("lake.db.d").using("iceberg").partitionedBy(col("`p.a`")).create()
+    assert sql("SELECT `p.a` FROM lake.db.c") == [("y",), ("y",)]
+    assert sql("SELECT `p.a` FROM lake.db.d") == [("y",)]
+
+
+def test_entries_of_manifests_are_sorted_by_the_fields_named(dotted: Run) -> None:
+    dotted("INSERT INTO lake.db.t VALUES (3, 'm', 1, NULL, NULL)")
+    with pytest.raises(PySparkException, match="no partition field 'id' in partition spec 0"):
+        dotted("CALL lake.system.rewrite_manifests(table => 'db.t', sort_by => array('id'))")
+    with pytest.raises(PySparkException, match="names no partition field"):
+        dotted("CALL lake.system.rewrite_manifests(table => 'db.t', sort_by => array())")
+    assert dotted("CALL lake.system.rewrite_manifests(table => 'db.t', sort_by => array('sp ace_bucket', 'a.b'))") == [(2, 1)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE lake.db.f (`foo.bar` INT, foo STRUCT<bar: INT>) USING iceberg",
+        "CREATE TABLE lake.db.f USING iceberg AS SELECT 1 AS `foo.bar`, named_struct('bar', 2) AS foo",
+        "ALTER TABLE lake.db.g ADD COLUMN `foo.bar` INT",
+        "ALTER TABLE lake.db.g RENAME COLUMN n TO `foo.bar`",
+        "CREATE OR REPLACE TABLE lake.db.g (`foo.bar` INT, foo STRUCT<bar: INT>) USING iceberg",
+    ],
+)
+def test_no_statement_makes_two_columns_of_one_name(sql: Run, statement: str) -> None:
+    sql("CREATE TABLE lake.db.g (foo STRUCT<bar: INT>, n INT) USING iceberg")
+    with pytest.raises(PySparkException, match=r"foo\.bar"):
+        sql(statement)
+    assert sql("SHOW TABLES IN lake.db") == [("db", "g", False)]
+    assert [row[0] for row in sql("DESCRIBE lake.db.g")][:2] == ["foo", "n"]
+
+
+def test_required_columns_without_a_default_are_not_added(sql: Run) -> None:
+    sql("CREATE TABLE lake.db.g (n INT) USING iceberg TBLPROPERTIES ('format-version' = '3')")
+    with pytest.raises(PySparkException, match="cannot be added as required"):
+        sql("ALTER TABLE lake.db.g ADD COLUMN m INT NOT NULL")
+    sql("ALTER TABLE lake.db.g ADD COLUMN m INT NOT NULL DEFAULT 5")
+
+
+def test_a_dropped_column_of_an_identity_field_is_added_again(sql: Run) -> None:
+    sql("CREATE TABLE lake.db.r (id BIGINT NOT NULL, category STRING, data STRING) USING iceberg PARTITIONED BY (category)")
+    sql("INSERT INTO lake.db.r VALUES (0, 'books', 'z')")
+    sql("ALTER TABLE lake.db.r DROP PARTITION FIELD category")
+    sql("ALTER TABLE lake.db.r DROP COLUMN category")
+    sql("ALTER TABLE lake.db.r ADD COLUMN category STRING")
+    sql("INSERT INTO lake.db.r (id, category, data) VALUES (1, 'books', 'a')")
+    assert sql("SELECT id, category, data FROM lake.db.r ORDER BY id") == [(0, None, "z"), (1, "books", "a")]
+    assert sql("SELECT id FROM lake.db.r WHERE category = 'books'") == [(1,)]
