@@ -49,10 +49,11 @@ def try_once(spark: SparkSession, what: str, trial: Trial) -> None:
     if not str(spark.sparkContext.master).startswith("local"):
         LOG.warning("%s; %s were not tried, as executors on other machines do not see this one's files", said, what)
         return
-    passed = compiled_folder(spark) / f"{what}-passed-{VERSION}"
+    folder = compiled_folder(spark)
+    passed = folder.with_name(f"{folder.name}-{what}-passed-{VERSION}")  # beside the folder, which holds the sealed files alone
     if not passed.is_file():
-        with tempfile.TemporaryDirectory(prefix="icefloe-trial-", ignore_cleanup_errors=True) as folder:
-            problems = list(trial(Path(folder)))
+        with tempfile.TemporaryDirectory(prefix="icefloe-trial-", ignore_cleanup_errors=True) as tried_in:
+            problems = list(trial(Path(tried_in)))
         if problems:
             tried.discard(what)
             raise EngineError(

@@ -1,12 +1,11 @@
 """Compiles the Java sources beside this file with the Janino that Spark ships, once per Spark version and source text, and loads the classes on the driver.
 
-Class files are kept in the user's cache folder, so only the first session of a Spark version pays for compiling. Executors see but those that read batches.
+Class files are kept in the user's cache folder (`class_cache.py`), so only the first session of a Spark version pays for compiling. Executors see but those
+that read batches.
 Floor: spark.
 """
 
-import atexit
 import logging
-import os
 import shutil
 import tempfile
 import zipfile
@@ -19,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError, Problem
+from icefloe.spark.jvm.class_cache import UnsafeCacheError, check_sealed, own_cache_folder, seal, session_folder
 from icefloe.spark.jvm.gateway import gateway_of, java_class, java_words, jvm_of
 from icefloe.spark.versions import WITHOUT_GLUE, check_version, is_proven, proven_text
 
@@ -49,6 +49,8 @@ FOR_EXECUTORS = ("CountedParquet", "Positions")
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 _FORMATS_FOLDER = "formats"
+# What else than the sources tells one form of the cache from another; folders of an older form are never looked at.
+_CACHE_FORM = "sealed"
 _JAR = Path("executors.jar")
 _GIVEN_ATTRIBUTE = "_icefloe_given_to_executors"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
@@ -113,8 +115,12 @@ def executors_know(spark: SparkSession) -> bool:
     application = context.applicationId()
     if application not in given:
         try:
+            check_sealed(gateway.__dict__[_FOLDER_ATTRIBUTE])
             context.addJar(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{_JAR}")
             given[application] = True
+        except UnsafeCacheError as error:
+            LOG.warning("could not ship the executor jar: %s; deleted rows are found more slowly", error)
+            given[application] = False
         except Py4JError as error:
             LOG.warning("Spark's executors get no classes of Icefloe's, and find deleted rows more slowly: %s", java_words(error))
             given[application] = False
@@ -122,47 +128,54 @@ def executors_know(spark: SparkSession) -> bool:
 
 
 def compiled_folder(spark: SparkSession) -> Path:
-    """The folder of class files for this Spark and these sources, compiled now unless an earlier session left them."""
+    """Return the folder of class files for this Spark and these sources, compiled now unless an earlier session left them in a cache that can be trusted.
+
+    Raises:
+        EngineError: the sources do not compile on this Spark, or other users can change every folder that would take the classes.
+    """
     sources = {name: (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8") for name in (*SOURCES, *FORMATS)}
-    text_hash = sha256("\0".join(sources.values()).encode()).hexdigest()[:16]
-    wanted = cache_folder() / f"{spark.version}-{text_hash}"
-    if all((wanted / file).is_file() for file in (*map(_class_file, sources), _JAR)):
-        return wanted
+    text_hash = sha256("\0".join((_CACHE_FORM, *sources.values())).encode()).hexdigest()[:16]
     try:
-        wanted.parent.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=".making-", dir=wanted.parent))
+        cache = own_cache_folder()
+        kept = cache / f"{spark.version}-{text_hash}"
+        if kept.is_symlink() or kept.exists():
+            check_sealed(kept)
+            return kept
+        making = Path(tempfile.mkdtemp(prefix=".making-", dir=cache))
+    except UnsafeCacheError as error:
+        LOG.warning(
+            "compiled classes are not kept for the next session: %s. Delete it, or set XDG_CACHE_HOME to a folder of your own", error
+        )
+        return _compiled_once(spark, sources)
     except OSError:
         # A home that cannot be written to costs one compilation per session, no more.
-        making = Path(tempfile.mkdtemp(prefix="icefloe-classes-"))
-        atexit.register(shutil.rmtree, making, ignore_errors=True)
-        wanted = making / "kept"
+        return _compiled_once(spark, sources)
     try:
         _compile(spark, sources, making / "classes")
-    except EngineError:
+        seal(making / "classes")
+        return _put_in_place(making / "classes", kept)
+    finally:
         shutil.rmtree(making, ignore_errors=True)
-        raise
-    return _put_in_place(making, wanted)
 
 
-def _class_file(name: str) -> Path:
-    return Path(_FORMATS_FOLDER, f"{FORMATS[name]}.class") if name in FORMATS else Path("icefloe", f"{name}.class")
+def _compiled_once(spark: SparkSession, sources: dict[str, str]) -> Path:
+    """Compile for this process alone."""
+    folder = session_folder() / "classes"
+    _compile(spark, sources, folder)
+    seal(folder)
+    return folder
 
 
-def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/icefloe`, else `~/.cache/icefloe`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "icefloe"
-
-
-def _put_in_place(making: Path, wanted: Path) -> Path:
-    """Renames the finished classes to their name, all at once: another process sees the whole folder or none."""
+def _put_in_place(made: Path, kept: Path) -> Path:
+    """Rename the finished classes to their name, all at once: another process sees the whole folder or none."""
     try:
-        (making / "classes").rename(wanted)
+        made.rename(kept)
     except OSError:
-        if not wanted.is_dir():  # no other process was first, so it is the rename that does not work here
-            return making / "classes"
-    if wanted.parent != making:
-        shutil.rmtree(making, ignore_errors=True)
-    return wanted
+        try:
+            check_sealed(kept)  # another process was first
+        except (OSError, UnsafeCacheError):
+            return Path(shutil.move(made, session_folder()))
+    return kept
 
 
 def _compile(spark: SparkSession, sources: dict[str, str], folder: Path) -> None:
