@@ -164,12 +164,13 @@ def test_only_files_that_may_hold_a_key_are_planned(tmp_path: Path, keys: int, m
     table = make(tmp_path, 2, ("bucket(64, id)",) if keys == 5 else ())
     for start in range(0, 10_000, 1000):
         table.append(rows(*((n, "a", 1.0) for n in range(start, start + 1000))))
+    before = {task.file.file_path for task in table.scan().plan_files()}
     read: list[str] = []
     original = LocalFileIO.open_input
     monkeypatch.setattr(LocalFileIO, "open_input", lambda self, location: (read.append(location), original(self, location))[1])
     result = table.upsert(rows(*((n, "b", 1.0) for n in range(3000, 3000 + keys))), ["id"])
     assert counts(result) == (keys, 0, 0)
-    assert len({path for path in read if path.endswith(".parquet")}) == (5 if keys == 5 else 1)
+    assert len(before.intersection(read)) == (5 if keys == 5 else 1)
 
 
 def test_a_small_group_of_files_is_joined_at_a_time_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,3 +320,26 @@ def orphans(table: Table, folder: Path) -> set[str]:
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
     }
     return {str(path) for path in files_under(folder) if "/data/" in str(path)} - {path.removeprefix("file://") for path in named}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("spec", [(), ("part",)])
+def test_a_copied_file_takes_the_new_rows_of_its_partition_and_stays_one_file(tmp_path: Path, version: int, spec: tuple[str, ...]) -> None:
+    table = make(tmp_path, version, spec)
+    table.append(rows(*((n, "a", 0.0) for n in range(10))))
+    before = dict(zip(*table.scan().select("id", "_row_id").to_arrow().to_pydict().values(), strict=True))
+    for turn in range(1, 5):
+        result = table.upsert(rows((turn, "a", float(turn)), (100 + turn, "a", 0.5)), ["id"])
+        assert counts(result) == (1, 1, 0)
+        assert (result.removed_files, result.rewritten_files) == (1, 1)
+        (task,) = table.scan().plan_files()
+        assert task.file.record_count == 10 + turn
+    found = {row["id"]: row for row in table.scan().select("id", "value", "_row_id").to_arrow().to_pylist()}
+    assert {number: row["value"] for number, row in found.items() if row["value"]} == {
+        **{turn: float(turn) for turn in range(1, 5)},
+        **{100 + turn: 0.5 for turn in range(1, 5)},
+    }
+    assert {number: found[number]["_row_id"] for number in before} == before
+    assert len({row["_row_id"] for row in found.values()}) == (14 if version == 3 else 1)
+    named = {task.file.file_path for snapshot in table.snapshots() for task in table.scan(snapshot_id=snapshot.snapshot_id).plan_files()}
+    assert {str(path) for path in tmp_path.rglob("*.parquet")} == {path.removeprefix("file://") for path in named}

@@ -1,6 +1,7 @@
-"""Copy-on-write: one data file copied without the rows that a filter or their positions tell, and without those that delete files have deleted before.
+"""Copy-on-write: one data file copied without the rows that a filter tells, and without those that delete files have deleted before.
 
-Rows that have a row id keep it in the copy. Which files are rewritten is the table's decision; reading is `read.py`, writing is `write.py`. Floor: datafile.
+Rows that have a row id keep it in the copy. Which files are rewritten is the table's decision; reading is `read.py`, writing is `write.py`, and several files
+that become fewer are `rewrite_group.py`. Floor: datafile.
 Spec: Row-level Deletes (copy-on-write); Row Lineage.
 """
 
@@ -8,28 +9,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.fields import filter_field_ids
 from icefloe.datafile.read import read_task
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_partition
-from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.metadata_columns import POS, with_lineage
+from icefloe.kernel.schema.metadata_columns import with_lineage
 from icefloe.kernel.schema.schema import Schema
-
-# Where rows lie in their file, counted from 0, ascending.
-Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +50,7 @@ class RewrittenFile:
 def rewrite_task(
     target: WriteTarget,
     task: FileScanTask,
-    delete_filter: BooleanExpression | Positions,
+    delete_filter: BooleanExpression,
     *,
     schema: Schema,
     specs: Mapping[int, PartitionSpec],
@@ -63,7 +58,7 @@ def rewrite_task(
     task_id: int,
     deletes: DeleteLoader | None = None,
 ) -> RewrittenFile:
-    """Copies the task's file, in its own partition and spec, without the rows for which `delete_filter` is TRUE, or which lie at these positions of it.
+    """Copies the task's file, in its own partition and spec, without the rows for which `delete_filter` is TRUE.
 
     Only the filter's columns are read first. Where that shows that no row goes, or that none stays, nothing is written. `delete_filter` is bound to `schema`,
     the table's; `partition_id` and `task_id` name the new files, as in `write_batches`. Where the source has a first row id, the copy also has the two columns
@@ -74,10 +69,7 @@ def rewrite_task(
         StorageError: as `write_batches`, which leaves no files behind on any failure.
     """
     loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
-    if isinstance(delete_filter, np.ndarray):
-        keep = _rows_elsewhere(target, task, delete_filter, schema, specs, loader)
-    else:
-        keep = _kept_rows(target, task, delete_filter, schema, specs, loader)
+    keep = _kept_rows(target, task, delete_filter, schema, specs, loader)
     kept = keep.true_count
     deleted = len(keep) - kept
     dangling = tuple(file for file in task.delete_files if deleted and is_scoped_to(file, task.file.file_path))
@@ -125,30 +117,6 @@ def _kept_rows(
     )
     masks = [arrow_mask(delete_filter, batch) for batch in batches]
     return pc.invert(pa.concat_arrays(masks)) if masks else pa.array([], pa.bool_())
-
-
-def _rows_elsewhere(
-    target: WriteTarget,
-    task: FileScanTask,
-    positions: Positions,
-    schema: Schema,
-    specs: Mapping[int, PartitionSpec],
-    deletes: DeleteLoader,
-) -> Any:
-    """As `_kept_rows`, of the rows that lie at no one of these positions, ascending."""
-    batches = read_task(
-        target.io,
-        task,
-        schema=schema,
-        projection=Schema(POS),
-        specs=specs,
-        row_filter=AlwaysTrue(),
-        name_mapping=NAME_MAPPING.read(target.properties),
-        deletes=deletes,
-    )
-    found = [numpy_of(batch.column(0)) for batch in batches]
-    there = np.concatenate(found) if found else np.empty(0, np.int64)
-    return mask_array(~np.isin(there, positions, assume_unique=True))
 
 
 def _those(batches: Iterator[pa.RecordBatch], keep: Any) -> Iterator[pa.RecordBatch]:

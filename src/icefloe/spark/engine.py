@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.datafile.footers import FooterRequest
 from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.rewrite import RewrittenFile
+from icefloe.datafile.rewrite_group import RewrittenGroup
 from icefloe.datafile.target import WriteTarget
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
@@ -24,7 +25,7 @@ from icefloe.spark.added_files import files_to_add
 from icefloe.spark.connect.write import write_connect_rows
 from icefloe.spark.native import gateway_is_at_hand
 from icefloe.spark.positions import find_positions
-from icefloe.spark.rewrite import rewrite_files
+from icefloe.spark.rewrite import rewrite_files, rewrite_groups
 from icefloe.spark.rows_in_form import RowsInForm
 from icefloe.spark.scan import read
 from icefloe.spark.session import active_session, session
@@ -36,6 +37,7 @@ from icefloe.spark.write import write_rows
 from icefloe.spark.written import WrittenFiles
 from icefloe.table.engine import (
     PositionsRequest,
+    RewriteGroupsRequest,
     RewriteRequest,
     ScanRequest,
     Statement,
@@ -87,6 +89,11 @@ class SparkEngine:
         """Copies each task's file without the deleted rows, one Spark task a file; results are in the order of the tasks."""
         _check_reachable(request.target.table_name, request.target.data_location)
         return rewrite_files(session(), request)
+
+    def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
+        """See `Engine.rewrite_groups`, one Spark task a group. Raises as `rewrite_groups`, and `UnsupportedFeatureError` for locations in memory."""
+        _check_reachable(request.target.table_name, request.target.data_location)
+        return rewrite_groups(session(), request)
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """Where in each task's file the rows lie that match and are not deleted yet, one Spark task a file; in the order of the tasks."""

@@ -1,11 +1,12 @@
-"""Copy-on-write on Spark: every file is copied without the deleted rows in a Spark task of its own, by `datafile.rewrite`.
+"""Copy-on-write on Spark: every file without the deleted rows, and every group of files that become fewer, in a Spark task of its own.
 
-Floor: spark. Spec: Row-level Deletes (copy-on-write).
+The work of a task is `datafile/rewrite.py` and `datafile/rewrite_group.py`. Floor: spark. Spec: Row-level Deletes (copy-on-write).
 """
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
@@ -13,14 +14,17 @@ from pyspark.sql import SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
+from icefloe.datafile.rewrite_group import RewriteGroup, RewrittenGroup, rewrite_group
 from icefloe.datafile.target import WriteTarget
+from icefloe.kernel.expressions.predicate import AlwaysFalse, BooleanExpression
 from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.task_errors import TaskErrors
-from icefloe.table.engine import RewriteRequest
+from icefloe.table.engine import RewriteGroupsRequest, RewriteRequest
 
 # Above this many files a Spark task takes several, so that the driver need not keep track of more.
 MOST_SPARK_TASKS = 10_000
@@ -28,32 +32,39 @@ MOST_SPARK_TASKS = 10_000
 
 @dataclass(frozen=True)
 class TaskRewriter:
-    """Runs in Spark's tasks: a file's number and its pickled scan task with what tells the rows to leave out, in; the pickled outcome and its attempt out."""
+    """Runs in Spark's tasks: the number and the pickled work of one task in, the pickled outcome and its attempt out.
+
+    The work is a scan task, to be copied without the rows of the filter, or a group.
+    """
 
     target: WriteTarget
     schema: Schema
     specs: Mapping[int, PartitionSpec]
     finished: Accumulator[list[str]]
     deletes: DeleteLoader
+    delete_filter: BooleanExpression
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, numbered: tuple[int, bytes]) -> bytes:
         number, packed = numbered
-        context = TaskContext.get()
-        task, rows_to_leave = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
+        work: FileScanTask | RewriteGroup = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
         with self.errors.carried():
-            outcome = rewrite_task(
-                self.target,
-                task,
-                rows_to_leave,
-                schema=self.schema,
-                specs=self.specs,
-                partition_id=number,
-                task_id=context.taskAttemptId() if context is not None else 0,
-                deletes=self.deletes,
-            )
+            outcome = self._outcome(work, number)
         self.finished.add([file.file_path for file in outcome.added])
         return pickle.dumps((outcome, this_attempt()))
+
+    def _outcome(self, work: FileScanTask | RewriteGroup, number: int) -> RewrittenFile | RewrittenGroup:
+        context = TaskContext.get()
+        how: dict[str, Any] = {
+            "schema": self.schema,
+            "specs": self.specs,
+            "partition_id": number,
+            "task_id": context.taskAttemptId() if context is not None else 0,
+            "deletes": self.deletes,
+        }
+        if isinstance(work, RewriteGroup):
+            return rewrite_group(self.target, work, **how)
+        return rewrite_task(self.target, work, self.delete_filter, **how)
 
 
 def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[RewrittenFile]:
@@ -63,19 +74,31 @@ def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[Rewritte
         NoSuchFileError, DataFileFormatError, StorageError: as a task met it.
         EngineError: the job failed for another reason.
     """
-    if not request.tasks:
+    return _run(spark, request, request.tasks, request.delete_filter)
+
+
+def rewrite_groups(spark: SparkSession, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
+    """Return what became of each group, in their order. Raises as `rewrite_files`."""
+    return _run(spark, request, request.groups, AlwaysFalse())
+
+
+def _run(
+    spark: SparkSession, request: RewriteRequest | RewriteGroupsRequest, work: Sequence[Any], delete_filter: BooleanExpression
+) -> list[Any]:
+    if not work:
         return []
-    numbered = [(number, pickle.dumps((task, request.rows_to_leave(number)))) for number, task in enumerate(request.tasks)]
-    with writing_job(spark, request.target) as finished:
+    target = request.target
+    numbered = [(number, pickle.dumps(one)) for number, one in enumerate(work)]
+    with writing_job(spark, target) as finished:
         deletes = DeleteLoader(
-            request.target.io,
-            schemas=request.schemas or (request.schema, *request.target.older_schemas),
-            name_mapping=NAME_MAPPING.read(request.target.properties),
+            target.io,
+            schemas=request.schemas or (request.schema, *target.older_schemas),
+            name_mapping=NAME_MAPPING.read(target.properties),
         )
-        rewriter = TaskRewriter(request.target, request.schema, dict(request.specs), finished, deletes)
+        rewriter = TaskRewriter(target, request.schema, dict(request.specs), finished, deletes, delete_filter)
         outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
-        packed = run_job(spark, f"rewrite files of {request.target.table_name}", outcomes.collect)
-        found: list[tuple[RewrittenFile, Attempt]] = [pickle.loads(one) for one in packed]  # noqa: S301 packed by TaskRewriter in this job
+        packed = run_job(spark, f"rewrite files of {target.table_name}", outcomes.collect)
+        found: list[tuple[Any, Attempt]] = [pickle.loads(one) for one in packed]  # noqa: S301 packed by TaskRewriter in this job
         added = {file.file_path for outcome, _ in found for file in outcome.added}
-        delete_lost_attempts(spark, request.target, added, (attempt for _, attempt in found))
+        delete_lost_attempts(spark, target, added, (attempt for _, attempt in found))
     return [outcome for outcome, _ in found]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from icefloe.datafile.footers import FooterRequest
 from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.rewrite import RewrittenFile
+from icefloe.datafile.rewrite_group import RewriteGroup, RewrittenGroup
 from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -49,7 +50,7 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteRequest:
-    """Files to copy without the rows for which `delete_filter` is true; where there are `positions`, without those at the positions of each task."""
+    """Files to copy without the rows for which `delete_filter` is true."""
 
     tasks: Sequence[FileScanTask]
     delete_filter: BooleanExpression  # bound to `schema`
@@ -58,11 +59,17 @@ class RewriteRequest:
     target: WriteTarget
     # Every schema the table has had: equality deletes may be by a column that was dropped since.
     schemas: Sequence[Schema] = ()
-    positions: Sequence[NDArray[np.int64]] | None = None  # one a task, ascending
 
-    def rows_to_leave(self, index: int) -> BooleanExpression | NDArray[np.int64]:
-        """What tells the rows that the copy of this task's file is without."""
-        return self.delete_filter if self.positions is None else self.positions[index]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteGroupsRequest:
+    """Groups of files whose remaining and new rows are written together; all else as in `RewriteRequest`."""
+
+    groups: Sequence[RewriteGroup]
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    target: WriteTarget
+    schemas: Sequence[Schema] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +180,9 @@ class Engine(Protocol):
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
         """Copies each task's file without the deleted rows, in the task's own partition."""
+
+    def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
+        """Writes the rows of each group as files of its own, in the order of the groups. After a failure none of these files is left."""
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """For each task, in their order: where in its file the rows lie that match and are not deleted yet, ascending from 0."""

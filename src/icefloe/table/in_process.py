@@ -5,12 +5,12 @@ Floor: table. Spec: Column Projection; Writing data files.
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from icefloe.datafile.footers import FooterRequest
 from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.datafile.read import read_task
 from icefloe.datafile.rewrite import RewrittenFile, rewrite_task
+from icefloe.datafile.rewrite_group import RewrittenGroup, rewrite_group
 from icefloe.datafile.sorting import sorted_rows
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_batches
@@ -37,6 +38,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.table.engine import (
     VERSION,
     PositionsRequest,
+    RewriteGroupsRequest,
     RewriteRequest,
     ScanRequest,
     Statement,
@@ -49,6 +51,8 @@ from icefloe.table.expiry.unreachable_files import Unreachable, find_in_process
 from icefloe.table.result import WriteResult
 from icefloe.table.rows.upsert_rows import upsert_arrow
 from icefloe.table.rows.upsert_source import arrow_source
+
+Rewritten = TypeVar("Rewritten", RewrittenFile, RewrittenGroup)
 
 # Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
@@ -92,32 +96,36 @@ class InProcessEngine:
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
         """See `Engine.rewrite`. After a failure or Ctrl-C no copy is left."""
-        deletes = DeleteLoader(
-            request.target.io,
-            schemas=request.schemas or (request.schema, *request.target.older_schemas),
-            name_mapping=NAME_MAPPING.read(request.target.properties),
-        )
-        done: list[RewrittenFile] = []
-        try:
-            for index, task in enumerate(request.tasks):
-                done.append(
-                    rewrite_task(
-                        request.target,
-                        task,
-                        request.rows_to_leave(index),
-                        schema=request.schema,
-                        specs=request.specs,
-                        partition_id=index,
-                        task_id=0,
-                        deletes=deletes,
-                    )
+        deletes = _loader_for(request)
+        return _all_or_none(
+            request.target,
+            (
+                rewrite_task(
+                    request.target,
+                    task,
+                    request.delete_filter,
+                    schema=request.schema,
+                    specs=request.specs,
+                    partition_id=index,
+                    task_id=0,
+                    deletes=deletes,
                 )
-        except BaseException:
-            for file in (file for copy in done for file in copy.added):
-                with suppress(StorageError):
-                    request.target.io.delete(file.file_path)
-            raise
-        return done
+                for index, task in enumerate(request.tasks)
+            ),
+        )
+
+    def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
+        """See `Engine.rewrite_groups`."""
+        deletes = _loader_for(request)
+        return _all_or_none(
+            request.target,
+            (
+                rewrite_group(
+                    request.target, group, schema=request.schema, specs=request.specs, partition_id=index, task_id=0, deletes=deletes
+                )
+                for index, group in enumerate(request.groups)
+            ),
+        )
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """See `Engine.positions`. Files are looked through side by side."""
@@ -184,6 +192,28 @@ class InProcessEngine:
     def unreachable(self, request: UnreachableRequest) -> Unreachable:
         """The files that nothing needs; manifests are read side by side."""
         return find_in_process(request, request.io.read)
+
+
+def _loader_for(request: RewriteRequest | RewriteGroupsRequest) -> DeleteLoader:
+    return DeleteLoader(
+        request.target.io,
+        schemas=request.schemas or (request.schema, *request.target.older_schemas),
+        name_mapping=NAME_MAPPING.read(request.target.properties),
+    )
+
+
+def _all_or_none(target: WriteTarget, outcomes: Iterable[Rewritten]) -> list[Rewritten]:
+    """Return every outcome. After a failure or Ctrl-C, delete the files of those before it."""
+    done: list[Rewritten] = []
+    try:
+        for outcome in outcomes:
+            done.append(outcome)
+    except BaseException:
+        for file in (file for copy in done for file in copy.added):
+            with suppress(StorageError):
+                target.io.delete(file.file_path)
+        raise
+    return done
 
 
 def _footers(locations: Sequence[str], files: FilesToAdd) -> list[FileToAdd]:

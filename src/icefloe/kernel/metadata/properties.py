@@ -79,6 +79,10 @@ def _choice(name: str, default: str, *choices: str) -> Property[str]:
     return Property(name, default, parse, f"one of {', '.join(choices)}")
 
 
+def _optional(name: str, like: Property[str]) -> Property[str | None]:
+    return Property(name, None, like.parse, like.allowed)
+
+
 def _location(name: str) -> Property[str | None]:
     def parse(text: str) -> str:
         if not text.strip("/"):
@@ -123,6 +127,10 @@ MANIFEST_MERGE_ENABLED = _flag("commit.manifest-merge.enabled", default=True)
 DEFAULT_FILE_FORMAT = _choice("write.format.default", "parquet", "parquet", "avro", "orc")
 TARGET_FILE_SIZE_BYTES = _number("write.target-file-size-bytes", 536_870_912, 1, "bytes")
 DISTRIBUTION_MODE = _choice("write.distribution-mode", "hash", "none", "hash", "range")
+# Of statements that change rows, in place of the one above. None: the one above holds.
+DELETE_DISTRIBUTION_MODE: Property[str | None] = _optional("write.delete.distribution-mode", DISTRIBUTION_MODE)
+UPDATE_DISTRIBUTION_MODE: Property[str | None] = _optional("write.update.distribution-mode", DISTRIBUTION_MODE)
+MERGE_DISTRIBUTION_MODE: Property[str | None] = _optional("write.merge.distribution-mode", DISTRIBUTION_MODE)
 # Of engines that write in many tasks. Without fan-out rows come to a file's writer sorted by partition, so that one file of a task is open at a time.
 FANOUT_ENABLED = _flag("write.spark.fanout.enabled", default=True)
 ADVISORY_PARTITION_SIZE_BYTES: Property[int | None] = Property(

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import ReadOnlyTableError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
+from icefloe.kernel.metadata.properties import DISTRIBUTION_MODE
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
@@ -110,8 +111,11 @@ class RowLevelAnswers(ReadAnswers):
         branch = branch_of(options, self._selected.branch, table.full_name)
         with branch_named(is_named=branch is not None):
             context = commit_context(handle, base, options.snapshot_properties, branch or MAIN, engine)
-        changed: ChangedRows = write_changed_rows(rows(), places, options.form.of(write_target(handle, base)))
-        action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context)
+        own = command.distribution_mode(base)
+        properties = {} if own is None else {DISTRIBUTION_MODE.name: own}
+        target = options.form.of(write_target(handle, replace(base, properties={**base.properties, **properties})))
+        changed: ChangedRows = write_changed_rows(rows(), places, target)
+        action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context, target)
         report = self._commit(action)
         self.written = row_level_result(action, command, changed, engine.name, report.attempt, report.attempts)
 

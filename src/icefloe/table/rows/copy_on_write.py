@@ -1,21 +1,24 @@
 """`CopiedFiles`: rows removed by copying the files they are in, without them and without the rows that deletes had removed before.
 
-How one file is copied is `datafile/rewrite.py`; merge-on-read is `merge_on_read.py`. Floor: table. Spec: Row-level Deletes; Row Lineage.
+How files are copied is `datafile/rewrite.py` and `datafile/rewrite_group.py`; which of them become one is `rewrite_groups.py`; merge-on-read is
+`merge_on_read.py`. Floor: table. Spec: Row-level Deletes; Row Lineage.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from icefloe.datafile.rewrite import RewrittenFile
-from icefloe.kernel.expressions.predicate import AlwaysFalse
+from icefloe.datafile.target import WriteTarget
+from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.engine import Engine, RewriteRequest
+from icefloe.table.engine import Engine, RewriteGroupsRequest
 from icefloe.table.engines import engine_for_files
 from icefloe.table.handle import TableHandle
-from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, specs_of, task_key
-from icefloe.table.rows.write_target import write_target
+from icefloe.table.rows.rewrite_groups import groups_of
+from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, specs_of, task_key
 
 
 class CopiedFiles:
@@ -60,25 +63,47 @@ class CopiedFiles:
         delete_quietly(self._removal.handle, [file.file_path for copy in stale for file in copy.added])
 
 
-def copies_without(handle: TableHandle, engine: Engine, base: TableMetadata, found: Sequence[tuple[FileScanTask, Any]]) -> RowChange:
-    """Copies files without the rows at these positions, one ascending array a file. Raises as `rewrite_task`."""
+def copies_without(
+    handle: TableHandle,
+    engine: Engine,
+    base: TableMetadata,
+    found: Sequence[tuple[FileScanTask, Any]],
+    new_files: Sequence[DataFile],
+    target: WriteTarget,
+) -> tuple[RowChange, list[DataFile]]:
+    """Write the remaining rows of files together with new rows of their partitions, so that no file becomes two.
+
+    Args:
+        found: files, each with the positions, ascending, of the rows that go.
+        new_files: files of new rows, which no commit names yet. Those that others take the place of are deleted.
+        target: the write that the new files are of.
+
+    Returns:
+        What is done to the table's files, and those of the new files that stay.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, StorageError: as `rewrite_group`; all new files are left then.
+    """
     if not found:
-        return RowChange()
-    copies = engine.rewrite(
-        RewriteRequest(
-            tasks=[task for task, _ in found],
-            delete_filter=AlwaysFalse(),
-            positions=[rows for _, rows in found],
-            schema=base.schema(),
-            specs=specs_of(base),
-            target=write_target(handle, base),
-            schemas=tuple(base.schemas),
-        )
+        return RowChange(), list(new_files)
+    target = replace(target, operation_uuid=handle.ids.uuid())  # names of files would be given twice
+    groups = groups_of(found, new_files, target, keeps_row_ids=base.format_version > 2)
+    gone = {task.file.file_path: task for group in groups for task, _ in group.sources}
+    emptied = [task for task, _ in found if task.file.file_path not in gone]
+    made = engine.rewrite_groups(
+        RewriteGroupsRequest(groups=groups, schema=base.schema(), specs=specs_of(base), target=target, schemas=tuple(base.schemas))
     )
-    return RowChange(
-        added=tuple(file for copy in copies for file in copy.added),
-        removed=tuple(copy.source for copy in copies),
-        removed_deletes=tuple(file for copy in copies for file in copy.dangling_deletes),
-        rewritten_files=sum(bool(copy.added) for copy in copies),
-        deleted_rows=sum(copy.deleted_rows for copy in copies),
+    replaced = {file.file_path for group in made for file in group.replaced}
+    delete_quietly(handle, replaced)
+    change = RowChange(
+        added=tuple(file for group in made for file in group.added),
+        removed=(*(file for group in made for file in group.sources), *(task.file for task in emptied)),
+        removed_deletes=(
+            *(file for group in made for file in group.dangling_deletes),
+            *(file for task in emptied for file in deletes_about_alone(task)),
+        ),
+        rewritten_files=sum(group.rewritten_files for group in made),
+        deleted_rows=sum(len(positions) for _, positions in found),
+        copied_rows=sum(group.kept_rows for group in made),
     )
+    return change, [file for file in new_files if file.file_path not in replaced]

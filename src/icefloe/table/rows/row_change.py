@@ -25,7 +25,7 @@ TaskKey = tuple[str, int | None, frozenset[DeleteKey]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """Files that come and go, so that rows go. `rewritten_files` of the removed files have a copy; `deleted_rows` were live before."""
+    """Files that come and go, so that rows go. `rewritten_files` of the removed files have a copy of `copied_rows`; `deleted_rows` were live before."""
 
     added: tuple[DataFile, ...] = ()
     added_deletes: tuple[DataFile, ...] = ()
@@ -33,6 +33,7 @@ class RowChange:
     removed_deletes: tuple[DataFile, ...] = ()
     rewritten_files: int = 0
     deleted_rows: int = 0
+    copied_rows: int = 0
 
     @property
     def is_empty(self) -> bool:

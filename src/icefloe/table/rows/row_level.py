@@ -11,6 +11,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.datafile.target import WriteTarget
 from icefloe.errors import CommitInvalidatedError, Problem, UnsupportedFeatureError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import ConflictRules
@@ -20,10 +21,13 @@ from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import (
+    DELETE_DISTRIBUTION_MODE,
     DELETE_ISOLATION_LEVEL,
     DELETE_MODE,
+    MERGE_DISTRIBUTION_MODE,
     MERGE_ISOLATION_LEVEL,
     MERGE_MODE,
+    UPDATE_DISTRIBUTION_MODE,
     UPDATE_ISOLATION_LEVEL,
     UPDATE_MODE,
 )
@@ -56,6 +60,10 @@ class Command(Enum):
         """Whether rows that others add meanwhile matter."""
         return _LEVELS[self].read(base.properties) == "serializable"
 
+    def distribution_mode(self, base: TableMetadata) -> str | None:
+        """Return what the table says of how rows of this statement alone are spread over tasks."""
+        return _DISTRIBUTIONS[self].read(base.properties)
+
     @property
     def mode_property(self) -> str:
         """The table property that says how rows go."""
@@ -65,6 +73,11 @@ class Command(Enum):
 # Files that an error names.
 SHOWN_FILES = 5
 _MODES = {Command.DELETE: DELETE_MODE, Command.UPDATE: UPDATE_MODE, Command.MERGE: MERGE_MODE}
+_DISTRIBUTIONS = {
+    Command.DELETE: DELETE_DISTRIBUTION_MODE,
+    Command.UPDATE: UPDATE_DISTRIBUTION_MODE,
+    Command.MERGE: MERGE_DISTRIBUTION_MODE,
+}
 _LEVELS = {Command.DELETE: DELETE_ISOLATION_LEVEL, Command.UPDATE: UPDATE_ISOLATION_LEVEL, Command.MERGE: MERGE_ISOLATION_LEVEL}
 
 
@@ -96,8 +109,12 @@ class RowLevel:
         row_filter: BooleanExpression,
         rows: ChangedRows,
         context: CommitContext,
+        target: WriteTarget,
     ) -> None:
-        """`base` is what was read, and `row_filter` what every row fulfils that the statement may be about, for planning and looking for conflicts."""
+        """`base` is what was read, and `row_filter` what every row fulfils that the statement may be about, for planning and looking for conflicts.
+
+        `target` is what the files of the new rows were written to.
+        """
         self._handle = handle
         self._engine = engine
         self._base = base
@@ -105,6 +122,8 @@ class RowLevel:
         self._filter = row_filter
         self._rows = rows
         self._context = context
+        self._target = target
+        self._new_files: Sequence[DataFile] = rows.files
         self._numbers = ManifestNumbers(context)
         self._marks = Marks(handle, command.mode_property)
         self._delta: RowDelta | None = None
@@ -112,7 +131,12 @@ class RowLevel:
 
     def new_data_files(self) -> Sequence[str]:
         """See `Action.new_data_files`."""
-        return [*(file.file_path for file in (*self._rows.files, *self.change.added)), *self._marks.new_files()]
+        return [*(file.file_path for file in self.added), *self._marks.new_files()]
+
+    @property
+    def added(self) -> Sequence[DataFile]:
+        """The data files that come."""
+        return (*self._new_files, *self.change.added)
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
         """See `Action.attempt`.
@@ -149,9 +173,9 @@ class RowLevel:
         if self._command.is_merge_on_read(base):
             self.change = self._marks.change(found, base)
         else:
-            self.change = copies_without(self._handle, self._engine, base, found)
+            self.change, self._new_files = copies_without(self._handle, self._engine, base, found, self._rows.files, self._target)
         return RowDelta(
-            added=(*self._rows.files, *self.change.added),
+            added=self.added,
             added_deletes=self.change.added_deletes,
             removed=self.change.removed,
             removed_deletes=self.change.removed_deletes,
@@ -209,7 +233,7 @@ def row_level_result(
         engine=engine,
         snapshot_id=made.snapshot_id if made else None,
         attempts=attempts,
-        added_files=len(rows.files),
+        added_files=len(action.added),
         added_records=sum(file.record_count for file in rows.files),
         removed_files=len(change.removed),
         rewritten_files=change.rewritten_files,

@@ -5,7 +5,7 @@ Joining and writing rows is an engine's (`upsert_rows.py` in this process); repl
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, InvalidSchemaError, Problem, SchemaMismatchError
@@ -169,7 +169,8 @@ class Upsert:
         if _is_merge_on_read(base):
             change = self._marks.change(replaced, base)
         else:
-            change = copies_without(self._handle, engine, base, replaced)
+            change, new_files = copies_without(self._handle, engine, base, replaced, self.found.added, target)
+            self.found = replace(self.found, added=tuple(new_files))
         self._made = _Made(
             form=_form(base),
             planned=frozenset(map(task_key, tasks)),
