@@ -10,6 +10,7 @@ import pytest
 
 from icefloe.catalog.file_system import FileSystemCatalog
 from icefloe.errors import NoSuchTableError
+from icefloe.io.folders import LocalFolders
 from icefloe.kernel.types import StringType
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
@@ -92,3 +93,31 @@ def test_java_and_we_share_a_folder_in_turns(tmp_path: Path, java_script: Callab
     assert [hint(tmp_path, name) for name in ("ours", "theirs")] == [7, 4], "one version for each commit, whoever made it"
     catalog.drop_table("db.theirs")
     assert java(READ + "print(json.dumps(told))")["tables"] == ["ours", "zipped"]
+
+
+def test_java_does_not_see_a_table_whose_drop_was_cut_short_and_can_use_its_name(
+    tmp_path: Path, java_script: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    catalog.create_table("db.gone", one(1).schema).append(one(1))
+
+    def cut_short(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFolders, "remove", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            catalog.drop_table("db.gone")
+    script = """
+import json
+before = [row.tableName for row in spark.sql("show tables in j.db").collect()]
+spark.sql("create table j.db.gone (n bigint) using iceberg")
+spark.sql("insert into j.db.gone values (7)")
+print(json.dumps([before, [list(row) for row in spark.sql("select * from j.db.gone").collect()]]))
+"""
+    assert json.loads(java_script(script, str(tmp_path)).splitlines()[-1]) == [[], [[7]]]
+    assert numbers(catalog, "db.gone") == [7]
+    catalog.create_table("db.other", one(1).schema)
+    catalog.drop_table("db.gone")
+    assert sorted(path.name for path in (tmp_path / "db").iterdir()) == ["other"], "what was left of the older table is deleted too"

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from icefloe import Table
 from icefloe.catalog.file_system import FileSystemCatalog
 from icefloe.errors import (
     CommitConflictError,
+    NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchTableError,
     NotFoundError,
@@ -22,6 +24,7 @@ from icefloe.errors import (
 )
 from icefloe.io.folders import LocalFolders
 from icefloe.kernel.commit.outcome import Conflicted
+from icefloe.table.expiry import purge_table
 
 DROPPER = Path(__file__).with_name("dropping.py")
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -210,3 +213,44 @@ def test_a_writer_whose_table_was_dropped_commits_nothing(catalog: FileSystemCat
     assert again.refresh().scan().count() == 0
     with pytest.raises(TableAlreadyExistsError):
         catalog.create_table("db.t", SCHEMA)
+
+
+def test_a_purge_deletes_nothing_of_a_table_that_got_the_name_meanwhile(
+    catalog: FileSystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metadata files of both tables have the same names, such as `v1.metadata.json`."""
+    delete_in_order = purge_table.delete_in_order
+
+    def create_and_delete(*given: Any) -> Any:
+        catalog.create_table("db.t", SCHEMA).append(pa.table({"n": [7]}))
+        return delete_in_order(*given)
+
+    monkeypatch.setattr(purge_table, "delete_in_order", create_and_delete)
+    report = catalog.purge_table("db.t")
+    assert report.undeleted == ()
+    assert catalog.load_table("db.t").scan().to_arrow()["n"].to_pylist() == [7]
+
+
+def test_a_table_whose_folder_is_dropped_while_it_is_created_is_not_created(
+    catalog: FileSystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, read = FileSystemCatalog("lake", warehouse=catalog.store.warehouse), type(catalog.store._io).read
+    monkeypatch.setattr(type(catalog), "table_exists", lambda *_: False)
+
+    def drop_and_read(io: object, location: str) -> bytes:
+        if "00000-" in location:
+            other.store.drop(("db", "t"))
+        content: bytes = read(io, location)  # type: ignore[arg-type]
+        return content
+
+    monkeypatch.setattr(type(catalog.store._io), "read", drop_and_read)
+    with pytest.raises(NotFoundError, match="dropped a table of this name at the same time"):
+        catalog.create_table("db.t", SCHEMA)
+    monkeypatch.undo()
+    assert left_in(catalog) == ["db"]
+
+
+def test_no_namespace_is_made_in_the_folder_of_a_table(catalog: FileSystemCatalog, table: Table) -> None:
+    for name in ("db.t.inner", "db.t.data.inner"):
+        with pytest.raises(NamespaceAlreadyExistsError, match=r"'db\.t' is a table"):
+            catalog.create_namespace(name)

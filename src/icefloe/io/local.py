@@ -14,6 +14,9 @@ from icefloe.errors import StorageError
 from icefloe.io.locations import local_path
 from icefloe.kernel.storage_errors import storage_error
 
+# How often folders are made anew because another process removes them at the same time.
+TRIES = 20
+
 
 @dataclass(frozen=True, slots=True)
 class LocalFileIO:
@@ -105,12 +108,18 @@ class LocalFileIO:
 
 def _make_parent(path: str, location: str) -> None:
     parent = os.path.dirname(path)
-    try:
-        os.makedirs(parent, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise StorageError(
-            f"{location} cannot be made: {_first_file(parent)} is a file, not a folder", path=location, next_step="choose another location"
-        ) from error
+    for _ in range(TRIES):
+        try:
+            os.makedirs(parent, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            taken = _first_file(parent)
+            if os.path.isdir(taken):
+                continue  # another process has just removed a folder on the way, such as that of a dropped table
+            raise StorageError(
+                f"{location} cannot be made: {taken} is a file, not a folder", path=location, next_step="choose another location"
+            ) from error
+        return
+    raise StorageError(f"{location} cannot be made: its folder is removed again and again", path=location, next_step="try again")
 
 
 def _first_file(folder: str) -> str:

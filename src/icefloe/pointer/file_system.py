@@ -74,6 +74,12 @@ class FileSystemPointerStore:
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
         self._refuse_properties(properties)
+        for table in (namespace[:depth] for depth in range(1, len(namespace))):
+            if self._versions(table):  # whose drop would delete the namespace and its tables
+                raise NamespaceAlreadyExistsError(
+                    f"namespace {dotted(namespace)!r} cannot be made: {dotted(table)!r} is a table of catalog {self.name!r}",
+                    next_step="choose another name",
+                )
         if self._versions(namespace) or not self._folders.make(self.table_location(namespace)):
             raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
 
@@ -151,22 +157,27 @@ class FileSystemPointerStore:
             f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
         )
         published = f"v1{_ending(metadata_location)}"
-        content = self._io.read(metadata_location)
-        self._folders.make(self._metadata(identifier))
-        with self._folders.opened(self._metadata(identifier)) as folder:
-            if folder is None:
-                raise NoSuchFileError(
-                    f"the folder of table {dotted(identifier)!r} was removed while the table was created",
-                    path=self._metadata(identifier),
-                    next_step="create the table again",
-                )
-            if version_files(folder.names()):
-                raise taken
-            try:
+        try:
+            content = self._io.read(metadata_location)
+            self._folders.make(self._metadata(identifier))
+            with self._folders.opened(self._metadata(identifier)) as folder:
+                if version_files(folder.names() if folder is not None else ()):
+                    raise taken
+                if folder is None:
+                    raise NoSuchFileError(f"there is no folder {self._metadata(identifier)}")
                 folder.write(published, content)
-            except FileAlreadyExistsError as error:
-                raise taken from error
-            _write_hint(folder, 1)
+                _write_hint(folder, 1)
+        except FileAlreadyExistsError as error:
+            raise taken from error
+        except NoSuchFileError as error:
+            if not self._io.exists(metadata_location) and not metadata_location.startswith(self._metadata(identifier)):
+                raise
+            raise NoSuchFileError(
+                f"table {dotted(identifier)!r} was not created: another process dropped a table of this name at the same time, and its folder with it",
+                table=dotted(identifier),
+                path=self._metadata(identifier),
+                next_step="create the table again",
+            ) from error
         try:
             self._dropped.delete(identifier)
         except StorageError as error:
@@ -179,10 +190,10 @@ class FileSystemPointerStore:
             newest = _newest(folder)
             if folder is None or newest is None or f"{self._metadata(identifier)}/{newest}" != expected:
                 return Conflicted(found=None if newest is None else f"{self._metadata(identifier)}/{newest}")
-            content = self._io.read(new)
             version = (metadata_version(expected) or 0) + 1
             published = f"v{version}{_ending(expected)}"
             try:
+                content = self._io.read(new)  # not there where a drop has moved it away
                 if _uuid(folder.read(newest), expected) != _uuid(content, new):
                     return Conflicted(found=expected)  # another table has the name by now
                 folder.write(published, content)
@@ -245,17 +256,23 @@ class FileSystemPointerStore:
             return True
         if expected not in (None, location):
             return False
-        metadata = read_table_metadata(self._io.read(location), location)
+        gone = NoSuchTableError(
+            f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: another process has just dropped it",
+            next_step=self._tables_hint(identifier[:-1]),
+        )
+        try:
+            metadata = read_table_metadata(self._io.read(location), location)
+        except NoSuchFileError as error:
+            if self._newest(identifier) == location and not self._io.exists(location):
+                raise
+            raise gone from error
         if metadata.properties.get("gc.enabled", "true").lower() == "false":
             raise InvalidInputError(
                 f"table {dotted(identifier)!r} has gc.enabled=false, and dropping it in a file-system catalog deletes its files",
                 next_step="set gc.enabled to true where no other table needs the files",
             )
         if not self._dropped.add(identifier):
-            raise NoSuchTableError(
-                f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: another process has just dropped it",
-                next_step=self._tables_hint(identifier[:-1]),
-            )
+            raise gone
         self._dropped.delete(identifier)
         return True
 

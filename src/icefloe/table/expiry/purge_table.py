@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
+from icefloe.io.location_scope import place_of_file, place_of_folder
 from icefloe.kernel.commit.expire import check_files_may_be_deleted
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.pointer.pointer import KeepsFolders
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.expiry.cleaning import delete_in_order, statistics_files
 from icefloe.table.expiry.deletion_scope import deletion_scope, folder_names
@@ -72,7 +74,22 @@ def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> Purge
     report = found or _files_of(handle, loaded)
     scope = deletion_scope(handle, loaded.metadata, loaded.location, allowed)
     inside, outside = scope.divide(report.files)
-    return replace(report, files=inside, outside=outside, undeleted=delete_in_order(handle.io, inside, scope.contains))
+    left = _left_by_the_store(handle, loaded, inside)
+    return replace(report, files=inside, outside=outside, undeleted=delete_in_order(handle.io, left, scope.contains))
+
+
+def _left_by_the_store(handle: TableHandle, loaded: LoadedMetadata, files: Any) -> Any:
+    """Return the files that were not deleted with the table's folder.
+
+    Those that were are not deleted by their paths: another table may have the name and the folder by now, whose metadata files are called as the older one's.
+    """
+    if not handle.store.drops_files:
+        return files
+    folder = place_of_folder(
+        handle.store.table_location(handle.identifier) if isinstance(handle.store, KeepsFolders) else loaded.metadata.location
+    )
+    places = [place_of_file(path) for path in files["path"].to_pylist()]
+    return files.filter(pa.array([folder is None or place is None or not place.is_below(folder) for place in places], pa.bool_()))
 
 
 def _drop(handle: TableHandle) -> tuple[LoadedMetadata, PurgeReport | None]:
