@@ -1,5 +1,6 @@
 """Every procedure by its name. A new room of procedures is added to `_ROOMS`. Floor: procedures."""
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -10,6 +11,11 @@ from icefloe.procedures.procedure import Procedure
 
 _ROOMS: tuple[ModuleType, ...] = (snapshots, cleaning, files)
 _BY_NAME = {found.name: found for room in _ROOMS for found in vars(room).values() if isinstance(found, Procedure)}
+
+
+def procedures_by_name() -> Mapping[str, Procedure]:
+    """Return every procedure by its name in lower case."""
+    return _BY_NAME
 
 
 def procedure_names() -> list[str]:

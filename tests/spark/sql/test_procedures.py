@@ -99,7 +99,7 @@ def test_files_in_folders_that_the_table_is_not_partitioned_by_are_refused(
 
 
 def test_what_is_wrong_is_said(sql: Run, lake: SqlCatalog, table: Table) -> None:
-    with pytest.raises(PySparkException, match="there is no procedure 'nothing'"):
+    with pytest.raises(PySparkException, match=r"routine lake\.system\.nothing cannot be found"):
         sql("CALL lake.system.nothing()")
     with pytest.raises(PySparkException, match=r"lake\.system"):
         sql("CALL lake.other.expire_snapshots('db.t')")

@@ -5,8 +5,8 @@ import java.util.Map;
 import org.apache.spark.SparkThrowable;
 
 /** What Python refused, in its words. Spark passes its own errors on and hides others, so this is one of them; PySpark raises it as its IllegalArgumentException. */
-final class InvalidStatement extends IllegalArgumentException implements SparkThrowable {
-  InvalidStatement(String message, Throwable cause) {
+public class InvalidStatement extends IllegalArgumentException implements SparkThrowable {
+  public InvalidStatement(String message, Throwable cause) {
     super(message, cause);
   }
 

@@ -24,13 +24,16 @@ from icefloe.spark.versions import WITHOUT_GLUE, check_version, is_proven, prove
 
 LOG = logging.getLogger(__name__)
 
-# The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe`.
+# Exceptions with the names that Java's Iceberg has for them: its own classes are taken where its JAR is in the JVM.
+EXCEPTIONS = ("ValidationException", "CommitFailedException", "CommitStateUnknownException", "NotFoundException")
+# The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe` unless said otherwise.
 SOURCES = (
     "PlannedFiles",
     "Unpacked",
     "Positions",
     "CountedParquet",
     "InvalidStatement",
+    *EXCEPTIONS,
     "Python",
     "Plain",
     "SparkViews",

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, TypeVar
 
 from py4j.java_gateway import JavaObject
 
-from icefloe.errors import IcefloeError, UnsupportedError
+from icefloe.errors import UnsupportedError
 from icefloe.spark.interrupts import interrupt_after_answer
-from icefloe.spark.sql.spark_errors import as_spark_error
+from icefloe.spark.sql.spark_errors import as_spark_error, refusal
 
 LOG = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,7 +58,7 @@ class Answers:
                 interrupt_after_answer()
             if thrown is not None:
                 return thrown
-            return "!" + (str(error) if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}")
+            return refusal(error)
         return found if isinstance(found, Answers | JavaObject) else json.dumps(found)
 
     def _has_failed(self, error: BaseException) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
-from icefloe.procedures.registry import procedure_named, procedure_names
+from icefloe.procedures.registry import procedures_by_name
 from icefloe.spark.sql.alter_table import alter
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.changes_answers import CHANGES, ChangesAnswers, session_procedures
@@ -21,6 +21,7 @@ from icefloe.spark.sql.function_answers import FUNCTIONS, FunctionAnswers, is_fo
 from icefloe.spark.sql.metadata_answers import MetadataTableAnswers
 from icefloe.spark.sql.procedure_answers import SYSTEM, ProcedureAnswers
 from icefloe.spark.sql.selectors import at_timestamp, at_version, select
+from icefloe.spark.sql.spark_errors import AnalysisError
 from icefloe.spark.sql.staged_answers import StagedAnswers
 from icefloe.spark.sql.table_answers import TableAnswers
 from icefloe.spark.sql.view_answers import relation_of
@@ -209,15 +210,23 @@ class CatalogAnswers(Answers):
     @answer
     def load_procedure(self, asked: Asked) -> ProcedureAnswers:
         *namespace, name = asked["procedure"]
-        if [part.lower() for part in namespace] != [SYSTEM]:
-            raise InvalidInputError(
-                f"there is no procedure {'.'.join([self.name, *asked['procedure']])}", next_step=f"they are in {self.name}.{SYSTEM}"
+        found = None
+        if [part.lower() for part in namespace] == [SYSTEM]:
+            found = session_procedures(self._spark).get(name.lower()) or procedures_by_name().get(name.lower())
+        if found is None:
+            full_name = ".".join([self.name, *asked["procedure"]])
+            raise AnalysisError(
+                f"The routine {full_name} cannot be found.",
+                condition="ROUTINE_NOT_FOUND",
+                parameters={"routineName": full_name},
+                next_step=f"there are, in {self.name}.{SYSTEM}: {', '.join(self._procedure_names())}",
             )
-        found = session_procedures(self._spark).get(name.lower()) or procedure_named(name)
         return ProcedureAnswers(self._spark, self.name, self._catalog, found)
 
     @answer
     def list_procedures(self, asked: Asked) -> list[list[str]]:
         namespace = asked["namespace"]
-        names = sorted([*procedure_names(), *session_procedures(self._spark)])
-        return [[*namespace, name] for name in names] if [part.lower() for part in namespace] == [SYSTEM] else []
+        return [[*namespace, name] for name in self._procedure_names()] if [part.lower() for part in namespace] == [SYSTEM] else []
+
+    def _procedure_names(self) -> list[str]:
+        return sorted([*procedures_by_name(), *session_procedures(self._spark)])

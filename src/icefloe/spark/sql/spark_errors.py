@@ -13,12 +13,20 @@ from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
 from icefloe.errors import (
+    CommitConflictError,
+    CommitInvalidatedError,
+    CommitUnknownError,
     EngineError,
+    FormatError,
     IcefloeError,
+    InvalidFilterError,
     InvalidInputError,
+    InvalidPropertyError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
+    NoSuchFileError,
     NoSuchNamespaceError,
+    NoSuchSnapshotError,
     NoSuchTableError,
     NoSuchViewError,
     TableAlreadyExistsError,
@@ -26,6 +34,7 @@ from icefloe.errors import (
     ViewAlreadyExistsError,
 )
 from icefloe.spark.jvm.gateway import array_behind, class_behind
+from icefloe.spark.sql.next_steps import in_sql
 from icefloe.spark.sql.tokens import StatementSyntaxError
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
@@ -52,13 +61,42 @@ _ANTLR = "org.antlr.v4.runtime"
 
 
 class AnalysisError(InvalidInputError):
-    """A statement that is wrong as Spark's analyzer finds it; Spark's error has the message of `condition` with its `parameters` where there is one."""
+    """A statement that is wrong as Spark's analyzer finds it.
+
+    Spark's error has its own message of `condition` with `parameters`; this one's where there is no condition or a next step to say.
+    """
 
     def __init__(
         self, message: str, *, condition: str | None = None, parameters: Mapping[str, str] | None = None, next_step: str | None = None
     ) -> None:
         super().__init__(message, next_step=next_step)
         self.condition, self.parameters = condition, parameters
+
+
+# The names that Java's core has for its exceptions, in `jvm/`; all others are a statement that is refused.
+_OF_JAVA: tuple[tuple[type[IcefloeError], str], ...] = (
+    (CommitInvalidatedError, "ValidationException"),
+    (NoSuchSnapshotError, "ValidationException"),
+    (InvalidFilterError, "ValidationException"),
+    (InvalidPropertyError, "ValidationException"),
+    (FormatError, "ValidationException"),
+    (CommitConflictError, "CommitFailedException"),
+    (CommitUnknownError, "CommitStateUnknownException"),
+    (NoSuchFileError, "NotFoundException"),
+)
+
+
+def refusal(error: BaseException) -> str:
+    """Return what `jvm/Python.java` throws for an error that Spark has no exception for: `!`, the exception's name, and the words in the next lines."""
+    name = next((name for kind, name in _OF_JAVA if isinstance(error, kind)), "InvalidStatement")
+    return f"!{name}\n{_words(error)}"
+
+
+def _words(error: BaseException) -> str:
+    if not isinstance(error, IcefloeError):
+        return f"{type(error).__name__}: {error}"
+    text = str(error)
+    return text.replace(f"Next: {error.next_step}", f"Next: {in_sql(error.next_step)}") if error.next_step else text
 
 
 def as_spark_error(error: BaseException, asked: Any) -> JavaObject | None:
@@ -80,13 +118,16 @@ def _made(classes: Callable[[str], Any], gateway: Any, error: BaseException, ask
         return _syntax_error(classes, error)
     if isinstance(error, AnalysisError):
         parameters = _scala_map(classes, error.parameters or {})
-        if error.condition is not None:
+        if error.condition is not None and error.next_step is None:
             return classes("org.apache.spark.sql.AnalysisException")(error.condition, parameters)
-        none = getattr(classes("scala.None$"), "MODULE$")
+        none, words = getattr(classes("scala.None$"), "MODULE$"), _words(error)
+        condition = none if error.condition is None else classes("scala.Some")(error.condition)
+        if error.condition is not None:
+            words = f"[{error.condition}] {words}"
         contexts = array_behind(gateway, "org.apache.spark.QueryContext", ())
-        return classes("org.apache.spark.sql.AnalysisException")(str(error), none, none, none, none, parameters, contexts)
+        return classes("org.apache.spark.sql.AnalysisException")(words, none, none, none, condition, parameters, contexts)
     if isinstance(error, UnsupportedError):
-        return classes("java.lang.UnsupportedOperationException")(str(error))
+        return classes("java.lang.UnsupportedOperationException")(_words(error))
     for kind, name in {**_OF_TABLES, **(_OF_VIEWS if asked.get("is_of_view") else {})}.items():
         if isinstance(error, kind) and table:
             identifier = classes("org.apache.spark.sql.connector.catalog.Identifier").of(

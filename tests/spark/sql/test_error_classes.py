@@ -1,0 +1,108 @@
+"""Classes of errors that a statement meets: Spark's own conditions where Spark has them, Java's names for what the core refuses, and next steps in SQL."""
+
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+from icefloe.catalog.memory import InMemoryCatalog
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, NoSuchFileError
+from icefloe.procedures import procedure_names
+from icefloe.spark.jvm.compile import EXCEPTIONS
+from icefloe.spark.sql.answers import answer
+from icefloe.spark.sql.attach import register
+from icefloe.spark.sql.catalog_answers import CatalogAnswers
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def made(sql: Run) -> Run:
+    sql("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg")
+    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    return sql
+
+
+@pytest.mark.parametrize(
+    ("statement", "condition"),
+    [
+        ("SELECT * FROM lake.db.nothing", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("DROP TABLE lake.db.nothing", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("CREATE TABLE lake.db.t (id INT) USING iceberg", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("CREATE TABLE lake.nowhere.t (id INT) USING iceberg", "SCHEMA_NOT_FOUND"),
+        ("CREATE NAMESPACE lake.db", "SCHEMA_ALREADY_EXISTS"),
+        ("DROP NAMESPACE lake.db", "SCHEMA_NOT_EMPTY"),
+        ("DROP VIEW lake.db.nothing", "VIEW_NOT_FOUND"),
+        ("CREATE VIEW lake.db.t AS SELECT 1 AS one", "VIEW_ALREADY_EXISTS"),
+        ("CALL lake.system.nothing()", "ROUTINE_NOT_FOUND"),
+        ("CALL lake.elsewhere.expire_snapshots(table => 'db.t')", "ROUTINE_NOT_FOUND"),
+        ("ALTER TABLE lake.db.t CREATE BRANCH", "PARSE_SYNTAX_ERROR"),
+    ],
+)
+def test_what_spark_has_a_condition_for_is_an_analysis_error_with_it(made: Run, statement: str, condition: str) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        made(statement)
+    assert caught.value.getCondition() == condition
+
+
+def test_an_unknown_procedure_is_told_all_that_there_are(made: Run) -> None:
+    with pytest.raises(AnalysisException, match=r"routine lake\.system\.nothing cannot be found") as caught:
+        made("CALL lake.system.nothing()")
+    assert all(name in str(caught.value) for name in (*procedure_names(), "create_changelog_view"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "name", "words"),
+    [
+        ("SELECT * FROM lake.db.t VERSION AS OF 7", "ValidationException", "7"),
+        ("CALL lake.system.rollback_to_snapshot('db.t', -1)", "ValidationException", "-1"),
+        ("ALTER TABLE lake.db.t SET TBLPROPERTIES ('commit.retry.num-retries' = 'x')", None, "commit.retry.num-retries"),
+        ("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(0, id)", None, "bucket"),
+    ],
+)
+def test_what_the_core_refuses_has_the_name_that_javas_core_gives_it(made: Run, statement: str, name: str | None, words: str) -> None:
+    with pytest.raises(PySparkException, match=words) as caught:
+        made(statement)
+    assert "InvalidStatement" not in str(caught.value)
+    if name is not None:
+        assert isinstance(caught.value, IllegalArgumentException)
+        origin: Any = caught.value._origin
+        assert origin.getClass().getName() == f"org.apache.iceberg.exceptions.{name}"
+
+
+class Failing(CatalogAnswers):
+    """Fails with the error it was made with."""
+
+    def __init__(self, spark: SparkSession, error: Exception) -> None:
+        super().__init__(spark, "failing", InMemoryCatalog("failing"))
+        self._error = error
+
+    @answer
+    def load_table(self, _: Any) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (CommitInvalidatedError("100% wrong", next_step="look at table.snapshots()"), "ValidationException"),
+        (CommitConflictError("100% wrong", next_step="look at table.snapshots()"), "CommitFailedException"),
+        (CommitUnknownError("100% wrong", next_step="look at table.snapshots()"), "CommitStateUnknownException"),
+        (NoSuchFileError("100% wrong", next_step="look at table.snapshots()"), "NotFoundException"),
+    ],
+)
+def test_each_outcome_of_a_commit_has_an_exception_of_its_own(spark: SparkSession, sql: Run, error: Exception, name: str) -> None:
+    register(spark, "failing", Failing(spark, error))
+    with pytest.raises(IllegalArgumentException) as caught:
+        sql("SELECT * FROM failing.db.t")
+    origin: Any = caught.value._origin
+    assert (name in EXCEPTIONS, origin.getClass().getName()) == (True, f"org.apache.iceberg.exceptions.{name}")
+    assert str(origin.getMessage()) == "100% wrong\n  Next: look at the table .snapshots"
+
+
+def test_the_next_step_of_a_refused_statement_is_a_statement(made: Run) -> None:
+    with pytest.raises(PySparkException, match=r"(?s)Next: .*SET TBLPROPERTIES") as caught:
+        made("ALTER TABLE lake.db.t ALTER COLUMN id SET DEFAULT 5")
+    assert "set_properties" not in str(caught.value)

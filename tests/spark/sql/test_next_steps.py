@@ -1,0 +1,75 @@
+"""Next steps of errors that SQL statements meet name statements, not Python's methods."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import icefloe
+from icefloe.spark.sql.next_steps import in_sql
+
+SOURCES = Path(icefloe.__file__).parent
+# Calls of Python's, and arguments by name.
+PYTHON = re.compile(r"\b(?:table|catalog|view)\.\w+\(|\b\w+_\w+\(|\b\w+\(\)|=(?:True|False|None)\b")
+# Parts of the package that a statement does not reach.
+NOT_OF_SQL = ("cli", "spark", "catalog", "inspect", "demo", "testing")
+# Modules whose errors are about arguments of a Python method, which a statement gives by itself or does not have.
+ARGUMENTS_OF_PYTHON = {
+    "table/in_process.py",
+    "table/engines.py",
+    "table/changes/changing_by_statement.py",
+    "table/rows/upsert.py",
+    "table/rows/upsert_source.py",
+    "table/rows/delete_keys.py",
+    "table/transaction.py",
+    "table/table.py",
+    "table/files/update_files.py",
+    "kernel/schema/evolution.py",
+    "kernel/partitioning/sources.py",
+}
+
+
+def next_steps() -> Iterator[tuple[str, str]]:
+    for file in sorted(SOURCES.rglob("*.py")):
+        name = file.relative_to(SOURCES).as_posix()
+        if name.split("/")[0] in NOT_OF_SQL or name in ARGUMENTS_OF_PYTHON:
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "next_step":
+                for text in _texts(node.value):
+                    yield f"{name}: {text}", text
+
+
+def _texts(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(_part(part) for part in node.values)
+    elif isinstance(node, ast.IfExp):
+        yield from _texts(node.body)
+        yield from _texts(node.orelse)
+
+
+def _part(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    is_name = isinstance(node, ast.FormattedValue) and (node.conversion == ord("r") or "dotted" in ast.unparse(node.value))
+    return "'x'" if is_name else "2" if "VERSION" in ast.unparse(node) else "x"
+
+
+def test_the_sources_have_next_steps_to_look_at() -> None:
+    assert sum(bool(PYTHON.search(text)) for _, text in next_steps()) > 15
+
+
+@pytest.mark.parametrize(("where", "text"), [pytest.param(where, text, id=where) for where, text in next_steps() if PYTHON.search(text)])
+def test_a_next_step_names_statements(where: str, text: str) -> None:
+    assert not PYTHON.search(in_sql(text)), f"{where} became {in_sql(text)}"
+
+
+def test_statements_have_the_names_of_the_call() -> None:
+    assert in_sql("create it with create_namespace('a.b'); there are: c") == "create it with CREATE NAMESPACE a.b; there are: c"
+    upgraded = in_sql("upgrade it with table.upgrade_table_version(2), or delete by a filter")
+    assert upgraded == "upgrade it with ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '2'), or delete by a filter"
+    assert in_sql("choose one of a, b") == "choose one of a, b"
