@@ -12,6 +12,7 @@ import pyarrow as pa
 from icefloe.catalog.catalog_views import CatalogViews
 from icefloe.catalog.config import is_true
 from icefloe.catalog.transaction import CatalogTransaction
+from icefloe.catalog.unused_options import warn_of_options
 from icefloe.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -68,6 +69,7 @@ class Catalog(CatalogViews):
         self.name = name
         self.store = store
         self.properties = dict(properties)
+        warn_of_options(self.properties, name)
 
     def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
         """Raises `NamespaceAlreadyExistsError`, `InvalidIdentifierError`, `InvalidPropertyError`."""

@@ -47,7 +47,7 @@ _COMPRESSION: Mapping[str, Mapping[str, Property[Any]]] = {
 }
 _OTHERS = ("branch", "overwrite-mode", "isolation-level", "validate-from-snapshot-id", "output-spec-id", "output-sort-order-id")
 # Options of Java's that ask for what Icefloe does not do; in silence they would be lost.
-_NOT_DONE = {
+REFUSED_OPTIONS = {
     "rewritten-file-scan-task-set-id": "rewrite files by the procedures",
     "delete-format": "leave it out: deletes have the format of the table's version",
     "target-delete-file-size-bytes": "leave it out",
@@ -57,7 +57,14 @@ _NOT_DONE = {
     "variant-inference-buffer-size": "leave it out: variants are written whole",
 }
 _READS = ("snapshot-id", "as-of-timestamp", "tag")
-_KNOWN = (*_FLAGS, *_PROPERTIES, *_COMPRESSION, *_OTHERS, *_NOT_DONE, *_READS, "mergeschema")
+KNOWN_OPTIONS = (*_FLAGS, *_PROPERTIES, *_COMPRESSION, *_OTHERS, *REFUSED_OPTIONS, *_READS, "mergeschema")
+# The settings of a session that stand for options of every write, after `spark.sql.iceberg.`.
+SETTINGS = (
+    *(name for name, (_, in_session) in _FLAGS.items() if in_session),
+    *(name for name, (_, in_session) in _PROPERTIES.items() if in_session),
+    *_COMPRESSION,
+    SNAPSHOT_PROPERTY,
+)
 # From this likeness on (difflib's measure) an option is taken for a misspelt one of these: let be in silence, it would write other files than were asked for.
 _LIKE = 0.85
 
@@ -118,11 +125,13 @@ class _Asked:
         for name in self.given:
             if name.startswith(SNAPSHOT_PROPERTY):
                 continue
-            if name in _NOT_DONE:
-                raise UnsupportedFeatureError(f"the write option {name} is not supported", table=self.table_name, next_step=_NOT_DONE[name])
+            if name in REFUSED_OPTIONS:
+                raise UnsupportedFeatureError(
+                    f"the write option {name} is not supported", table=self.table_name, next_step=REFUSED_OPTIONS[name]
+                )
             if name in _READS:
                 raise self._wrong(name, self.given[name], "an option of writes, which go to a branch", "give branch, or leave it out")
-            near = [] if name in _KNOWN or "." in name else get_close_matches(name.replace("_", "-"), _KNOWN, 1, _LIKE)
+            near = [] if name in KNOWN_OPTIONS or "." in name else get_close_matches(name.replace("_", "-"), KNOWN_OPTIONS, 1, _LIKE)
             if near:
                 raise InvalidInputError(f"there is no write option {name!r}", table=self.table_name, next_step=f"write {near[0]!r}")
 

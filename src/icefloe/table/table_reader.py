@@ -25,6 +25,7 @@ from icefloe.table.partition_statistics import read_partition_statistics
 from icefloe.table.rows.wap import branch_to_read
 from icefloe.table.scan import DataScan
 from icefloe.table.statistics import TableStatistics, read_statistics
+from icefloe.table.warnings_once import warn_of_properties
 
 
 class TableReader:
@@ -34,6 +35,7 @@ class TableReader:
         self._loaded = loaded
         self.io = io
         self.full_name = full_name
+        warn_of_properties(loaded.metadata.properties, full_name)
 
     @property
     def metadata(self) -> TableMetadata:

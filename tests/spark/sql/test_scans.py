@@ -222,7 +222,8 @@ def test_files_are_cut_as_properties_and_options_say(spark: SparkSession, sql: R
         spark.read.option("split-size", "many").table("lake.db.t").collect()
 
 
-def test_manifests_are_read_by_a_job_where_it_is_asked_for(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+@pytest.mark.parametrize("setting", ["spark.icefloe.planning.mode", "spark.sql.iceberg.data-planning-mode"])
+def test_manifests_are_read_by_a_job_where_it_is_asked_for(spark: SparkSession, sql: Run, lake: SqlCatalog, setting: str) -> None:
     rows = pa.schema([("id", pa.int64()), ("day", pa.int32())])
     table = lake.create_table(
         "db.t", rows, partition_spec=["day"], properties={"commit.manifest-merge.enabled": "false", "format-version": "2"}
@@ -231,13 +232,13 @@ def test_manifests_are_read_by_a_job_where_it_is_asked_for(spark: SparkSession, 
         table.append(pa.table({"id": pa.array(range(day * 10, day * 10 + 10), pa.int64()), "day": pa.array([day % 4] * 10, pa.int32())}))
     text = "SELECT id, _file FROM lake.db.t WHERE day = 1 AND id > 60 ORDER BY id"
     local = sql(text)
-    spark.conf.set("spark.icefloe.planning.mode", "distributed")
+    spark.conf.set(setting, "distributed")
     before = _jobs(spark)
     try:
         assert sql(text) == local
         assert any("plan a scan" in one for one in _jobs(spark)[len(before) :])
     finally:
-        spark.conf.unset("spark.icefloe.planning.mode")
+        spark.conf.unset(setting)
     with pytest.raises(IllegalArgumentException, match=r"read\.data-planning-mode"):
         spark.read.option("planning-mode", "elsewhere").table("lake.db.t").collect()
 

@@ -224,6 +224,9 @@ def _position_rows(group: Iterable[RowsToDelete]) -> Iterator[pa.RecordBatch]:
 def _target(target: WriteTarget, schema: Schema, spec: PartitionSpec, suffix: str) -> WriteTarget:
     """Where delete files go: as the table's Parquet files do, under names of their own, with whole bounds."""
     properties = {name: text for name, text in target.properties.items() if not name.startswith(_METRICS)}
+    for name, known in table_properties.DELETE_FILE_PROPERTIES.items():
+        if known.read(target.properties) is not None:
+            properties[name] = target.properties[known.name]
     properties[table_properties.METRICS_DEFAULT.name] = "full"
     properties[table_properties.DEFAULT_FILE_FORMAT.name] = "parquet"
     return replace(

@@ -82,6 +82,9 @@ def parquet_form(schema: Schema, properties: Mapping[str, str], sort_order: Sort
     )
 
 
+_PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0"}
+
+
 def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     """The keyword arguments of `pyarrow.parquet.ParquetWriter` for the `write.parquet.*` properties."""
     codec = table_properties.PARQUET_CODEC.read(properties)
@@ -89,6 +92,7 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     options: dict[str, Any] = {
         "compression": "none" if codec == "uncompressed" else codec,
         "compression_level": level if codec in ("zstd", "gzip", "brotli") else None,
+        "data_page_version": _PAGE_VERSIONS[table_properties.PARQUET_PAGE_VERSION.read(properties)],
         "data_page_size": table_properties.PARQUET_PAGE_SIZE_BYTES.read(properties),
         "dictionary_pagesize_limit": table_properties.PARQUET_DICT_SIZE_BYTES.read(properties),
         # Decimals of up to 18 digits are int32 and int64. Spec: Appendix A, Parquet.

@@ -1,4 +1,6 @@
-"""Every table property that Icefloe acts on: name, default and what it may be, in one table. Others are kept and let be.
+"""Every table property that Icefloe acts on: name, default and what it may be, in one table.
+
+Those of Java's that it does not act on are in `unused_properties.py`.
 
 Read one with `TARGET_FILE_SIZE_BYTES.read(metadata.properties)`. Floor: kernel.metadata. Spec: Table Metadata Fields (`properties`). The names are those
 of the table properties in the format's documentation.
@@ -7,7 +9,7 @@ of the table properties in the format's documentation.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from icefloe.errors import InvalidPropertyError, MetadataFormatError, Problem
 from icefloe.kernel.schema.name_mapping import NameMapping, mapping_from_json
@@ -147,6 +149,7 @@ PARQUET_ROW_GROUP_SIZE_BYTES = _number("write.parquet.row-group-size-bytes", 134
 PARQUET_PAGE_SIZE_BYTES = _number("write.parquet.page-size-bytes", 1_048_576, 1, "bytes")
 PARQUET_PAGE_ROW_LIMIT = _number("write.parquet.page-row-limit", 20_000, 1, "rows")
 PARQUET_DICT_SIZE_BYTES = _number("write.parquet.dict-size-bytes", 2_097_152, 1, "bytes")
+PARQUET_PAGE_VERSION = _choice("write.parquet.page-version", "v1", "v1", "v2")
 PARQUET_BLOOM_MAX_BYTES = _number("write.parquet.bloom-filter-max-bytes", 1_048_576, 32, "bytes")
 BLOOM_ENABLED_PREFIX = "write.parquet.bloom-filter-enabled.column."
 _BLOOM_FPP_PREFIX, _BLOOM_NDV_PREFIX = "write.parquet.bloom-filter-fpp.column.", "write.parquet.bloom-filter-ndv.column."
@@ -155,6 +158,15 @@ ORC_COMPRESSION_STRATEGY = _choice("write.orc.compression-strategy", "speed", "s
 ORC_STRIPE_SIZE_BYTES = _number("write.orc.stripe-size-bytes", 67_108_864, 1, "bytes")
 ORC_BLOOM_FILTER_COLUMNS: Property[str] = Property("write.orc.bloom.filter.columns", "", str, "names of columns, with commas between them")
 ORC_BLOOM_FILTER_FPP = Property("write.orc.bloom.filter.fpp", 0.05, _probability, "a number between 0 and 1")
+
+# Of Parquet delete files, by the properties of data files that hold where these are not set. JAVA: TableProperties.DELETE_*.
+DELETE_FILE_PROPERTIES: Mapping[str, Property[Any]] = {
+    known.name: Property("write.delete." + known.name.removeprefix("write."), None, known.parse, known.allowed)
+    for known in (
+        *(TARGET_FILE_SIZE_BYTES, PARQUET_ROW_GROUP_SIZE_BYTES, PARQUET_PAGE_SIZE_BYTES, PARQUET_PAGE_ROW_LIMIT, PARQUET_PAGE_VERSION),
+        *(PARQUET_DICT_SIZE_BYTES, PARQUET_CODEC, PARQUET_COMPRESSION_LEVEL),
+    )
+}
 
 # Metrics of data files.
 METRICS_DEFAULT: Property[str] = Property("write.metadata.metrics.default", "truncate(16)", _metrics_mode, _METRICS_MODES)
@@ -188,6 +200,11 @@ SPLIT_SIZE: Property[int | None] = Property("read.split.target-size", None, _at_
 SPLIT_OPEN_FILE_COST: Property[int | None] = Property(
     "read.split.open-file-cost", None, _at_least(0), "a whole number (bytes) of at least 0"
 )
+ADAPTIVE_SPLITS: Property[bool | None] = Property("read.split.adaptive-size.enabled", None, _true_or_false, "true or false")
+PARQUET_VECTORIZED: Property[bool | None] = Property("read.parquet.vectorization.enabled", None, _true_or_false, "true or false")
+PARQUET_BATCH_ROWS: Property[int | None] = Property(
+    "read.parquet.vectorization.batch-size", None, _at_least(1), "a whole number (rows) of at least 1"
+)
 PLANNING_MODE = _choice("read.data-planning-mode", "auto", "auto", "local", "distributed")
 
 # Staged commits.
@@ -216,7 +233,10 @@ DERIVED = frozenset(
     }
 )
 
-ALL: tuple[Property[object], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Property))
+ALL: tuple[Property[object], ...] = (
+    *(value for value in list(globals().values()) if isinstance(value, Property)),
+    *DELETE_FILE_PROPERTIES.values(),
+)
 
 
 def property_texts(given: Mapping[str, object], what: str = "table") -> dict[str, str]:

@@ -154,11 +154,23 @@ public final class Answering implements InvocationHandler, InsertableRelation {
     return ask(method.getGenericReturnType(), question, Plain.json(told));
   }
 
-  /** Options, with the time zone of the session, which Python cannot know: it is asked in another thread. */
+  /** Options, with the time zone and Iceberg's settings of the session, which Python cannot know: it is asked in another thread. */
   private static Map here(CaseInsensitiveStringMap options) {
     LinkedHashMap found = new LinkedHashMap();
     found.put("options", options);
     found.put("zone", SQLConf.get().sessionLocalTimeZone());
+    found.put("settings", settings());
+    return found;
+  }
+
+  private static Map settings() {
+    LinkedHashMap found = new LinkedHashMap();
+    scala.collection.Iterator entries = SQLConf.get().getAllConfs().iterator();
+    while (entries.hasNext()) {
+      scala.Tuple2 entry = (scala.Tuple2) entries.next();
+      String name = (String) entry._1();
+      if (name.startsWith("spark.sql.iceberg.") || name.startsWith("spark.icefloe.")) found.put(name, entry._2());
+    }
     return found;
   }
 

@@ -85,7 +85,7 @@ class MetadataScanAnswers(OneScanAnswers):
         """A row for each row, with the columns that are asked for at least."""
         found = self._rows()
         if isinstance(found, ManifestRows):
-            mode = planning_mode(self._spark, self._asked["options"], self._selected.table.metadata.properties)
+            mode = planning_mode(self._asked, self._selected.table.metadata.properties)
             if is_worth_a_job(found, mode):
                 return rows_by_job(self._spark, found)
             found = found.arrow()

@@ -9,16 +9,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 from icefloe.spark.sql.answers import Answers, ObjectAnswers, answer
+from icefloe.spark.sql.unused_settings import warn_of_read_options, warn_of_settings
 from icefloe.spark.types import schema_to_struct
 
-# What a query wants: `options`, the `zone` of its session, `operation` where rows are about to be changed, perhaps `filters`, `limit`, `aggregation`;
-# for a scan the `schema` of what it reads, in Spark's JSON.
+# What a query wants: `options`, the `zone` and Iceberg's `settings` of its session, `operation` where rows are about to be changed, perhaps `filters`, `limit`
+# and `aggregation`; for a scan the `schema` of what it reads, in Spark's JSON.
 Wanted = Mapping[str, Any]
 # What Spark keeps of a row that it updates: where it was, and its identity.
 _KEPT = (FILE.name, POS.name, ROW_ID.name)
@@ -28,6 +30,7 @@ class ReadAnswers(ObjectAnswers, ABC):
     """A table that takes Spark's filters for hints, which Spark tests again, and computes no aggregate."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsRead",)
+    _spark: SparkSession
     prunes_nested = False  # whether a scan may leave out parts of nested columns
 
     @abstractmethod
@@ -52,7 +55,9 @@ class ReadAnswers(ObjectAnswers, ABC):
 
     @answer
     def new_scan_builder(self, asked: Mapping[str, Any]) -> "ScanBuilderAnswers":
-        """`options`, and the `zone` of the session."""
+        """`options`, and the `zone` and `settings` of the session."""
+        warn_of_settings(self._spark, asked["settings"])
+        warn_of_read_options(self._spark, asked["options"])
         return ScanBuilderAnswers(self, {**asked, "operation": None})
 
 

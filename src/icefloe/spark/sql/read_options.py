@@ -10,20 +10,47 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.properties import PLANNING_MODE, SPLIT_OPEN_FILE_COST, SPLIT_SIZE, Property
+from icefloe.kernel.metadata.properties import (
+    ADAPTIVE_SPLITS,
+    PARQUET_BATCH_ROWS,
+    PARQUET_VECTORIZED,
+    PLANNING_MODE,
+    SPLIT_OPEN_FILE_COST,
+    SPLIT_SIZE,
+    Property,
+)
 from icefloe.spark.connect.options import milliseconds
 from icefloe.spark.planning import PlanningMode
+from icefloe.spark.sql.read_answers import Wanted
 from icefloe.spark.sql.selectors import Selected
+from icefloe.spark.sql.unused_settings import SESSION_PREFIX
 
 PLANNING_SETTING = "spark.icefloe.planning.mode"
-# Options by the names that Java gives them, each with the property it stands before and the setting of Spark's that does it.
-_SPLITS: tuple[tuple[str, Property[int | None], str], ...] = (
-    ("split-size", SPLIT_SIZE, "spark.sql.files.maxPartitionBytes"),
-    ("file-open-cost", SPLIT_OPEN_FILE_COST, "spark.sql.files.openCostInBytes"),
+# What a scan is read by: the option that Java has, its setting of the session, the table's property, and the setting of Spark's that does it.
+_READS: tuple[tuple[str, str, Property[Any], str], ...] = (
+    ("split-size", "read.split-size", SPLIT_SIZE, "spark.sql.files.maxPartitionBytes"),
+    ("file-open-cost", "", SPLIT_OPEN_FILE_COST, "spark.sql.files.openCostInBytes"),
+    ("vectorization-enabled", "vectorization.enabled", PARQUET_VECTORIZED, "spark.sql.parquet.enableVectorizedReader"),
+    ("batch-size", "", PARQUET_BATCH_ROWS, "spark.sql.parquet.columnarReaderBatchSize"),
 )
+# Spark makes splits smaller where there are fewer than so many; with one, it never does.
+_LEAST_SPLITS = "spark.sql.files.minPartitionNum"
+_ADAPTIVE = "read.adaptive-split-size.enabled"
+_SPLIT_COUNT: Property[int | None] = Property(
+    "read.adaptive-split-size.parallelism", None, SPLIT_SIZE.parse, "a whole number of at least 1"
+)
+_AGGREGATES = ("aggregate-push-down-enabled", "aggregate-push-down.enabled")
+_COLUMN_STATISTICS = "report-column-stats"
+_PLANNING = "data-planning-mode"
 # What chooses changes between snapshots.
 RANGE_OPTIONS = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
 _SELECTING = {"snapshot-id": "snapshot_id", "branch": "branch", "tag": "tag", "as-of-timestamp": "as_of_ms"}
+# All options and settings, these after `spark.sql.iceberg.`, that a read heeds.
+ACTED_ON_OPTIONS = (*_SELECTING, *RANGE_OPTIONS, "planning-mode", *(option for option, *_ in _READS), _AGGREGATES[0])
+ACTED_ON_SETTINGS = (
+    *(setting for _, setting, *_ in _READS if setting),
+    *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _PLANNING),
+)
 
 
 def with_options(selected: Selected, options: Mapping[str, str], *, takes_range: bool = False) -> Selected:
@@ -106,28 +133,51 @@ def _snapshot_id(name: str, text: str) -> int:
         raise InvalidInputError(f"the read option {name} is {text!r}, which is no whole number", next_step="give a snapshot's id") from None
 
 
-def planning_mode(spark: SparkSession, options: Mapping[str, str], properties: Mapping[str, str]) -> PlanningMode:
+def planning_mode(asked: Wanted, properties: Mapping[str, str]) -> PlanningMode:
     """`auto`, `local` or `distributed`. Raises `InvalidPropertyError` for another word."""
-    given = _option(options, "planning-mode") or spark.conf.get(PLANNING_SETTING, None)
+    settings = asked["settings"]
+    given = _option(asked["options"], "planning-mode") or settings.get(PLANNING_SETTING) or settings.get(SESSION_PREFIX + _PLANNING)
     return cast(PlanningMode, PLANNING_MODE.read(properties if given is None else {PLANNING_MODE.name: given}))
 
 
-def session_for(spark: SparkSession, options: Mapping[str, str], properties: Mapping[str, str]) -> SparkSession:
-    """The session by whose settings Spark cuts and packs files: a copy of this one where options or properties say how, otherwise the session itself.
+def answers_aggregates(asked: Wanted) -> bool:
+    """Return whether metadata may answer aggregates: `aggregate-push-down-enabled`, true by default. Raises `InvalidPropertyError`."""
+    return _flag(asked, *_AGGREGATES)
 
-    Raises `InvalidPropertyError` for a size that is none.
+
+def reports_statistics(asked: Wanted) -> bool:
+    """Return whether Spark's optimizer is given the statistics of columns, true by default. Raises `InvalidPropertyError`."""
+    return _flag(asked, "", _COLUMN_STATISTICS)
+
+
+def _flag(asked: Wanted, option: str, setting: str) -> bool:
+    given = _option(asked["options"], option)
+    name, text = (SESSION_PREFIX + setting, asked["settings"].get(SESSION_PREFIX + setting)) if given is None else (option, given)
+    return text is None or bool(replace(ADAPTIVE_SPLITS, name=name).read({name: text}))
+
+
+def session_for(spark: SparkSession, asked: Wanted, properties: Mapping[str, str]) -> SparkSession:
+    """Return the session by whose settings Spark reads, cuts and packs files: a copy of this one where Iceberg's options, settings or properties say how.
+
+    Raises `InvalidPropertyError` for a value that is none.
     """
-    wanted: dict[str, int] = {}
-    for option, known, setting in _SPLITS:
-        given = _option(options, option)
-        size = known.read(properties if given is None else {known.name: given})
-        if size is not None:
-            wanted[setting] = size
+    settings: Mapping[str, str] = asked["settings"]
+    wanted: dict[str, Any] = {}
+    for option, setting, known, sparks in _READS:
+        given = _option(asked["options"], option) or settings.get(SESSION_PREFIX + setting)
+        value = known.read(properties if given is None else {known.name: given})
+        if value is not None:
+            wanted[sparks] = value
+    adapts = settings.get(SESSION_PREFIX + _ADAPTIVE)
+    if ADAPTIVE_SPLITS.read(properties if adapts is None else {ADAPTIVE_SPLITS.name: adapts}) is False:
+        wanted[_LEAST_SPLITS] = 1
+    elif (count := _SPLIT_COUNT.read({name.removeprefix(SESSION_PREFIX): text for name, text in settings.items()})) is not None:
+        wanted[_LEAST_SPLITS] = count
     if not wanted:
         return spark
     java: Any = spark._jsparkSession.cloneSession()
-    for setting, size in wanted.items():
-        java.conf().set(setting, str(size))
+    for name, value in wanted.items():
+        java.conf().set(name, str(value).lower())
     return SparkSession(spark.sparkContext, java)
 
 

@@ -33,7 +33,7 @@ from icefloe.spark.sql.metadata_aggregates import NotKnown, needs_statistics, va
 from icefloe.spark.sql.pushed_buckets import bucket_tests, in_buckets
 from icefloe.spark.sql.pushed_filters import expressions_of, pruning_filter
 from icefloe.spark.sql.read_answers import OneScanAnswers, Wanted, statistics
-from icefloe.spark.sql.read_options import planning_mode, session_for, with_options
+from icefloe.spark.sql.read_options import answers_aggregates, planning_mode, reports_statistics, session_for, with_options
 from icefloe.spark.sql.scan_plans import ScanPlans, constant_columns, holding
 from icefloe.spark.sql.selectors import Selected
 from icefloe.spark.types import schema_to_struct
@@ -74,7 +74,7 @@ class ScanQuestion:
 
     def plan(self, *, include_statistics: bool = False) -> ScanPlan:
         """The planned files, all columns' statistics with them where asked for."""
-        mode = planning_mode(self.spark, self.asked["options"], self.selected.table.metadata.properties)
+        mode = planning_mode(self.asked, self.selected.table.metadata.properties)
         found = self.plans.plan(self.scan, mode, include_statistics=include_statistics)
         # An operation replaces files by what was read of them, and must know every file that its filter means.
         if self.asked.get("operation") is not None:
@@ -90,7 +90,7 @@ class ScanQuestion:
 
     def aggregates(self) -> tuple[SparkStruct, list[tuple[NestedField | None, Any]]]:
         """Columns that are answered by metadata, and their values. Raises `NotKnown`."""
-        if self.asked.get("operation") is not None:
+        if self.asked.get("operation") is not None or not answers_aggregates(self.asked):
             raise NotKnown
         wanted = wanted_columns(self.asked["aggregation"], self.scan.schema())
         values = values_of(wanted, self.plan(include_statistics=needs_statistics(wanted)))
@@ -145,7 +145,7 @@ class ScanAnswers(OneScanAnswers):
         if "aggregation" in question.asked:
             found = _one_row(question.spark, *question.aggregates())
         else:
-            session = session_for(question.spark, question.asked["options"], question.scan.metadata.properties)
+            session = session_for(question.spark, question.asked, question.scan.metadata.properties)
             found = read(session, self.request)
             if self._hides_deleted:
                 known = set(found.columns)
@@ -165,7 +165,8 @@ class ScanAnswers(OneScanAnswers):
         request = self.request
         records = request.plan.records_after_deletes
         rows = request.plan.records_before_deletes if records is None else records
-        return statistics(rows, rows * self._width(), _distinct_values(self._question.scan, request.projection))
+        distinct = _distinct_values(self._question.scan, request.projection) if reports_statistics(self._question.asked) else {}
+        return statistics(rows, rows * self._width(), distinct)
 
     @answer
     def filter_attributes(self) -> list[str]:

@@ -21,6 +21,7 @@ from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField
 from icefloe.kernel.types import StructType as IcebergStruct
 from icefloe.spark.filters import column_named
 from icefloe.spark.rows_in_form import RowsInForm
+from icefloe.spark.sql.unused_settings import warn_of_settings
 from icefloe.spark.types import struct_to_schema
 from icefloe.spark.write_options import WriteOptions, write_options
 from icefloe.table.changes.changing_rows import ChangesRows
@@ -44,7 +45,9 @@ class Write:
 
 def understood(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
     """The options of a write in a session. Raises as `write_options`."""
-    return write_options(options, spark.conf.getAll, metadata, table_name)
+    settings = spark.conf.getAll
+    warn_of_settings(spark, settings)
+    return write_options(options, settings, metadata, table_name)
 
 
 def branch_of(options: WriteOptions, named: str | None, table_name: str) -> str | None:

@@ -20,6 +20,7 @@ from icefloe.table.changes.changing import Changing
 from icefloe.table.changes.update_layout import UpdateSortOrder, UpdateSpec
 from icefloe.table.changes.update_schema import UpdateSchema
 from icefloe.table.changes.update_statistics import UpdateStatistics
+from icefloe.table.warnings_once import warn_of_properties
 
 
 class ChangesMetadata(Changing):
@@ -68,6 +69,7 @@ class ChangesMetadata(Changing):
         """
         given, new_uuid = {**(properties or {}), **more}, self._start().handle.ids.uuid()
         self._change(lambda base: set_property_updates(base, given, new_uuid))
+        warn_of_properties(given, self._start().handle.table_name)
 
     def remove_properties(self, *names: str) -> None:
         """Removes table properties; names that are not there are no error."""

@@ -1,0 +1,53 @@
+"""Properties of a catalog that Java's Iceberg has and Icefloe does not act on, each with the reason. Floor: catalog."""
+
+from collections.abc import Mapping
+
+from icefloe.table.warnings_once import warn_once
+
+_CLASSES = "classes of Java's are not loaded"
+_NO_CACHE = "tables are loaded anew each time, so that no load is older than the last commit"
+_MANIFESTS = "manifests are not kept between scans"
+_POOL = "connections are kept by SQLAlchemy"
+_LOCKS = "a file-system catalog creates its files exclusively and takes no locks"
+_RECORDS = "nothing is recorded under it"
+_KEYS = "tables are not encrypted, and those that have a key are not written"
+
+UNUSED_CATALOG_PROPERTIES: Mapping[str, str] = {
+    "catalog-impl": _CLASSES + "; give type",
+    "io-impl": _CLASSES + "; files are reached by the scheme of their location",
+    "metrics-reporter-impl": _CLASSES,
+    **dict.fromkeys(("cache-enabled", "cache.case-sensitive", "cache.expiration-interval-ms"), _NO_CACHE),
+    **dict.fromkeys(
+        (
+            "io.manifest.cache-enabled",
+            "io.manifest.cache.expiration-interval-ms",
+            "io.manifest.cache.max-total-bytes",
+            "io.manifest.cache.max-content-length",
+        ),
+        _MANIFESTS,
+    ),
+    **dict.fromkeys(("clients", "client.pool.cache.eviction-interval-ms", "client-pool-cache-keys"), _POOL),
+    **dict.fromkeys(
+        (
+            "lock-impl",
+            "lock.heartbeat-interval-ms",
+            "lock.heartbeat-timeout-ms",
+            "lock.heartbeat-threads",
+            "lock.acquire-interval-ms",
+            "lock.acquire-timeout-ms",
+            "lock.table",
+        ),
+        _LOCKS,
+    ),
+    **dict.fromkeys(("app-id", "app-name", "user"), _RECORDS),
+    "auth.session-timeout-ms": "REST catalogs are not supported",
+    "rest-catalog-purge": "REST catalogs are not supported",
+    **dict.fromkeys(("encryption.kms-type", "encryption.kms-impl"), _KEYS),
+}
+
+
+def warn_of_options(properties: Mapping[str, str], catalog_name: str) -> None:
+    """Warn of the properties of a catalog that have no effect, each once in this process."""
+    for name in properties:
+        if name in UNUSED_CATALOG_PROPERTIES:
+            warn_once("", "catalog property", name, f"{UNUSED_CATALOG_PROPERTIES[name]} (first met in catalog {catalog_name})")

@@ -1,0 +1,78 @@
+"""Table properties of Java's that Icefloe keeps and does not act on, each with the reason; `properties.py` has those that it acts on.
+
+A property that is ignored in silence looks as if it held. Floor: kernel.metadata. Spec: Table Metadata Fields (`properties`).
+"""
+
+from collections.abc import Mapping
+
+_DELETE_FILES = (
+    "delete files are Parquet files, or deletion vectors from version 3 on, and row groups are divided by the size of the rows in memory"
+)
+_OBJECT_LAYOUT = "data files are written below write.data.path or the table's location, partition by partition"
+_VARIANTS = "variants are written whole"
+_ORC_READS = "ORC files are read by Arrow, in batches of its own size"
+_ROW_LEVEL = "rows that statements write are distributed by write.distribution-mode"
+_ENGINE = "it is a setting of another engine's"
+_MANIFESTS = "manifests are written with the codec of write.avro.compression-codec, at its default level"
+
+UNUSED_PROPERTIES: Mapping[str, str] = {
+    "write.delete.format.default": "position deletes are Parquet files, or deletion vectors from version 3 on",
+    **dict.fromkeys(
+        (
+            "write.delete.parquet.row-group-check-min-record-count",
+            "write.delete.parquet.row-group-check-max-record-count",
+            "write.delete.avro.compression-codec",
+            "write.delete.avro.compression-level",
+            "write.delete.orc.stripe-size-bytes",
+            "write.delete.orc.block-size-bytes",
+            "write.delete.orc.vectorized.batch-size",
+            "write.delete.orc.compression-codec",
+            "write.delete.orc.compression-strategy",
+        ),
+        _DELETE_FILES,
+    ),
+    "write.parquet.shred-variants": _VARIANTS,
+    "write.parquet.variant-inference-buffer-size": _VARIANTS,
+    "write.parquet.row-group-check-min-record-count": "row groups are divided by the size of the rows in memory, batch by batch",
+    "write.parquet.row-group-check-max-record-count": "row groups are divided by the size of the rows in memory, batch by batch",
+    "write.parquet.row-group-size-track-uncompressed": "row groups are divided by the size of the rows in memory, batch by batch",
+    "write.parquet.bloom-filter-adaptive-enabled": "bloom filters have the size that the number of distinct values asks for",
+    "write.avro.compression-level": "Avro files are written at the default level of their codec",
+    "write.manifest.compression-codec": _MANIFESTS,
+    "write.manifest.compression-level": _MANIFESTS,
+    "write.orc.block-size-bytes": "Arrow writes ORC without padding to blocks",
+    "write.orc.vectorized.batch-size": "Arrow writes ORC in batches of its own size",
+    "read.split.metadata-target-size": "manifests are read by the megabyte, or by a Spark job where planning is distributed",
+    "read.split.planning-lookback": "Spark packs files into tasks by a rule of its own",
+    "read.orc.vectorization.enabled": _ORC_READS,
+    "read.orc.vectorization.batch-size": _ORC_READS,
+    "read.delete-planning-mode": "delete manifests are planned where data manifests are: read.data-planning-mode",
+    "identifier-fields.rely": "Spark is given no constraints, so that no query is changed by them",
+    "write.object-storage.enabled": _OBJECT_LAYOUT,
+    "write.object-storage.partitioned-paths": _OBJECT_LAYOUT,
+    "write.object-storage.path": _OBJECT_LAYOUT,
+    "write.folder-storage.path": _OBJECT_LAYOUT,
+    "write.location-provider.impl": "classes of Java's are not loaded; " + _OBJECT_LAYOUT,
+    "write.summary.partition-limit": "summaries count changed partitions and list none",
+    "write.manifest-lists.enabled": "every snapshot has a manifest list",
+    "compatibility.snapshot-id-inheritance.enabled": "snapshot ids are inherited in every version of the format",
+    "engine.hive.enabled": _ENGINE,
+    "engine.hive.lock-enabled": _ENGINE,
+    "write.upsert.enabled": _ENGINE,
+    "write.delete.distribution-mode": _ROW_LEVEL,
+    "write.update.distribution-mode": _ROW_LEVEL,
+    "write.merge.distribution-mode": _ROW_LEVEL,
+    "encryption.data-key-length": "tables with a key are not written",
+}
+# The rest of such a name is a column's.
+UNUSED_PREFIXES: Mapping[str, str] = {
+    "write.parquet.stats-enabled.column.": "statistics in Parquet footers are written of every column",
+    "write.parquet.dict-encoding-enabled.column.": "Arrow falls back from dictionaries by itself, where write.parquet.dict-size-bytes is reached",
+}
+
+
+def unused_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return those properties that have no effect, each with the reason."""
+    found = {name: UNUSED_PROPERTIES[name] for name in properties if name in UNUSED_PROPERTIES}
+    by_column = {name: prefix for name in properties for prefix in UNUSED_PREFIXES if name.startswith(prefix)}
+    return found | {name: UNUSED_PREFIXES[prefix] for name, prefix in by_column.items()}

@@ -1,0 +1,23 @@
+"""Warnings of settings that have no effect: one line for each name, however many tables and queries it is met in. Floor: table."""
+
+import logging
+from collections.abc import Mapping
+
+from icefloe.kernel.metadata.unused_properties import unused_properties
+
+LOG = logging.getLogger(__name__)
+# The names warned of, each with the session that it was met in; empty for this process.
+_WARNED: set[tuple[str, str]] = set()
+
+
+def warn_once(session: str, kind: str, name: str, reason: str) -> None:
+    """Log that a setting, option or property has no effect, and why; nothing where that was logged in the session already."""
+    if (session, f"{kind} {name}") not in _WARNED:
+        _WARNED.add((session, f"{kind} {name}"))
+        LOG.warning("the %s %s has no effect: %s", kind, name, reason)
+
+
+def warn_of_properties(properties: Mapping[str, str], table_name: str) -> None:
+    """Warn of the table properties that Icefloe keeps and does not act on, each once in this process."""
+    for name, reason in unused_properties(properties).items():
+        warn_once("", "table property", name, f"{reason} (first met in {table_name})")

@@ -1,0 +1,209 @@
+"""Every setting of a session and every option of Java's has an effect, a refusal, or a warning that says that it has none and why."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.sql import SparkSession
+from tests.java_names import READ_OPTIONS, SESSION_SETTINGS, WRITE_OPTIONS
+from tests.spark.comparing import plan_of
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.spark.sql.read_options import ACTED_ON_OPTIONS, ACTED_ON_SETTINGS
+from icefloe.spark.sql.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.spark.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY
+from icefloe.table import Table, warnings_once
+
+DOCS = Path(__file__).parents[3] / "docs"
+# What Spark itself does with the options of a read, and `table/rows/wap.py` with settings.
+OF_SPARK = {"path", "versionAsOf", "timestampAsOf"}
+OF_WAP = {"spark.wap.id", "spark.wap.branch"}
+
+
+def test_every_setting_of_javas_is_acted_on_or_has_a_reason_why_not() -> None:
+    acted_on = {SESSION_PREFIX + name for name in (*ACTED_ON_SETTINGS, *SETTINGS)} | OF_WAP
+    unused = {SESSION_PREFIX + name for name in UNUSED_SETTINGS}
+    assert [name for name in SESSION_SETTINGS if name not in acted_on | unused] == []
+    assert acted_on & unused == set()
+
+
+def test_every_read_option_of_javas_is_acted_on_or_has_a_reason_why_not() -> None:
+    acted_on = {*ACTED_ON_OPTIONS} | OF_SPARK
+    assert [name for name in READ_OPTIONS if name not in acted_on | UNUSED_READ_OPTIONS.keys()] == []
+    assert acted_on & UNUSED_READ_OPTIONS.keys() == set()
+
+
+def test_every_write_option_of_javas_is_acted_on_or_refused() -> None:
+    known = {*KNOWN_OPTIONS, SNAPSHOT_PROPERTY.rstrip(".")}
+    assert [name for name in WRITE_OPTIONS if name.lower() not in known] == []
+    assert set(REFUSED_OPTIONS) <= known
+
+
+def test_the_documents_name_every_setting_and_option_without_effect() -> None:
+    reads = (DOCS / "spark-reads.md").read_text(encoding="utf-8")
+    assert [name for name in UNUSED_READ_OPTIONS if f"`{name}`" not in reads] == []
+    assert [name for name in (*UNUSED_SETTINGS, *ACTED_ON_SETTINGS) if f"`{SESSION_PREFIX}{name}`" not in reads] == []
+    writes = (DOCS / "spark-writes.md").read_text(encoding="utf-8")
+    assert [name for name in REFUSED_OPTIONS if f"`{name}`" not in writes] == []
+
+
+@pytest.fixture
+def table(sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Two files of 1000 rows, of which every third is deleted; and no warning was given yet."""
+    monkeypatch.setattr(warnings_once, "_WARNED", set())
+    made = lake.create_table("db.t", pa.schema([("id", pa.int64()), ("v", pa.string())]), properties={"write.delete.mode": "merge-on-read"})
+    for first in (0, 1000):
+        made.append(pa.table({"id": range(first, first + 1000), "v": ["text"] * 1000}))
+    made.delete(f"id in ({', '.join(str(number) for number in range(0, 2000, 3))})")
+    return made
+
+
+@contextmanager
+def settings(spark: SparkSession, **given: str) -> Iterator[None]:
+    """Sets Iceberg's settings for a while; a name's dots are two underscores, its hyphens one."""
+    names = {SESSION_PREFIX + name.replace("__", ".").replace("_", "-"): value for name, value in given.items()}
+    for name, value in names.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in names:
+            spark.conf.unset(name)
+
+
+def warned(caplog: pytest.LogCaptureFixture, kind: str) -> list[str]:
+    begin = f"the {kind} "
+    return [line.removeprefix(begin).split(" ")[0] for line in caplog.messages if line.startswith(begin) and " has no effect: " in line]
+
+
+@pytest.mark.spark
+def test_settings_and_options_without_effect_are_warned_of_once_in_a_session(
+    spark: SparkSession, sql: Run, table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    for name in UNUSED_SETTINGS:
+        spark.conf.set(SESSION_PREFIX + name, "true")
+    try:
+        options = dict.fromkeys([*UNUSED_READ_OPTIONS, "Lookback"], "1")
+        assert spark.read.options(**options).table("lake.db.t").count() == 1333
+        assert sorted(warned(caplog, "setting")) == sorted(SESSION_PREFIX + name for name in UNUSED_SETTINGS)
+        assert sorted(warned(caplog, "read option")) == sorted(UNUSED_READ_OPTIONS)
+        caplog.clear()
+        assert spark.read.options(**options).table("lake.db.t").count() == 1333
+        sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+        assert sql("SELECT count(*) FROM lake.db.t.files WHERE content = 0") == [(3,)]
+        assert [line for line in caplog.messages if "has no effect" in line] == []
+        warnings_once._WARNED.clear()
+        sql("INSERT INTO lake.db.t VALUES (2, 'b')")
+        assert f"{SESSION_PREFIX}shred-variants" in warned(caplog, "setting")
+    finally:
+        for name in UNUSED_SETTINGS:
+            spark.conf.unset(SESSION_PREFIX + name)
+
+
+@pytest.mark.spark
+def test_rows_are_read_one_by_one_or_in_batches_as_option_setting_and_property_say(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table
+) -> None:
+    query = "SELECT sum(id), count(_pos), max(_pos) FROM lake.db.t WHERE id > 10"
+    expected = sql(query)
+    assert expected[0][0] == sum(number for number in range(11, 2000) if number % 3)
+
+    def batched(**options: str) -> str:
+        frame = spark.read.options(**options).table("lake.db.t").where("id > 10").selectExpr("sum(id)", "count(_pos)", "max(_pos)")
+        assert [tuple(row) for row in frame.collect()] == expected
+        return plan_of(frame).split("Batched: ")[1][:5]
+
+    assert batched() == "true,"
+    assert batched(**{"vectorization-enabled": "false"}) == "false"
+    with settings(spark, vectorization__enabled="false"):
+        assert batched() == "false"
+        assert batched(**{"vectorization-enabled": "true", "batch-size": "7"}) == "true,"
+    table.set_properties({"read.parquet.vectorization.enabled": "false"})
+    assert batched() == "false"
+    with settings(spark, vectorization__enabled="true"):
+        assert batched() == "true,"
+    with pytest.raises((IllegalArgumentException, PySparkException), match=r"read\.parquet\.vectorization\.enabled is 'perhaps'"):
+        batched(**{"vectorization-enabled": "perhaps"})
+
+
+@pytest.mark.spark
+def test_batches_have_as_many_rows_as_option_and_property_say(spark: SparkSession, sql: Run, table: Table) -> None:
+    def batches(**options: str) -> int:
+        frame = spark.read.options(**options).table("lake.db.t").select("v")
+        frame.collect()
+        scans, found = [frame._jdf.queryExecution().executedPlan()], 0
+        while scans:
+            node = scans.pop()
+            found += node.metrics().apply("numInputBatches").value() if node.metrics().contains("numInputBatches") else 0
+            scans += [node.children().apply(place) for place in range(node.children().length())]
+        return found
+
+    assert batches() == 2
+    assert batches(**{"batch-size": "100"}) == 20
+    table.set_properties({"read.parquet.vectorization.batch-size": "500"})
+    assert batches() == 4
+
+
+@pytest.mark.spark
+def test_aggregates_come_of_metadata_unless_option_or_setting_say_otherwise(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    lake.create_table("db.plain", pa.schema([("id", pa.int64())])).append(pa.table({"id": range(9)}))
+
+    def reads_files(**options: str) -> bool:
+        frame = spark.read.options(**options).table("lake.db.plain").selectExpr("max(id)", "count(*)")
+        assert [tuple(row) for row in frame.collect()] == [(8, 9)]
+        return "FileScan" in plan_of(frame)
+
+    assert not reads_files()
+    assert reads_files(**{"aggregate-push-down-enabled": "false"})
+    with settings(spark, aggregate_push_down__enabled="false"):
+        assert reads_files()
+        assert not reads_files(**{"Aggregate-Push-Down-Enabled": "true"})
+
+
+@pytest.mark.spark
+def test_tasks_are_as_few_or_many_as_settings_and_properties_say(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    made = lake.create_table("db.many", pa.schema([("id", pa.int64()), ("v", pa.string())]))
+    for first in range(6):
+        made.append(pa.table({"id": [first], "v": ["text"]}))
+    cost = {"file-open-cost": "1048576"}
+
+    def tasks(**options: str) -> int:
+        return spark.read.options(**cost, **options).table("lake.db.many").rdd.getNumPartitions()
+
+    assert tasks() == 2  # as many as there are processors
+    with settings(spark, read__adaptive_split_size__parallelism="6"):
+        assert tasks() == 6
+    with settings(spark, read__adaptive_split_size__enabled="false", read__adaptive_split_size__parallelism="6"):
+        assert tasks() == 1
+    made.set_properties({"read.split.adaptive-size.enabled": "false"})
+    assert tasks() == 1
+    with settings(spark, read__adaptive_split_size__enabled="true"):
+        assert tasks() == 2
+    with settings(spark, read__split_size="1048576"):
+        assert tasks() == 6
+        assert tasks(**{"split-size": "134217728"}) == 1
+
+
+@pytest.mark.spark
+def test_statistics_of_columns_reach_the_optimizer_unless_a_setting_says_otherwise(spark: SparkSession, sql: Run, table: Table) -> None:
+    table.compute_statistics()
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        text = "EXPLAIN COST SELECT id FROM lake.db.t WHERE id = 7"
+        counted = sql(text)[0][0]
+        with settings(spark, report_column_stats="false"):
+            assert sql(text)[0][0] != counted
+    finally:
+        spark.conf.unset("spark.sql.cbo.enabled")
+
+
+@pytest.mark.spark
+def test_a_wrong_mode_of_planning_is_refused(spark: SparkSession, sql: Run, table: Table) -> None:
+    with settings(spark, data_planning_mode="somewhere"), pytest.raises(PySparkException, match=r"read\.data-planning-mode is 'somewhere'"):
+        sql("SELECT sum(id) FROM lake.db.t")

@@ -1,0 +1,137 @@
+"""Every table and catalog property of Java's has an effect, or a warning that says that it has none and why."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.java_names import CATALOG_PROPERTIES, TABLE_PROPERTIES
+
+from icefloe import SqlCatalog, load_catalog
+from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
+from icefloe.errors import InvalidPropertyError
+from icefloe.kernel.metadata.properties import ALL, BLOOM_ENABLED_PREFIX, DERIVED, METRICS_COLUMN_PREFIX
+from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
+from icefloe.table import warnings_once
+
+ARROW = pa.schema([("id", pa.int64()), ("v", pa.string())])
+DOCS = Path(__file__).parents[2] / "docs"
+# Names that `ALL` does not list: prefixes, what the column `comment` and the metadata say, and what changing the version does.
+OTHERS = {
+    METRICS_COLUMN_PREFIX,
+    BLOOM_ENABLED_PREFIX,
+    "write.parquet.bloom-filter-fpp.column.",
+    "write.parquet.bloom-filter-ndv.column.",
+    "comment",
+}
+CATALOG_EFFECTS = {
+    *(
+        "warehouse",
+        "uri",
+        "table-default.",
+        "table-override.",
+        "view-default.",
+        "view-override.",
+        "unique-table-location",
+        "default-namespace",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if nothing had been warned of."""
+    monkeypatch.setattr(warnings_once, "_WARNED", set())
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    made.create_namespace("db")
+    return made
+
+
+def warned(caplog: pytest.LogCaptureFixture, kind: str) -> list[str]:
+    begin = f"the {kind} "
+    return [line.removeprefix(begin).split(" ")[0] for line in caplog.messages if line.startswith(begin) and " has no effect: " in line]
+
+
+def test_every_table_property_of_javas_is_acted_on_or_has_a_reason_why_not() -> None:
+    acted_on = {known.name for known in ALL} | OTHERS | DERIVED
+    unused = {*UNUSED_PROPERTIES, *UNUSED_PREFIXES}
+    assert [name for name in TABLE_PROPERTIES if name not in acted_on | unused] == []
+    assert acted_on & unused == set()
+
+
+def test_every_catalog_property_of_javas_is_acted_on_or_has_a_reason_why_not() -> None:
+    assert [name for name in CATALOG_PROPERTIES if name not in CATALOG_EFFECTS | UNUSED_CATALOG_PROPERTIES.keys()] == []
+    assert CATALOG_EFFECTS & UNUSED_CATALOG_PROPERTIES.keys() == set()
+
+
+def test_a_property_without_effect_is_warned_of_once(catalog: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+    given = dict.fromkeys(UNUSED_PROPERTIES, "1") | {f"{prefix}v": "false" for prefix in UNUSED_PREFIXES}
+    catalog.create_table("db.t", ARROW, properties=given)
+    assert sorted(warned(caplog, "table property")) == sorted(given)
+    assert all("first met in lake.db.t" in line for line in caplog.messages)
+    caplog.clear()
+    catalog.load_table("db.t").scan().to_arrow()
+    catalog.create_table("db.u", ARROW, properties=given)
+    assert caplog.messages == []
+
+
+def test_a_property_without_effect_is_warned_of_where_it_is_set(catalog: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+    table = catalog.create_table("db.t", ARROW, properties={"write.format.default": "orc", "own": "1"})
+    assert caplog.messages == []
+    table.set_properties({"write.object-storage.enabled": "true"})
+    assert caplog.messages == [
+        "the table property write.object-storage.enabled has no effect: data files are written below write.data.path or the table's location, "
+        "partition by partition (first met in lake.db.t)"
+    ]
+
+
+def test_a_catalog_property_without_effect_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    given: dict[str, Any] = dict.fromkeys(UNUSED_CATALOG_PROPERTIES, "true")
+    known: dict[str, Any] = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path), "s3.region": "x"}
+    load_catalog("lake", **known, **given)
+    load_catalog("lake", **known, **given)
+    assert sorted(warned(caplog, "catalog property")) == sorted(given)
+
+
+def test_the_documents_name_every_property_without_effect() -> None:
+    written = (DOCS / "spark-writes.md").read_text(encoding="utf-8") + (DOCS / "spark-reads.md").read_text(encoding="utf-8")
+    assert [name for name in (*UNUSED_PROPERTIES, *UNUSED_PREFIXES) if f"`{name}" not in written] == []
+    catalogs = (DOCS / "catalogs.md").read_text(encoding="utf-8")
+    assert [name for name in UNUSED_CATALOG_PROPERTIES if f"`{name}`" not in catalogs] == []
+
+
+@pytest.mark.parametrize(("name", "text", "codec"), [("compression-codec", "gzip", "GZIP"), ("compression-codec", "zstd", "ZSTD")])
+def test_delete_files_have_properties_of_their_own(catalog: SqlCatalog, name: str, text: str, codec: str) -> None:
+    properties = {
+        "write.parquet.compression-codec": "snappy",
+        f"write.delete.parquet.{name}": text,
+        "write.parquet.page-version": "v2",
+        "write.delete.mode": "merge-on-read",
+    }
+    table = catalog.create_table("db.t", ARROW, properties=properties)
+    table.append(pa.table({"id": range(5), "v": ["a"] * 5}))
+    table.delete("id = 1")
+    (task,) = table.scan().plan_files()
+    (deletes,) = task.delete_files
+    assert pq.ParquetFile(task.file.file_path).metadata.row_group(0).column(0).compression == "SNAPPY"
+    assert pq.ParquetFile(deletes.file_path).metadata.row_group(0).column(0).compression == codec
+    with pytest.raises(InvalidPropertyError, match=r"write\.delete\.parquet\.compression-codec"):
+        table.set_properties({"write.delete.parquet.compression-codec": "none of them"})
+
+
+def test_pages_are_of_the_version_that_the_property_says(catalog: SqlCatalog) -> None:
+    sizes = {}
+    for version in ("v1", "v2"):
+        table = catalog.create_table(
+            f"db.{version}", ARROW, properties={"write.parquet.page-version": version, "write.parquet.compression-codec": "uncompressed"}
+        )
+        table.append(pa.table({"id": range(1000), "v": [f"text {number}" for number in range(1000)]}))
+        (task,) = table.scan().plan_files()
+        sizes[version] = Path(task.file.file_path).read_bytes()
+        assert table.scan().to_arrow()["id"].to_pylist() == list(range(1000))
+    assert sizes["v1"] != sizes["v2"]
