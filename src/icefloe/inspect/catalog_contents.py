@@ -14,6 +14,7 @@ from icefloe.inspect.view import MOST_LINES, View
 from icefloe.inspect.words import count_text
 from icefloe.pointer.identifier import Identifier, dotted
 from icefloe.pointer.sql import SqlPointerStore
+from icefloe.pointer.sql_errors import without_password
 
 # Characters; values longer than this make a grid of a catalog's rows hard to read.
 LONGEST_CELL = 40
@@ -41,7 +42,7 @@ def catalog(source: Catalog) -> CatalogContents:
         raise UnsupportedFeatureError(f"catalog {source.name!r} keeps no rows in a database", next_step="list its tables instead")
     return CatalogContents(
         name=source.name,
-        uri=store.engine.url.render_as_string(hide_password=True),
+        uri=without_password(store.uri),
         warehouse=source.properties.get("warehouse"),
         tables={name: tuple(rows) for name, rows in store.rows().items()},
     )

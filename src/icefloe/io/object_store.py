@@ -12,10 +12,10 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 
-from icefloe.errors import IcefloeError, UnsupportedFeatureError
+from icefloe.errors import IcefloeError, StorageError, UnsupportedFeatureError
 from icefloe.io.allowed_stores import AZURE, account_properties
 from icefloe.io.locations import scheme_of
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
 
 # Scheme -> (fsspec protocol, extra of this package that brings it). Hadoop's scheme names are aliases of the store's own.
 PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
@@ -61,6 +61,17 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "hdfs": {"hdfs.host": ("host",), "hdfs.port": ("port",), "hdfs.user": ("user",)},
 }
+# Properties whose values are shown nowhere.
+SECRETS = (
+    "s3.access-key-id",
+    "s3.secret-access-key",
+    "s3.session-token",
+    "gcs.oauth2.token",
+    "adls.account-key",
+    "adls.sas-token",
+    "adls.connection-string",
+    "adls.client-secret",
+)
 _PATTERN_SIGNS = frozenset("*?[")
 _BOOLEANS = frozenset({"anon"})
 _NUMBERS = frozenset({"connect_timeout", "read_timeout", "port"})
@@ -146,7 +157,22 @@ class ObjectStoreFileIO:
         except IcefloeError:
             raise
         except OSError as error:
-            raise storage_error(error, location) from error
+            secrets = secret_values(self.properties)
+            raise storage_error(error, location, secrets) from cause_without_secrets(error, secrets)
+        except Exception as error:  # noqa: BLE001  see below
+            # Libraries of stores have errors of their own, whose text quotes signed requests.
+            secrets = secret_values(self.properties)
+            text = f"storage failed at {location}: {type(error).__name__}: {without_secrets(str(error), secrets)}"
+            raise StorageError(text, path=location) from cause_without_secrets(error, secrets)
+
+
+def secret_values(properties: Mapping[str, str]) -> list[str]:
+    """Return the values of the properties that are secrets, and the parts of a connection string that are."""
+    found = [properties[name] for name in SECRETS if properties.get(name)]
+    return [
+        *found,
+        *(part.partition("=")[2] for text in found if ";" in text for part in text.split(";") if "=" in part and "Name=" not in part),
+    ]
 
 
 @lru_cache(maxsize=32)
@@ -159,9 +185,11 @@ def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str 
             f"reading {protocol} locations needs a library that is not installed: {error}", next_step=install
         ) from error
     except ValueError as error:
+        secrets = secret_values(dict(properties))
+        text = without_secrets(str(error), secrets)
         raise UnsupportedFeatureError(
-            f"storage of scheme {protocol!r} cannot be opened: {error}", next_step="use a file path, s3://, gs:// or abfss://"
-        ) from error
+            f"storage of scheme {protocol!r} cannot be opened: {text}", next_step="use a file path, s3://, gs:// or abfss://"
+        ) from cause_without_secrets(error, secrets)
 
 
 def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, Any]:

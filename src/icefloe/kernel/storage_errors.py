@@ -5,6 +5,8 @@ reads or writes through it translates with this. Floor: kernel, beside ports.
 """
 
 import errno
+import re
+from collections.abc import Collection
 
 from icefloe.errors import (
     FileAlreadyExistsError,
@@ -52,8 +54,8 @@ _BY_ERRNO: dict[int, _Case] = {
 }
 
 
-def storage_error(error: OSError, location: str) -> IcefloeError:
-    """The error to raise (from `error`) for an operating system's error met at `location`.
+def storage_error(error: OSError, location: str, secrets: Collection[str] = ()) -> IcefloeError:
+    """The error to raise (from `error`) for an operating system's error met at `location`; `secrets` are left out of its text.
 
     Built-in subclasses that carry no number (as object stores raise them) are told by their type; anything else is a `StorageError` with its own text.
     """
@@ -62,9 +64,40 @@ def storage_error(error: OSError, location: str) -> IcefloeError:
         number = next((n for kind, n in _BY_TYPE if isinstance(error, kind)), None)
     case = _BY_ERRNO.get(number) if number is not None else None
     if case is None:
-        return StorageError(f"storage failed at {location}: {error}", path=location)
+        return StorageError(f"storage failed at {location}: {without_secrets(str(error), secrets)}", path=location)
     kind, text, next_step = case
     return kind(text.format(location=location), path=location, next_step=next_step)
+
+
+# What libraries of object stores quote in their errors: signatures and tokens of URLs and headers, keys of connection strings.
+_SIGNED = re.compile(
+    r"((?:[?&;\s](?:sig|signature|token|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential))|\bAccountKey|\bSharedAccessSignature)=)[^&;\s'\"]+"
+    r"|(\b(?:Bearer|SharedKey)\s+)[^\s'\"]+",
+    re.IGNORECASE,
+)
+# A shorter value is left, because it would be found in ordinary words.
+SHORTEST_SECRET = 4
+HIDDEN = "***"
+
+
+def without_secrets(text: str, secrets: Collection[str] = ()) -> str:
+    """Return the text of a library's error as it may be shown: without these values, and without signatures and keys in the forms that stores use."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, HIDDEN)
+    return _SIGNED.sub(lambda found: f"{found[1] or found[2]}{HIDDEN}", text)
+
+
+def cause_without_secrets(error: BaseException, secrets: Collection[str] = ()) -> BaseException | None:
+    """Return the error, to be the cause of ours, or None where its text, or that of an error before it, holds a secret: tracebacks print causes."""
+    link: BaseException | None = error
+    seen: set[int] = set()
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        if (text := f"{link} {link!r}") != without_secrets(text, secrets):
+            return None
+        link = link.__cause__ or link.__context__
+    return error
 
 
 _BY_TYPE: tuple[tuple[type[OSError], int], ...] = (

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from icefloe.errors import InvalidInputError, StorageError, StorageUnavailableError
 from icefloe.pointer.sql_engine import open_engine
-from icefloe.pointer.sql_errors import database_error, without_password
+from icefloe.pointer.sql_errors import database_error, shown_cause, without_password
 from icefloe.pointer.sql_tables import ICEBERG_TABLES, NAMESPACE_PROPERTIES, TABLES
 
 _OURS = frozenset(table.name for table in TABLES.sorted_tables)
@@ -49,7 +49,7 @@ class SqlDatabase:
         except IntegrityError:
             raise
         except DBAPIError as error:
-            raise database_error(error, self.name, self.uri) from error
+            raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
 
     def check_length(self, table: str, column: str, value: str, what: str) -> None:
         """Raises `InvalidInputError` for a text that the column cannot hold: SQLite keeps it nevertheless, which others who copy the catalog cannot."""
@@ -69,7 +69,7 @@ class SqlDatabase:
             # Another process may have made them at this very moment.
             with self.connection() as connection:
                 if not set(inspect(connection).get_table_names()) >= _OURS:
-                    raise database_error(error, self.name, self.uri) from error
+                    raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
 
     def _look_at_columns(self) -> None:
         with self.connection() as connection:

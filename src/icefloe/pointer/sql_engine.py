@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import QueuePool
 
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
-from icefloe.pointer.sql_errors import without_password
+from icefloe.pointer.sql_errors import shown_cause, shown_text, without_password
 
 # Seconds a writer waits for SQLite's lock before it gives up; a commit holds it for milliseconds.
 SQLITE_LOCK_WAIT_S = 30
@@ -48,9 +48,9 @@ def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
         raise _no_driver(catalog, uri, str(error.name or error)) from error
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise InvalidPropertyError(
-            f"catalog {catalog!r}: uri {without_password(uri)!r} names no database: {error}",
+            f"catalog {catalog!r}: uri {without_password(uri)!r} names no database: {shown_text(str(error), uri)}",
             next_step="write it as sqlite:////folder/catalog.db or postgresql://user:password@host/database",
-        ) from error
+        ) from shown_cause(error, uri)
     if not _is_in_memory(url):  # that one is copied with the process
         _ENGINES.add(engine)
     return engine

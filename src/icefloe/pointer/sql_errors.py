@@ -8,11 +8,13 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qsl, unquote
 
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from icefloe.errors import IcefloeError, InvalidInputError, StorageFullError, StoragePermissionError, StorageUnavailableError
+from icefloe.kernel.storage_errors import HIDDEN, cause_without_secrets, without_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ _NO_DATABASE = _Case(StorageUnavailableError, "create the database, or name anot
 _NO_SERVER = _Case(StorageUnavailableError, "check the host and the port in `uri`, and that the server runs")
 _BUSY = _Case(StorageUnavailableError, "another transaction was in the way: repeat")
 _DISK = _Case(StorageUnavailableError, "check the disk of the database file, then repeat")
+# One setting of a URI's query, and its name.
+_SETTING = re.compile(r"((?:^|[&;])[^=&;]*=)[^&;]+")
 # Bytes that a disk must have free for SQLite to commit: its shared memory is 32 KiB, and its journal some pages of 4 KiB.
 ROOM_OF_A_COMMIT = 64 * 1024
 
@@ -82,7 +86,7 @@ def database_error(error: DBAPIError, catalog: str, uri: str) -> IcefloeError:
     case = _case(error)
     if case is _DISK and _has_no_room(uri):
         text, case = f"{text}, and its disk is full", _FULL
-    return case.kind(f"catalog {catalog!r} at {without_password(uri)}: {text}", next_step=case.next_step)
+    return case.kind(f"catalog {catalog!r} at {without_password(uri)}: {shown_text(text, uri)}", next_step=case.next_step)
 
 
 def may_be_tried_again(error: DBAPIError) -> bool:
@@ -92,9 +96,53 @@ def may_be_tried_again(error: DBAPIError) -> bool:
 
 
 def without_password(uri: str) -> str:
-    """The URI as it may be shown; also one that is no proper URI, which is when it is shown most."""
-    hidden = re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
-    return re.sub(r"([?&;]password=)[^&;]*", r"\1***", hidden)
+    """Return the URI as it may be shown; also one that is no proper URI, which is when it is shown most.
+
+    A password may hold `@`, `/` and `?` although it should not, so everything up to the last `@` is hidden but for a plain user name. Values of the query are
+    hidden, because drivers take passwords there under many names.
+    """
+    scheme, separator, rest = uri.partition("://")
+    if not separator or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+._-]*", scheme):
+        return HIDDEN
+    user, at, place = ("", "", rest) if rest.startswith("/") else rest.rpartition("@")  # a path of SQLite's may hold an @
+    name, colon, _ = user.partition(":")
+    hidden = f"{name if re.fullmatch(r'[A-Za-z0-9._%-]*', name) else HIDDEN}{f':{HIDDEN}' if colon else ''}{at}" if at else ""
+    place, question, query = place.partition("?")
+    host, slash, path = place.partition("/")
+    machine, colon, port = host.rpartition(":")
+    if colon and port and not port.isdigit() and not port.endswith("]"):  # SQLAlchemy quotes what it takes for a port
+        host = f"{machine}:{HIDDEN}"
+    settings = _SETTING.sub(lambda found: f"{found[1]}{HIDDEN}", query)
+    return f"{scheme}://{hidden}{host}{slash}{path}{question}{settings}"
+
+
+def shown_text(text: str, uri: str) -> str:
+    """Return the text of a driver's error without what the URI keeps secret."""
+    return without_secrets(text, _secrets_of(uri))
+
+
+def shown_cause(error: BaseException, uri: str) -> BaseException | None:
+    """Return the driver's error as the cause of ours, or None where it quotes what the URI keeps secret."""
+    return cause_without_secrets(error, _secrets_of(uri))
+
+
+def _secrets_of(uri: str) -> set[str]:
+    """Every text that may be a password of the URI or a part of one: a driver that divides an improper URI elsewhere quotes the parts."""
+    rest = uri.partition("://")[2] or uri
+    user, at, place = rest.rpartition("@")
+    password = user.partition(":")[2] if at else ""
+    query = place.partition("?")[2]
+    found = {
+        password,
+        unquote(password),
+        *re.split(r"[@/:?#\[\]]", password),
+        *(value for _, value in parse_qsl(query, keep_blank_values=True)),
+    }
+    found |= {part.partition("=")[2] for part in re.split("[&;]", query)}
+    shown = without_password(uri)
+    if HIDDEN in shown:
+        found |= {part for part in re.split(r"[@/:?#&;=\[\]]", rest) if part not in shown}
+    return {text for text in found if text}
 
 
 def _has_no_room(uri: str) -> bool:

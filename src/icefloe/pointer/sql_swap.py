@@ -15,7 +15,7 @@ from icefloe.errors import IcefloeError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.pointer.identifier import Identifier, dotted
 from icefloe.pointer.pointer import PointerChange
-from icefloe.pointer.sql_errors import database_error, may_be_tried_again
+from icefloe.pointer.sql_errors import database_error, may_be_tried_again, shown_text
 
 # Databases whose rows can be locked for a look.
 ROW_LOCKS = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
@@ -57,7 +57,7 @@ def swap_together(names: Names, engine: Engine, changes: Sequence[PointerChange]
         return Refused(error=error)
     except DBAPIError as error:
         if commit_begun:
-            return settle(names, engine, changes, _words(error))
+            return settle(names, engine, changes, _words(error, names))
         if isinstance(error, IntegrityError):
             return Refused(error=names.taken(change.identifier))
         ours = database_error(error, *names.database_name)
@@ -77,7 +77,7 @@ def settle(names: Names, engine: Engine, changes: Sequence[PointerChange], reaso
         try:  # without a lock, which a user who may only read cannot have
             found, is_final = _locations(names, engine, changes, is_locked=False), False
         except DBAPIError as error:
-            return Unknown(reason=f"{reason}; and then: {_words(error)}")
+            return Unknown(reason=f"{reason}; and then: {_words(error, names)}")
     if any(found[change.identifier] == change.new for change in changes):
         return Committed()
     unmoved = [change for change in changes if found[change.identifier] == change.expected]
@@ -105,5 +105,5 @@ def _in_one_order(changes: Sequence[PointerChange]) -> list[PointerChange]:
     return sorted(changes, key=lambda change: change.identifier)
 
 
-def _words(error: DBAPIError) -> str:
-    return " ".join(str(error.orig).split()) or type(error.orig).__name__
+def _words(error: DBAPIError, names: Names) -> str:
+    return shown_text(" ".join(str(error.orig).split()), names.database_name[1]) or type(error.orig).__name__

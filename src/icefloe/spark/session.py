@@ -22,6 +22,7 @@ from icefloe.kernel.limits import as_environment, limits
 from icefloe.spark.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.java import JavaRuntime, find_java
 from icefloe.spark.launch import environment_of, start_without_vector_module
+from icefloe.spark.redaction import HIDDEN_SETTINGS, REDACTION, is_secret, shown
 from icefloe.spark.versions import check_version
 
 LOG = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ DEFAULT_CONF: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    REDACTION: HIDDEN_SETTINGS,
 }
 FAILED_STATEMENTS = "SQLQueryContextLogger"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -90,7 +92,8 @@ def _start(conf: dict[str, str]) -> SparkSession:
     try:
         if SparkContext._gateway is None:
             _quiet(conf)
-            _start_java(find_java(), conf)
+            # The command line of a process is for all users of a machine to see.
+            _start_java(find_java(), {name: value for name, value in conf.items() if not is_secret(name, value) or name == REDACTION})
         builder = SparkSession.builder
         for name, value in conf.items():
             builder = builder.config(name, value)
@@ -146,9 +149,8 @@ def _apply(active: SparkSession, conf: Mapping[str, str]) -> None:
         if active.conf.isModifiable(name):
             active.conf.set(name, value)
         elif active.conf.get(name, None) != value:
-            LOG.warning(
-                "Spark is running already, so %s stays %s; stop the session to start one with %s", name, active.conf.get(name, None), value
-            )
+            kept = shown(name, active.conf.get(name, None))
+            LOG.warning("Spark is running already, so %s stays %s; stop the session to start one with %s", name, kept, shown(name, value))
 
 
 def _text(value: object) -> str:

@@ -14,6 +14,7 @@ from icefloe.spark.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.jvm.callbacks import start_callbacks
 from icefloe.spark.jvm.compile import class_loader, static_method
 from icefloe.spark.jvm.gateway import gateway_of, java_words
+from icefloe.spark.redaction import warn_of_shown_secrets
 from icefloe.spark.session import share_limits
 from icefloe.spark.sql.attached import ATTACHED, PREFIX
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
@@ -65,6 +66,7 @@ def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
     while entries.hasNext():
         entry = entries.next()
         settings[entry._1()] = entry._2()
+    warn_of_shown_secrets(settings, PREFIX)
     names = [
         key[len(PREFIX) :]
         for key, value in settings.items()

@@ -1,0 +1,49 @@
+"""A secret in a session's settings is in no plan, statement's answer, error, log, event log, page of the UI or command line of the JVM."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from icefloe.spark.redaction import HIDDEN_SETTINGS, is_secret, shown, warn_of_shown_secrets
+
+SECRET = "hunter2XYZ"  # noqa: S105  planted
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_shows_no_secret_of_a_catalog_anywhere(tmp_path: Path) -> None:
+    child = Path(__file__).with_name("secrets_child.py")
+    found = subprocess.run([sys.executable, str(child), str(tmp_path), SECRET], check=False, capture_output=True, text=True, timeout=300)
+    assert found.stdout.rstrip().endswith("done"), found.stdout[-3000:] + found.stderr[-3000:]
+    events = [path.read_text() for path in (tmp_path / "events").rglob("*") if path.is_file() and path.suffix != ".crc"]
+    assert any("SparkListenerEnvironmentUpdate" in text for text in events)
+    for text in (found.stdout, found.stderr, *events):
+        lines = [line for line in text.splitlines() if SECRET in line]
+        places = [match.group() for line in lines for match in re.finditer(rf".{{0,200}}{SECRET}.{{0,40}}", line)]
+        assert not places
+
+
+def test_settings_are_told_secret_by_name_or_by_value() -> None:
+    for name, value in (
+        ("spark.sql.catalog.lake.uri", "sqlite:///x"),
+        ("spark.sql.catalog.lake.adls.account-key", "x"),
+        ("spark.hadoop.fs.azure.account.key.x.dfs.core.windows.net", "x"),
+        ("spark.anything", "postgresql://u:p@h/db"),
+    ):
+        assert is_secret(name, value)
+        assert shown(name, value) != value
+    assert shown("spark.sql.catalog.lake.warehouse", "s3://lake/x") == "s3://lake/x"
+    assert shown("spark.driver.memory", None) is None
+
+
+def test_a_session_that_shows_a_secret_is_warned_of_by_the_setting_s_name_alone(caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"spark.sql.catalog.lake.uri": f"postgresql://u:{SECRET}@h/db", "spark.sql.catalog.lake.warehouse": "/lake"}
+    warn_of_shown_secrets(settings, "spark.sql.catalog.")
+    assert "spark.sql.catalog.lake.uri" in caplog.text
+    assert SECRET not in caplog.text
+    caplog.clear()
+    warn_of_shown_secrets({**settings, "spark.redaction.regex": HIDDEN_SETTINGS}, "spark.sql.catalog.")
+    assert not caplog.text
