@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.fields import filter_field_ids
 from icefloe.datafile.read import read_task
+from icefloe.datafile.sorting import SORTED_BYTES, row_bytes, sorted_batches
 from icefloe.datafile.target import WriteTarget
 from icefloe.datafile.write import write_partition
 from icefloe.kernel.expressions.evaluate import arrow_mask
@@ -62,7 +63,8 @@ def rewrite_task(
 
     Only the filter's columns are read first. Where that shows that no row goes, or that none stays, nothing is written. `delete_filter` is bound to `schema`,
     the table's; `partition_id` and `task_id` name the new files, as in `write_batches`. Where the source has a first row id, the copy also has the two columns
-    of row lineage: a row that moves stays the same row, last updated when it was before.
+    of row lineage: a row that moves stays the same row, last updated when it was before. The copy is brought into the table's sort order where the source is
+    not in it and the rows can be sorted in memory, and carries the id of the order that its rows are in.
 
     Raises:
         NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: as `read_task`.
@@ -88,9 +90,13 @@ def rewrite_task(
         name_mapping=NAME_MAPPING.read(target.properties),
         deletes=loader,
     )
-    # Rows of an older file may not be in the order that the table has now.
-    own = replace(target, schema=form, spec=specs[task.spec_id], sort_order_id=task.file.sort_order_id)
-    added = write_partition(own, _those(rows, keep), task.file.partition, partition_id=partition_id, task_id=task_id)
+    left, order_id = _those(rows, keep), task.file.sort_order_id
+    if order_id != target.sort_order_id and not target.sort_order.is_unsorted and kept * row_bytes(form) <= SORTED_BYTES:
+        # Rows of an older file may not be in the order that the table has now.
+        left, is_sorted = sorted_batches(left, target.sort_order, form)
+        order_id = target.sort_order_id if is_sorted else order_id
+    own = replace(target, schema=form, spec=specs[task.spec_id], sort_order_id=order_id)
+    added = write_partition(own, left, task.file.partition, partition_id=partition_id, task_id=task_id)
     return replace(done, added=tuple(added))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.read import read_task
-from icefloe.datafile.sorting import sorted_rows
+from icefloe.datafile.sorting import sorted_batches
 from icefloe.datafile.stored import reader_of
 from icefloe.datafile.stored_batch import with_texts
 from icefloe.datafile.target import WriteTarget
@@ -111,7 +111,8 @@ def rewrite_group(
     rows = reader.rows(left, group.new_files, form)
     order_id = _common_order(left, group, target)
     if group.sorts and order_id != target.sort_order_id:
-        rows, order_id = _in_order(list(rows), target, form)
+        rows, is_sorted = sorted_batches(rows, target.sort_order, form)
+        order_id = target.sort_order_id if is_sorted else UNSORTED_ORDER_ID
     own = replace(target, schema=form, spec=specs[first.spec_id], sort_order_id=order_id)
     added = write_partition(own, rows, first.partition, partition_id=partition_id, task_id=task_id)
     return replace(done, added=tuple(added), replaced=group.new_files)
@@ -122,14 +123,6 @@ def _common_order(left: list[_Kept], group: RewriteGroup, target: WriteTarget) -
     if len(left) == 1 and not group.new_files:
         return left[0].task.file.sort_order_id
     return target.sort_order_id if target.sort_order.is_unsorted else UNSORTED_ORDER_ID
-
-
-def _in_order(batches: list[pa.RecordBatch], target: WriteTarget, form: Schema) -> tuple[Iterator[pa.RecordBatch], int | None]:
-    table = pa.Table.from_batches(batches)
-    found = sorted_rows(table, target.sort_order, form)
-    if found is None:
-        return iter(table.to_batches()), UNSORTED_ORDER_ID
-    return iter(found.to_batches()), target.sort_order_id
 
 
 @dataclass(frozen=True, slots=True)

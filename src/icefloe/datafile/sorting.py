@@ -3,12 +3,14 @@
 Sort orders are `kernel/partitioning/sort_order.py`; Spark sorts its own rows. Floor: datafile. Spec: Sorting.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.datafile.leaves import leaves_of
 from icefloe.kernel.arrow_values import filled, numbers_array, numpy_of
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import UnknownTransform
@@ -16,6 +18,8 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, PrimitiveType, StructType
 
 _DIRECTIONS = {SortDirection.ASC: "ascending", SortDirection.DESC: "descending"}
+# Copies of files are sorted in memory. Bytes of Arrow that their rows may take there, and those of a value, about.
+SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24
 # A number of as many bits, and the bits below the sign.
 _BITS: dict[Any, tuple[Any, Any]] = {pa.float32(): (pa.int32(), np.int32(2**31 - 1)), pa.float64(): (pa.int64(), np.int64(2**63 - 1))}
 
@@ -39,6 +43,18 @@ def sorted_rows(table: Any, order: SortOrder, schema: Schema) -> Any | None:
     if not keys:
         return None
     return table.combine_chunks().take(pc.sort_indices(pa.table(keys), sort_keys=directions))
+
+
+def row_bytes(schema: Schema) -> int:
+    """Return the bytes that a row takes in memory, about."""
+    return _VALUE_BYTES * max(1, len(leaves_of(schema)))
+
+
+def sorted_batches(batches: Iterable[Any], order: SortOrder, schema: Schema) -> tuple[Iterator[Any], bool]:
+    """Return the record batches in the order, gathered in memory, and whether they are in it: where the order is not known here, they stay as they are."""
+    table = pa.Table.from_batches(list(batches))
+    found = sorted_rows(table, order, schema)
+    return iter((table if found is None else found).to_batches()), found is not None
 
 
 def _key(table: Any, key: SortField, schema: Schema) -> Any | None:

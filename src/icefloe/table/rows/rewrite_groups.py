@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.datafile.leaves import leaves_of
 from icefloe.datafile.rewrite_group import RewriteGroup
+from icefloe.datafile.sorting import SORTED_BYTES, row_bytes
 from icefloe.datafile.target import WriteTarget
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.properties import ADVISORY_PARTITION_SIZE_BYTES, TARGET_FILE_SIZE_BYTES
@@ -23,8 +23,6 @@ Positions = NDArray[np.int64]
 GROUP_BYTES = 64 * 1024 * 1024
 # A file of new rows of this size is worth more than writing it again: beside files that are rewritten anyway, and where there are only new files.
 LARGE_NEW_FILE_BYTES, LARGE_AMONG_NEW_BYTES = 16 * 1024 * 1024, 1024 * 1024
-# Rows are sorted in memory. Bytes of Arrow that they may take there, and those of a value, about.
-SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24
 
 
 @dataclass(slots=True)
@@ -51,7 +49,7 @@ def groups_of(
     """
     limit = min(ADVISORY_PARTITION_SIZE_BYTES.read(target.properties) or GROUP_BYTES, TARGET_FILE_SIZE_BYTES.read(target.properties))
     is_sorted = not target.sort_order.is_unsorted
-    row_bytes = _VALUE_BYTES * max(1, len(leaves_of(target.schema)))
+    bytes_of_row = row_bytes(target.schema)
     by_partition: dict[tuple[int, str], list[_Group]] = defaultdict(list)
 
     def fits(group: _Group, size: int, memory: int, limit: int) -> bool:
@@ -62,7 +60,7 @@ def groups_of(
         rows = (task.file.record_count if left is None else left) - len(positions)
         if rows <= 0 and left is not None:
             continue
-        size, memory = task.file.file_size_in_bytes * rows // max(1, task.file.record_count), rows * row_bytes
+        size, memory = task.file.file_size_in_bytes * rows // max(1, task.file.record_count), rows * bytes_of_row
         groups = by_partition[_partition_key(task.file)]
         if not groups or not fits(groups[-1], size, memory, limit):
             groups.append(_Group())
@@ -72,7 +70,7 @@ def groups_of(
     for file in new_files:
         groups = by_partition[_partition_key(file)]
         beside = [group for group in groups if group.sources]
-        size, memory = file.file_size_in_bytes, file.record_count * row_bytes
+        size, memory = file.file_size_in_bytes, file.record_count * bytes_of_row
         if size >= (LARGE_NEW_FILE_BYTES if beside else LARGE_AMONG_NEW_BYTES):
             continue
         if beside:
