@@ -12,6 +12,7 @@ from typing import Any
 
 from icefloe.errors import IcefloeError
 from icefloe.kernel.avro.container import block_bytes, header_bytes, open_container, raw_blocks, read_block
+from icefloe.kernel.avro.varint import encode_long
 
 Mutate = Callable[[Random, Sequence[bytes]], bytes]
 
@@ -209,3 +210,74 @@ def puffin(chance: Random, seeds: Sequence[bytes]) -> bytes:
     else:
         return any_bytes(chance, seeds)
     return blobs + b"PFA1" + payload + struct.pack("<i", len(payload)) + found[-8:]
+
+
+_SIZES = [0, 1, 2, 63, 64, 127, 128, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**62, 2**63 - 1, -1, -2, -(2**31), -(2**62), -(2**63)]
+
+
+def _size(chance: Random) -> bytes:
+    """A size or a count in one of the forms that formats have for it: zigzag and plain varints, little- and big-endian numbers."""
+    number = chance.choice(_SIZES) + chance.choice((-1, 0, 0, 1))
+    number = max(-(2**63), min(number, 2**63 - 1))
+    match chance.randrange(4):
+        case 0:
+            return encode_long(number)
+        case 1:
+            raw, found = number & 2**64 - 1, bytearray()
+            while raw > 127:
+                found.append(raw & 127 | 128)
+                raw >>= 7
+            return bytes([*found, raw])
+        case _:
+            width = chance.choice((1, 2, 4, 8))
+            return (number & (1 << 8 * width) - 1).to_bytes(width, chance.choice(("little", "big")))
+
+
+def sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """One of the seeds with one to three sizes put in the place of bytes, or before them."""
+    return _with_sizes(chance, chance.choice(seeds), 0)
+
+
+def end_sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """The same within the last bytes of a file, where the formats of columns and blobs have their footers; the seed's length is mostly kept."""
+    found = chance.choice(seeds)
+    return _with_sizes(chance, found, max(0, len(found) - chance.choice((12, 40, 200, 1500))))
+
+
+def _with_sizes(chance: Random, seed: bytes, start: int) -> bytes:
+    found = bytearray(seed)
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        at, size = chance.randrange(start, len(found) or 1), _size(chance)
+        found[at : at + (len(size) if chance.random() < 0.8 else 0)] = size
+    return bytes(found)
+
+
+def avro_sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """An Avro file with sizes put into a block under its codec, into a packed block, or in the place of a block's count and length."""
+    container = open_container(chance.choice(seeds), "seed")
+    parts = [container.content[: container.body_start]]
+    blocks = list(raw_blocks(container))
+    chosen, drawn = chance.randrange(len(blocks) or 1), chance.random()
+    for index, block in enumerate(blocks):
+        packed = container.content[block.start : block.end]
+        if index != chosen:
+            parts.append(container.content[block.offset : block.end + len(container.sync)])
+        elif drawn < 0.6:
+            parts.append(block_bytes(block.count, _with_sizes(chance, read_block(container, block), 0), container.codec, container.sync))
+        elif drawn < 0.8:
+            packed = _with_sizes(chance, packed, 0)
+            parts += (encode_long(block.count), encode_long(len(packed)), packed, container.sync)
+        else:
+            parts += (_size(chance), _size(chance) if chance.random() < 0.5 else encode_long(len(packed)), packed, container.sync)
+    return b"".join(parts)
+
+
+def packed_json(chance: Random, seeds: Sequence[bytes]) -> bytes:
+    """Damaged JSON in gzip, at times with a megabyte of one byte in it, of which a few bytes are left; or gzip whose own bytes are damaged."""
+    text = json_or_bytes(chance, seeds)
+    if chance.random() < 0.2:
+        at = chance.randrange(len(text) or 1)
+        text = text[:at] + chance.choice((b" ", b"[", b"0", b"0,", b"[],")) * chance.choice((10, 300_000)) + text[at:]
+    packed = zlib.compressobj(6, wbits=31)
+    found = packed.compress(text) + packed.flush()
+    return found if chance.random() < 0.7 else any_bytes(chance, [found])

@@ -157,7 +157,9 @@ def _manifest(content: bytes) -> None:
         _by(by_compiled)
         try:
             for listed in (manifests[0], manifests[2]):  # as a data and as a delete manifest
-                manifest = replace(listed, manifest_path=PATH, manifest_length=0, added_files_count=None, deleted_files_count=None)
+                manifest = replace(
+                    listed, manifest_path=PATH, manifest_length=len(content), added_files_count=None, deleted_files_count=None
+                )
                 read_columns(content, manifest, EVERY_PARTITION, statistics=_STATISTICS)
                 read_columns(content, manifest, EVERY_PARTITION, whole=True)
                 read_records([manifest], [open_manifest(content, manifest)], EVERY_PARTITION, by_compiled=by_compiled)
@@ -318,6 +320,18 @@ TARGETS: dict[str, Target] = {
             ]
         )
     },
+    # Sizes and counts alone: what a file claims of itself, where the rest of it is sound.
+    "manifest-sizes": Target(
+        seeds=lambda: [content for content, _ in corpus.manifests()], damage=mutate.avro_sizes, read=_manifest, share=6
+    ),
+    "manifest-list-sizes": Target(seeds=corpus.manifest_lists, damage=mutate.avro_sizes, read=_manifest_list, share=4),
+    "avro-rows-sizes": _rows_target(3, mutate.avro_sizes),
+    "parquet-footer": _rows_target(0, mutate.end_sizes),
+    "parquet-zstd-footer": _rows_target(1, mutate.end_sizes),
+    "orc-tail": _rows_target(2, mutate.end_sizes),
+    "puffin-sizes": Target(seeds=corpus.packed_puffin_files, damage=mutate.end_sizes, read=_puffin, share=2),
+    "variant-sizes": Target(seeds=_variant_seeds, damage=mutate.sizes, read=_variant, share=2),
+    "packed-metadata": Target(seeds=corpus.metadata_files, damage=mutate.packed_json, read=_table_metadata, share=3),
 }
 
 

@@ -27,7 +27,7 @@ from icefloe.io.memory import MemoryFileIO
 from icefloe.kernel.avro.columns import read_batches
 from icefloe.kernel.avro.container import header_bytes, open_container
 from icefloe.kernel.avro.schema import field, record
-from icefloe.kernel.avro.varint import encode_long
+from icefloe.kernel.avro.varint import decode_long, encode_long
 from icefloe.kernel.avro.wanted import Struct, Value, WantedField
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -39,6 +39,7 @@ from icefloe.kernel.metadata.read import read_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.puffin.container import puffin_of, read_blob, read_file_metadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.name_mapping import mapping_from_json
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_from_json
 from icefloe.kernel.types import FixedType, ListType, LongType, NestedField, StructType
@@ -170,7 +171,7 @@ def avro_rows_of_nothing() -> Read:
 def read_rows(content: bytes, form: FileFormat, schema: Schema) -> Read:
     store = MemoryFileIO()
     path = "memory://bombs/file"
-    store.write(path, content)
+    store.write(path, content, overwrite=True)
     file = DataFile(
         content=FileContent.DATA, file_path=path, file_format=form, record_count=1, file_size_in_bytes=len(content), partition=(), spec_id=0
     )
@@ -254,6 +255,33 @@ def names_of_structs_in_lists() -> Read:
     return names
 
 
+def manifest_schema_of_many_types() -> Read:
+    """Ninety thousand arrays, of each of which a program had thirty lines."""
+    more = [{"name": f"x{number}", "type": {"type": "array", "items": "double"}} for number in range(90_000)]
+    return read_manifest(avro({**ENTRY, "fields": [*ENTRY["fields"], *more]}, "null", (1, b"\0")))
+
+
+def deep_name_mapping() -> Read:
+    text = '[{"names":["a"],"fields":' * 300 + "[]" + "}]" * 300
+    return lambda: mapping_from_json(text)
+
+
+def parquet_page_of_two_gigabytes() -> Read:
+    """A page of some bytes in snappy, whose header claims two gigabytes."""
+    file = io.BytesIO()
+    schema = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    pq.write_table(pa.table([pa.array(range(100))], schema=schema), file, compression="snappy", use_dictionary=False)
+    content = file.getvalue()
+    end = 4 + pq.read_metadata(file).row_group(0).column(0).total_compressed_size
+    # The page's header follows the magic bytes: its type, its unpacked size and its packed size, as varints; of the sizes each has two bytes.
+    assert content[4:7] == b"\x15\x00\x15"
+    assert content[9] == 0x15
+    packed, _ = decode_long(content, 10)
+    # The claim takes three bytes more, which are taken from the page's end, so that all else stays where it is.
+    head = content[:7] + encode_long(2**31 - 1) + b"\x15" + encode_long(packed - 3)
+    return read_rows(head + content[12 : end - 3] + content[end:], FileFormat.PARQUET, ONE_COLUMN)
+
+
 def puffin_blob() -> Read:
     """A blob in Zstandard whose frame states its content, a hundred gigabytes of zeros, truly."""
     frame = zstandard(800_000)
@@ -301,6 +329,9 @@ BOMBS: dict[str, Callable[[], Read]] = {
         metadata_with_a_deep_schema,
         metadata_with_a_schema_just_too_deep,
         names_of_structs_in_lists,
+        manifest_schema_of_many_types,
+        deep_name_mapping,
+        parquet_page_of_two_gigabytes,
         puffin_blob,
     )
 }

@@ -84,6 +84,13 @@ def reading(path: str, form: str = "Parquet") -> Iterator[None]:
         yield
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedFeatureError(f"{path} uses something of {form} that is not supported: {error}", path=path) from error
+    except pa.ArrowMemoryError as error:
+        # Arrow asks for what a page or a stripe claims; whether the claim is true is not known then.
+        raise DataFileFormatError(
+            f"{path} cannot be read in the memory that there is: {error}",
+            path=path,
+            next_step="give the process more memory where the file is trusted; else delete it from the table",
+        ) from error
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -25,6 +25,8 @@ class Limits:
     avro_file_bytes: int = 2048 * _MIB
     # Types of an Avro schema, counted where they are used: named types may stand for exponentially many.
     avro_schema_types: int = 200_000
+    # The same of a manifest or a manifest list, whose schema may become a program of 100 KB a type. A partition field has three.
+    manifest_schema_types: int = 5_000
     # Bytes of a metadata file of a table or a view, unpacked. A million snapshots take 0.7 GB.
     metadata_bytes: int = 1024 * _MIB
     # Values in the lists and objects of such a file, told by its commas, where more than 64 MiB were unpacked. Two bytes of text may become sixty of memory.

@@ -60,7 +60,7 @@ class AvroRows:
             raise DataFileFormatError(
                 f"the schema of {self._path} cannot be read as a table's: {error}",
                 path=self._path,
-                next_step=raise_limit("avro_schema_types") if isinstance(error, SchemaSizeError) else None,
+                next_step=raise_limit(error.limit) if isinstance(error, SchemaSizeError) else None,
             ) from error
         self.schema = pa.schema([column.arrow for column in self._columns])
         if name_mapping is not None and not has_ids(self.schema):

@@ -12,7 +12,11 @@ SCHEMA_ERRORS = (ValueError, TypeError, SyntaxError, RecursionError, OverflowErr
 
 
 class SchemaSizeError(ValueError):
-    """A schema is of more types than the limit `avro_schema_types` allows."""
+    """A schema is of more types than the limit of the name `limit` allows."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(f"avro.schema stands for more types than are allowed; the limit {limit} is {getattr(limits(), limit)}")
+        self.limit = limit
 
 
 class TornDataError(ValueError):
@@ -42,7 +46,7 @@ def above_limit(path: str, offset: int, what: str, limit: str) -> AvroFormatErro
 def broken_schema(path: str, error: Exception) -> AvroFormatError:
     """Return the error for a schema that cannot be read."""
     if isinstance(error, SchemaSizeError):
-        return above_limit(path, 4, str(error), "avro_schema_types")
+        return broken_avro(path, 4, str(error), next_step=raise_limit(error.limit))
     what = "its schema is nested too deeply" if isinstance(error, RecursionError) else str(error)
     return broken_avro(path, 4, what)
 

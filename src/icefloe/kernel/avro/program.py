@@ -58,7 +58,7 @@ def compile_program(schema_text: bytes, wanted: Struct) -> Program:
     Raises:
         ValueError: the schema cannot be read, lacks a required field, or declares a wanted one as something else.
     """
-    schema = parse_schema(schema_text)
+    schema = parse_schema(schema_text, "manifest_schema_types")
     if kind_of(schema) != "record":
         raise ValueError(f"avro.schema declares {kind_of(schema)}, not a record")
     columns = columns_of(wanted)

@@ -17,23 +17,24 @@ AvroType = Any
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
-def parse_schema(text: bytes) -> AvroType:
-    """A writer's schema with every name resolved. Raises `ValueError` saying what is wrong."""
+def parse_schema(text: bytes, limit: str = "avro_schema_types") -> AvroType:
+    """A writer's schema with every name resolved, of as many types as the limit of that name allows. Raises `ValueError` saying what is wrong."""
     try:
         declared = json.loads(text)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"avro.schema is not JSON: {error}") from error
     resolved = _resolve(declared, {}, "")
-    _check_size(resolved)
+    _check_size(resolved, limit)
     return resolved
 
 
-def _check_size(schema: AvroType) -> None:
-    """Raise `ValueError` for a schema of more types than the limit `avro_schema_types` allows.
+def _check_size(schema: AvroType, limit: str) -> None:
+    """Raise `SchemaSizeError` for a schema of more types than the limit allows.
 
     A named type is one object however often it is used, and whatever walks the schema walks it each time: thirty records, each with two fields of the one
     before, are a billion.
     """
+    most: int = getattr(limits(), limit)
     sizes: dict[int, int] = {}  # by identity, of types whose parts have been counted
     waiting: list[tuple[Any, bool]] = [(schema, False)]
     while waiting:
@@ -43,12 +44,12 @@ def _check_size(schema: AvroType) -> None:
         parts = _parts(kind)
         if parts_are_counted or not parts:
             # Capped, so that the numbers stay small.
-            sizes[id(kind)] = min(1 + sum(sizes[id(part)] for part in parts), limits().avro_schema_types + 1)
+            sizes[id(kind)] = min(1 + sum(sizes[id(part)] for part in parts), most + 1)
         else:
             waiting.append((kind, True))
             waiting += ((part, False) for part in parts)
-    if sizes[id(schema)] > limits().avro_schema_types:
-        raise SchemaSizeError("avro.schema stands for more types than are allowed")
+    if sizes[id(schema)] > most:
+        raise SchemaSizeError(limit)
 
 
 def _parts(kind: AvroType) -> list[AvroType]:

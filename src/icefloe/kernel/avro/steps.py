@@ -96,7 +96,7 @@ def compile_steps(schema_text: bytes, wanted: Struct) -> Steps:
         ValueError, TypeError, RecursionError: as of `program.compile_program`.
         OverflowError: a size or an id in the schema does not fit 32 bits.
     """
-    schema = parse_schema(schema_text)
+    schema = parse_schema(schema_text, "manifest_schema_types")
     if kind_of(schema) != "record":
         raise ValueError(f"avro.schema declares {kind_of(schema)}, not a record")
     compiler = _Compiler()

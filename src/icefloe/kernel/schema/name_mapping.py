@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from icefloe.errors import MetadataFormatError, Problem
+from icefloe.kernel.limits import limits, raise_limit
 from icefloe.kernel.schema.json_shape import Key, a_string, an_array, an_int, array_of, kind_of, object_problems, refuse
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, NestedField, children
@@ -141,10 +142,32 @@ def mapping_from_json(text: str) -> NameMapping:
     """
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise _too_deep("more levels deep than can be parsed") from None
+    except ValueError as error:
         raise MetadataFormatError(f"the name mapping is no JSON: {error}", problems=[Problem(where="$", what=str(error))]) from error
+    if (nesting := _nesting(value)) > limits().read_nesting:
+        raise _too_deep(f"{nesting} levels deep")
     refuse(list(_level_problems(value, "$")), "the name mapping")
     return NameMapping(_fields(value))
+
+
+def _nesting(value: object) -> int:
+    """Return how many levels of fields the JSON of a mapping has, well-formed or not. A mapping of columns without members has none."""
+    deepest = 0
+    waiting: list[tuple[object, int]] = [(value, 0)]
+    while waiting:
+        fields, above = waiting.pop()
+        for field in fields if isinstance(fields, list) else ():
+            if isinstance(field, Mapping) and isinstance(field.get("fields"), list) and field["fields"]:
+                deepest = max(deepest, above + 1)
+                waiting.append((field["fields"], above + 1))
+    return deepest
+
+
+def _too_deep(what: str) -> MetadataFormatError:
+    found = f"the name mapping is {what}; the limit read_nesting is {limits().read_nesting}"
+    return MetadataFormatError(found, problems=[Problem(where="$", what="nested too deeply")], next_step=raise_limit("read_nesting"))
 
 
 def mapping_to_json(mapping: NameMapping) -> str:
