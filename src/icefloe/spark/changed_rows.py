@@ -4,7 +4,7 @@ The rows say themselves what becomes of each; committing is `table/rows/row_leve
 """
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,6 +33,13 @@ from icefloe.table.rows.row_level import ChangedRows
 DELETE, UPDATE, INSERT, REINSERT = 1, 2, 3, 4
 _RESULT = StructType([StructField("outcome", BinaryType(), False)])
 _OWN = "icefloe "
+# Of a job that ran, and how many rows it updated and deleted: how many of these matched no row of the source of a MERGE. None where that is not known.
+Unmatched = Callable[[DataFrame, int, int], tuple[int | None, int | None]]
+
+
+def none_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
+    """Return that every row matched one, as where a statement has no clause for others."""
+    return 0, 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +107,10 @@ class TaskChanger:
         return rows if self.places.row_id is None else with_row_ids(rows, batch.column(self.places.row_id), self.schema)
 
 
-def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget) -> ChangedRows:
+def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget, unmatched: Unmatched = none_unmatched) -> ChangedRows:
     """Runs the job. What its tasks wrote is deleted where it fails; what lost attempts at them wrote, in any case.
+
+    `unmatched` tells of the job's rows, once it ran, how many of those updated and deleted matched no row of a MERGE's source.
 
     Raises:
         SchemaMismatchError: a value does not fit the table.
@@ -119,17 +128,21 @@ def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget) 
         # mapInArrow looks each column up by its name as if it were a path through structs.
         plain = ready.toDF(*(f"column_{place}" for place in range(len(ready.columns))))
         work = TaskChanger(target, schema, places, finished)
-        found = run_job(spark, f"change rows of {target.table_name}", plain.mapInArrow(work, _RESULT).collect)
+        job = plain.mapInArrow(work, _RESULT)
+        found = run_job(spark, f"change rows of {target.table_name}", job.collect)
         outcomes: list[_Outcome] = [pickle.loads(packed) for (packed,) in found]  # noqa: S301 packed by TaskChanger in this job
         files = tuple(file for outcome in outcomes for file in outcome.files)
         delete_lost_attempts(spark, target, {file.file_path for file in files}, (outcome.attempt for outcome in outcomes))
     counts = sum((outcome.counts for outcome in outcomes), np.zeros(REINSERT + 1, np.int64)).tolist()
+    unmatched_updated, unmatched_deleted = unmatched(job, counts[UPDATE], counts[DELETE])
     return ChangedRows(
         files=files,
         positions=joined_positions(outcome.positions for outcome in outcomes),
         deleted=counts[DELETE],
         updated=counts[UPDATE],
         inserted=counts[INSERT] + counts[REINSERT],
+        unmatched_updated=unmatched_updated,
+        unmatched_deleted=unmatched_deleted,
     )
 
 

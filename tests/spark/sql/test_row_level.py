@@ -1,6 +1,7 @@
 """UPDATE, MERGE and DELETE by Spark SQL: every clause, both ways for rows to go, three versions of the format, branches, and what is refused."""
 
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -289,3 +290,53 @@ def test_marks_are_of_the_table_s_granularity(sql: Run, lake: SqlCatalog) -> Non
             str(len(files)) if expected == "2" else "1"
         )
         sql("DROP TABLE lake.db.t")
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("statement", ["DELETE FROM lake.db.t t", "UPDATE lake.db.t t SET v = -1"])
+@pytest.mark.parametrize("test", ["lake.system.bucket(4, id) = 2", "lake.system.bucket(4, id) IN (1, 2)"])
+def test_files_of_other_buckets_are_not_read(sql: Run, lake: SqlCatalog, tmp_path: Path, mode: str, statement: str, test: str) -> None:
+    modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update"))
+    sql(f"CREATE TABLE lake.db.t (id BIGINT, v BIGINT) PARTITIONED BY (bucket(4, id)) TBLPROPERTIES ('format-version' = '2', {modes})")
+    sql("INSERT INTO lake.db.t SELECT id, 0 FROM range(40)")
+    wanted = [row[0] for row in sql(f"SELECT id FROM lake.db.t WHERE {test}")]
+    away = [path for (path,) in sql(f"SELECT DISTINCT _file FROM lake.db.t WHERE NOT {test}")]
+    assert len(away) > 1
+    for path in away:
+        Path(path.removeprefix("file:")).rename(f"{path.removeprefix('file:')}.away")
+    try:
+        sql(f"{statement} WHERE {test} AND t.id IN (SELECT id FROM range(0, 40, 2))")
+    finally:
+        for path in away:
+            Path(f"{path.removeprefix('file:')}.away").rename(path.removeprefix("file:"))
+    changed = sorted(number for number in wanted if number % 2 == 0)
+    assert changed
+    left = dict(sql("SELECT id, v FROM lake.db.t"))
+    assert left == {number: -1 if number in changed else 0 for number in range(40) if "UPDATE" in statement or number not in changed}
+
+
+CORRELATED = "(SELECT max(s.x) FROM s WHERE s.y < t.id)"
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (f"UPDATE lake.db.t t SET v = 9 WHERE v < {CORRELATED}", [(1, 1), (2, 2), (3, 3), (4, 9)]),
+        (f"UPDATE lake.db.t t SET v = {CORRELATED} WHERE id > 2", [(1, 1), (2, 2), (3, 3), (4, 5)]),
+        (f"DELETE FROM lake.db.t t WHERE v < {CORRELATED}", [(1, 1), (2, 2), (3, 3)]),
+    ],
+)
+def test_correlated_scalar_subqueries_need_no_equality(spark: SparkSession, sql: Run, mode: str, statement: str, expected: Any) -> None:
+    """From Spark 4.2 on a rule of its optimizer refuses them for every connector of this kind, unless it is left out."""
+    modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update"))
+    sql(f"CREATE TABLE lake.db.t (id INT, v INT) TBLPROPERTIES ('format-version' = '2', {modes})")
+    sql("INSERT INTO lake.db.t VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+    spark.createDataFrame([(3, 2), (5, 3), (1, 9)], "x int, y int").createOrReplaceTempView("s")
+    rule = "org.apache.spark.sql.execution.dynamicpruning.RowLevelOperationRuntimeGroupFiltering"
+    spark.conf.set("spark.sql.optimizer.excludedRules", rule)
+    try:
+        sql(statement)
+    finally:
+        spark.conf.unset("spark.sql.optimizer.excludedRules")
+    assert sql("SELECT id, v FROM lake.db.t ORDER BY id") == expected

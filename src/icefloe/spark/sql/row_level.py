@@ -18,10 +18,11 @@ from icefloe.kernel.metadata.properties import DISTRIBUTION_MODE
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
-from icefloe.spark.changed_rows import RowPlaces, row_places, write_changed_rows
+from icefloe.spark.changed_rows import RowPlaces, Unmatched, none_unmatched, row_places, write_changed_rows
 from icefloe.spark.sql.answers import THIS, ObjectAnswers, answer
 from icefloe.spark.sql.cached_rows import recache
 from icefloe.spark.sql.gathered_source import OF_MERGE, merged_rows
+from icefloe.spark.sql.merge_counts import unmatched_of
 from icefloe.spark.sql.read_answers import ReadAnswers, ScanBuilderAnswers
 from icefloe.spark.sql.scan_answers import ScanQuestion
 from icefloe.spark.sql.selectors import Selected
@@ -100,7 +101,9 @@ class RowLevelAnswers(ReadAnswers):
         """The rows of a query that Spark hands over with its session, as planned or better, where it has one of these joins."""
         return merged_rows(self._spark, session, query, joins)
 
-    def row_level(self, command: Command, rows: Callable[[], DataFrame], places: RowPlaces, given: Mapping[str, str]) -> None:
+    def row_level(
+        self, command: Command, rows: Callable[[], DataFrame], places: RowPlaces, given: Mapping[str, str], unmatched: Unmatched
+    ) -> None:
         """Runs a statement with these options. The first column of its rows says what becomes of each."""
         self._check_writable()
         table = self._selected.table
@@ -114,7 +117,7 @@ class RowLevelAnswers(ReadAnswers):
         own = command.distribution_mode(base)
         properties = {} if own is None else {DISTRIBUTION_MODE.name: own}
         target = options.form.of(write_target(handle, replace(base, properties={**base.properties, **properties})))
-        changed: ChangedRows = write_changed_rows(rows(), places, target)
+        changed: ChangedRows = write_changed_rows(rows(), places, target, unmatched)
         action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context, target)
         report = self._commit(action)
         self.written = row_level_result(action, command, changed, engine.name, report.attempt, report.attempts)
@@ -194,7 +197,8 @@ class OperationAnswers(ObjectAnswers):
                 next_step="look for the keys of these rows in the source: USING (SELECT ... FROM the table WHERE _pos ...)",
             )
         places = row_places(own, _places(projections.rowIdProjection()), metadata)
-        self._table.row_level(self._command, lambda: self._table.query_rows(session, query, joins), places, self._options)
+        unmatched = unmatched_of(query) if self._command is Command.MERGE else none_unmatched
+        self._table.row_level(self._command, lambda: self._table.query_rows(session, query, joins), places, self._options, unmatched)
         self._table.recache()
 
 

@@ -76,9 +76,6 @@ class ScanQuestion:
         """The planned files, all columns' statistics with them where asked for."""
         mode = planning_mode(self.asked, self.selected.table.metadata.properties)
         found = self.plans.plan(self.scan, mode, include_statistics=include_statistics)
-        # An operation replaces files by what was read of them, and must know every file that its filter means.
-        if self.asked.get("operation") is not None:
-            return found
         return in_buckets(found, bucket_tests(self.filters, found.schema), self.scan.metadata)
 
     def held(self) -> list[bool]:

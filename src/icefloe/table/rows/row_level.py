@@ -5,7 +5,7 @@ Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -83,13 +83,30 @@ _LEVELS = {Command.DELETE: DELETE_ISOLATION_LEVEL, Command.UPDATE: UPDATE_ISOLAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """What an engine computed: the files with new rows, and the positions, ascending, of rows that go, by the path of their file."""
+    """What an engine computed: the files with new rows, and the positions, ascending, of rows that go, by the path of their file.
+
+    `unmatched_updated` and `unmatched_deleted` of the rows of a MERGE matched no row of its source; None where that is not known.
+    """
 
     files: tuple[DataFile, ...] = ()
     positions: Mapping[str, Positions]
     deleted: int = 0
     updated: int = 0
     inserted: int = 0
+    unmatched_updated: int | None = None
+    unmatched_deleted: int | None = None
+
+    def merge_summary(self, copied: int) -> dict[str, str]:
+        """Return the snapshot properties of a MERGE that wrote so many rows again as they were: counts of rows, under the keys that Java writes."""
+        counts = {"copied": copied, "deleted": self.deleted, "updated": self.updated, "inserted": self.inserted}
+        if self.unmatched_updated is not None and self.unmatched_deleted is not None:
+            counts |= {
+                "matched-updated": self.updated - self.unmatched_updated,
+                "matched-deleted": self.deleted - self.unmatched_deleted,
+                "not-matched-by-source-updated": self.unmatched_updated,
+                "not-matched-by-source-deleted": self.unmatched_deleted,
+            }
+        return {f"spark.merge-into.num-target-rows-{name}": str(count) for name, count in counts.items()}
 
 
 class RowLevel:
@@ -174,12 +191,16 @@ class RowLevel:
             self.change = self._marks.change(found, base)
         else:
             self.change, self._new_files = copies_without(self._handle, self._engine, base, found, self._rows.files, self._target)
+        context = self._context
+        if self._command is Command.MERGE:
+            counts = self._rows.merge_summary(self.change.copied_rows)
+            context = replace(context, snapshot_properties={**context.snapshot_properties, **counts})
         return RowDelta(
             added=self.added,
             added_deletes=self.change.added_deletes,
             removed=self.change.removed,
             removed_deletes=self.change.removed_deletes,
-            context=self._context,
+            context=context,
             numbers=self._numbers,
             rules=self._rules([task for task, _ in found], parent.snapshot_id if parent else None),
         )
