@@ -4,6 +4,7 @@
 """
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -85,7 +86,7 @@ class Run:
             if message["kind"] == "attach":
                 self._attach(message["name"], message["properties"])
             else:
-                self._clear()
+                self._clear([Path(one.removeprefix("file:")) for one in message["warehouses"]])
         except Exception:  # noqa: BLE001 the test shall fail with it, not the run
             return traceback.format_exc()
         return ""
@@ -100,7 +101,7 @@ class Run:
         else:
             attach(self.spark, name, SqlCatalog("suite", **kept, **self.database))
 
-    def _clear(self) -> None:
+    def _clear(self, warehouses: list[Path]) -> None:
         catalog = self.suite_catalog
         for namespace in catalog.list_namespaces():
             for identifier in catalog.list_tables(namespace):
@@ -109,8 +110,9 @@ class Run:
                 catalog.drop_view(identifier)
             if namespace != ("default",):
                 catalog.drop_namespace(namespace)
-        shutil.rmtree(self.warehouse, ignore_errors=True)
-        self.warehouse.mkdir()
+        for warehouse in (self.warehouse, *warehouses):
+            shutil.rmtree(warehouse, ignore_errors=True)
+            (warehouse / "default").mkdir(parents=True)
         spark = self.spark
         spark.catalog.clearCache()
         spark.sql("USE spark_catalog.default")
@@ -119,6 +121,8 @@ class Run:
 
 
 def main() -> None:
+    logging.basicConfig(stream=sys.stderr)
+    logging.getLogger("icefloe.spark.sql.answers").setLevel(logging.DEBUG)  # where in Python each error came from
     folder, results, wanted = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
     folder.mkdir(parents=True)
     run = Run(folder)

@@ -239,6 +239,7 @@ public final class Suite {
   static void clear() {
     Map<String, Object> message = new LinkedHashMap<>();
     message.put("kind", "clear");
+    message.put("warehouses", ATTACHED.values().stream().filter(Suite::isHadoop).map(one -> one.get("warehouse")).distinct().toArray());
     ask(message);
   }
 }
