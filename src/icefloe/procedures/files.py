@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.types import LongType
-from icefloe.procedures.procedure import Flag, Int, Rows, Text, Texts, procedure
+from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, procedure
 from icefloe.table.rows.add_files import locations_to_add
 
 _PATH = re.compile(r"`?(parquet|orc|avro)`?\s*\.\s*`(.+)`", re.IGNORECASE)
@@ -31,17 +31,21 @@ def register_table(catalog: Catalog, table: Text, metadata_file: Text) -> Rows:
 def add_files(
     catalog: Catalog,
     table: Text,
-    source_table: Text,
+    source_table: Source,
     partition_filter: Texts | None = None,
     check_duplicate_files: Flag = True,
     parallelism: Int | None = None,
 ) -> Rows:
-    """Makes files of a folder the table's: a path, or `parquet.`s3://bucket/folder``."""
+    """Makes files of a folder the table's: a path, `parquet.`s3://bucket/folder``, or in SQL the name of a table of Spark's own."""
     if parallelism is not None and parallelism < 1:
         raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")
-    path = _PATH.fullmatch(source_table.strip())
     found = catalog.load_table(table)
-    locations = locations_to_add(found.handle, path[2] if path else source_table)
+    if isinstance(source_table, str):
+        path = _PATH.fullmatch(source_table.strip())
+        locations = locations_to_add(found.handle, path[2] if path else source_table)
+    else:
+        # Folders of a table's partitions, which an object store does not have as long as they are empty.
+        locations = locations_to_add(found.handle, source_table, missing_is_empty=True)
     chosen = _of_partition(locations, partition_filter or {})
     if partition_filter and not chosen:
         wanted = "/".join(f"{name}={value}" for name, value in partition_filter.items())

@@ -33,6 +33,8 @@ class WiderRows(list[tuple[Any, ...]]):
 
 # Types of parameters: what a value is in Python, and in SQL.
 Text = Annotated[str, StringType()]
+# Where files are: a location, or several folders with a slash at their ends; in SQL also the name of a table of the session's own catalog.
+Source = Annotated[str | Sequence[str], StringType()]
 Long = Annotated[int, LongType()]
 Int = Annotated[int, IntegerType()]
 Flag = Annotated[bool, BooleanType()]
@@ -51,6 +53,7 @@ class Parameter:
     kind: IcebergType
     required: bool
     is_table: bool  # names a table, perhaps with the catalog's name before it
+    is_source: bool  # says where files are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,13 @@ def procedure(*output: tuple[str, IcebergType], optional: Sequence[str] = ()) ->
     def make(function: Callable[..., Rows]) -> Procedure:
         hints = get_type_hints(function, include_extras=True)
         parameters = [
-            Parameter(name=name, kind=_kind(hints[name]), required=one.default is inspect.Parameter.empty, is_table=name == "table")
+            Parameter(
+                name=name,
+                kind=_kind(hints[name]),
+                required=one.default is inspect.Parameter.empty,
+                is_table=name == "table",
+                is_source=hints[name] is Source,
+            )
             for name, one in list(inspect.signature(function).parameters.items())[1:]
         ]
         return Procedure(

@@ -25,9 +25,11 @@ from icefloe.procedures.procedure import Parameter, Procedure, Rows, WiderRows
 from icefloe.spark.jvm.gateway import java_array, java_class
 from icefloe.spark.sql.answers import ObjectAnswers, answer
 from icefloe.spark.sql.cached_rows import recache
+from icefloe.spark.sql.source_tables import source_folders
 from icefloe.spark.types import schema_to_struct
 
 SYSTEM = "system"
+_PARTITION_FILTER = "partition_filter"
 _PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
 # By which a row of Spark's gives a value.
 _GETTERS: Mapping[type[IcebergType], str] = {
@@ -85,6 +87,7 @@ class BoundProcedureAnswers(ProcedureAnswers):
         """Runs it. `row` is Spark's, of the arguments in order."""
         found = ((parameter, value_at(row, place, parameter.kind)) for place, parameter in enumerate(self._procedure.parameters))
         given = {parameter.name: self._value(parameter, value) for parameter, value in found if value is not None}
+        self._find_sources(given)
         rows = self._procedure(self._catalog, **given)
         more = rows.more if isinstance(rows, WiderRows) else ()
         places = enumerate(more, len(self._procedure.output) + 1)
@@ -94,6 +97,15 @@ class BoundProcedureAnswers(ProcedureAnswers):
             if parameter.is_table and parameter.name in given:
                 recache(self._spark, [self._catalog_name, *given[parameter.name]])
         return ProcedureRowsAnswers(self._spark, rows, output)
+
+    def _find_sources(self, given: dict[str, Any]) -> None:
+        """Put folders in the place of the name of a table of Spark's own catalog; its partitions are chosen here, by what that catalog says of them."""
+        for parameter in self._procedure.parameters:
+            if parameter.is_source and parameter.name in given:
+                folders = source_folders(self._spark, given[parameter.name], given.get(_PARTITION_FILTER) or {})
+                if folders is not None:
+                    given[parameter.name] = folders
+                    given.pop(_PARTITION_FILTER, None)
 
     def _value(self, parameter: Parameter, value: Any) -> Any:
         if parameter.is_table:

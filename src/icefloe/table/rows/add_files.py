@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from icefloe.datafile.footers import FooterRequest
-from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
+from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchFileError, Problem
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualified
 from icefloe.kernel.commit.append import Append
@@ -129,12 +129,12 @@ def _read_by_problems(read_by: tuple[int, str | None], base: TableMetadata) -> t
     return Problem(where="expected", what=told[0]), Problem(where="found", what=told[1] + by)
 
 
-def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str]) -> list[str]:
+def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, missing_is_empty: bool = False) -> list[str]:
     """The files' locations as they are to stand in manifests: a text may be a folder or a pattern, as may those of a list that end with a slash or have a `*`.
 
     Raises:
         InvalidInputError: a location stands twice, or is no text.
-        NoSuchFileError: a folder or pattern has no files.
+        NoSuchFileError: a folder or pattern has no files, unless `missing_is_empty`.
     """
     given = [file_paths] if isinstance(file_paths, str) else list(file_paths)
     if not all(map(_is_text, given)):
@@ -142,7 +142,11 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str]) -> li
     found: list[str] = []
     for location in map(qualified, given):
         expands = isinstance(file_paths, str) or location.endswith("/") or any(sign in location for sign in _SIGNS)
-        found += files_of(handle.io, location) if expands else [location]
+        try:
+            found += files_of(handle.io, location) if expands else [location]
+        except NoSuchFileError:
+            if not missing_is_empty:
+                raise
     twice = sorted(location for location, count in Counter(found).items() if count > 1)
     if twice:
         raise InvalidInputError(
