@@ -15,6 +15,7 @@ from tests.kernel.brute_force import SCHEMA as EVERY_TYPE
 from icefloe.errors import InvalidFilterError, ManifestFormatError
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.columns import ENTRY_FIELDS
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.write import write_manifest
@@ -236,6 +237,7 @@ def test_statistics_are_in_the_files_when_asked_for(warehouse):
 def test_a_table_without_a_snapshot_has_an_empty_plan(warehouse):
     plan = plan_scan(warehouse.table(), None, to_expression("i = 1"), warehouse.read)
     assert (plan.snapshot_id, list(plan.tasks()), plan.files.num_rows, plan.files_kept, plan.manifests_total) == (None, [], 0, 0, 0)
+    assert plan.files.schema.names == [*warehouse.plan().files.schema.names[: len(ENTRY_FIELDS)], "spec_id"]
 
 
 def test_a_filter_that_is_never_true_reads_no_manifest(warehouse):

@@ -57,6 +57,13 @@ def events(sql: Run, lake: SqlCatalog) -> Table:
     return lake.load_table("db.events")
 
 
+def test_a_table_without_files_has_no_rows(sql: Run) -> None:
+    sql("CREATE TABLE lake.db.without (id BIGINT) USING iceberg")
+    assert sql("SELECT * FROM lake.db.without") == []
+    sql("INSERT INTO lake.db.without VALUES (1)")
+    assert sql("SELECT * FROM lake.db.without WHERE id > 7") == []
+
+
 def test_a_filter_that_holds_on_all_planned_files_is_not_tested_again(sql: Run, events: Table) -> None:
     assert "+- Filter" not in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day = DATE'2024-01-03'")
     assert "+- Filter" not in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day >= DATE'2024-01-03' AND id < 500")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask
+from icefloe.kernel.manifest.columns import ENTRY_FIELDS
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import read_manifests
@@ -36,6 +37,9 @@ from icefloe.kernel.scan.question import Parallel, Question, Read, live_files, l
 from icefloe.kernel.schema.schema import Schema
 
 _COUNTED = (("bytes", "file_size_in_bytes"), ("records", "record_count"))
+
+
+_COLUMNS_OF_FILES = ENTRY_FIELDS.append(pa.field("spec_id", pa.int32()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +122,7 @@ class ScanPlan:
     def files(self) -> Any:
         """The kept files as one `pyarrow.Table`: the columns of `ManifestColumns` and `spec_id`; partition columns of other specs are null."""
         tables = [part.entries for part in self.parts]
-        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.Table.from_batches([], _COLUMNS_OF_FILES)
 
     def tasks(self) -> Iterator[FileScanTask]:
         """One task a kept file, made as they are asked for."""
