@@ -15,6 +15,8 @@ from tests.security.forging import forged
 from icefloe import SqlCatalog, load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, LocationNotAllowedError
+from icefloe.io.bulk_delete import delete_files
+from icefloe.io.choose import load_file_io
 from icefloe.table import Table
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
@@ -309,6 +311,35 @@ def test_a_folder_that_becomes_a_link_after_the_plan_leads_nowhere(lake: SqlCata
     report = expire(catalog_table)
     assert victim.read_text() == "mine"
     assert report.outside_files == 1
+
+
+def test_a_folder_that_becomes_a_link_between_the_check_and_the_deletion_leads_nowhere(tmp_path: Path) -> None:
+    own, stranger = tmp_path / "own", tmp_path / "stranger"
+    for folder in (own, stranger):
+        folder.mkdir()
+        (folder / "file").write_text(folder.name)
+    asked: list[str] = []
+
+    def swaps(path: str) -> bool:
+        asked.append(path)
+        os.rename(own, f"{own}-moved")
+        own.symlink_to(stranger)
+        return True
+
+    assert delete_files(load_file_io({}), [f"file:{own}/file"], swaps) == []
+    assert (stranger / "file").read_text() == "stranger"
+    assert not Path(f"{own}-moved", "file").exists()
+    assert asked == [str(own / "file")]
+
+
+def test_a_link_to_a_folder_elsewhere_is_asked_about_by_its_real_path(tmp_path: Path) -> None:
+    (tmp_path / "stranger").mkdir()
+    (tmp_path / "stranger" / "file").write_text("mine")
+    (tmp_path / "own").symlink_to(tmp_path / "stranger")
+    asked: list[str] = []
+    failed = delete_files(load_file_io({}), [str(tmp_path / "own" / "file")], lambda path: bool(asked.append(path)))
+    assert asked == [str(tmp_path / "stranger" / "file")]
+    assert len(failed) == 1
 
 
 def test_tables_that_share_a_folder_keep_what_the_other_reaches_and_lose_what_nobody_does(lake: SqlCatalog) -> None:

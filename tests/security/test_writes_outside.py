@@ -1,5 +1,7 @@
 """Where a table that was registered from a file may send new files."""
 
+import gzip
+import json
 import logging
 from pathlib import Path
 
@@ -61,3 +63,29 @@ def test_a_policy_that_is_not_known_is_refused(tmp_path: Path) -> None:
     catalog = catalog_in(tmp_path / "lake", **{"io.location-policy": "loose"})
     with pytest.raises(InvalidPropertyError, match=r"io\.location-policy"):
         catalog.create_table("db.t", ROWS.schema)
+
+
+def test_a_registered_view_takes_no_write_at_a_location_that_nothing_vouches_for(tmp_path: Path) -> None:
+    lake, home = catalog_in(tmp_path / "lake"), tmp_path / "home" / "me"
+    view = lake.create_view("db.v", schema=ROWS.schema, sql="SELECT 1 AS a")
+    document = json.loads(gzip.decompress(Path(view.metadata_location).read_bytes()))
+    document["location"] = str(home)
+    away = tmp_path / "downloads" / "v" / "metadata"
+    away.mkdir(parents=True)
+    (away / "00001-x.metadata.json").write_text(json.dumps(document))
+    hostile = lake.register_view("db.hostile", str(away / "00001-x.metadata.json"))
+    with pytest.raises(LocationNotAllowedError, match="view"), hostile.update_properties() as update:
+        update.set("a", "b")
+    assert not home.exists()
+    hostile.set_location(str(home))  # the caller's own choice
+    with view.update_properties() as update:
+        update.set("a", "b")
+
+
+def test_a_location_that_the_catalog_allows_takes_writes(tmp_path: Path) -> None:
+    home = tmp_path / "home" / "t"
+    lake = catalog_in(tmp_path / "lake", **{"io.allowed-locations": str(home)})
+    source = catalog_in(tmp_path / "source").create_table("db.t", ROWS.schema)
+    table = lake.register_table("db.t", forged(source, tmp_path / "downloads", lambda document: document.update(location=str(home))))
+    table.append(ROWS)
+    assert list(home.rglob("*.parquet"))

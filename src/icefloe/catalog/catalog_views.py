@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
 from icefloe.io.choose import load_file_io
+from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import qualified
 from icefloe.kernel.schema.given_schema import given_schema
 from icefloe.kernel.schema.schema import Schema
@@ -190,7 +191,12 @@ class CatalogViews(ABC):
         return self.store.views()
 
     def _view_handle(self, pointers: ViewPointers, identifier: Identifier, location: str) -> ViewHandle:
-        return ViewHandle(identifier=identifier, pointers=pointers, io=load_file_io(self.properties, location))
+        return ViewHandle(
+            identifier=identifier,
+            pointers=pointers,
+            io=load_file_io(self.properties, location),
+            policy=LocationPolicy.of(self.properties),
+        )
 
     def _prefixed(self, prefix: str) -> dict[str, str]:
         return {key.removeprefix(prefix): text for key, text in self.properties.items() if key.startswith(prefix)}

@@ -21,8 +21,11 @@ ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"
 AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 SCHEMES = frozenset({LOCAL, MEMORY, "s3", "s3a", "s3n", "gs", "gcs", "hdfs"}) | AZURE
-# Domains of Azure's storage accounts: those of its public and national clouds, and of Fabric.
-AZURE_DOMAINS = (".core.windows.net", ".core.chinacloudapi.cn", ".core.usgovcloudapi.net", ".core.cloudapi.de", ".fabric.microsoft.com")
+# Hosts of Azure's storage accounts: in its public and national clouds, in DNS zones, and in Fabric.
+_AZURE_HOST = re.compile(
+    r"[a-z0-9-]+(?:\.z[0-9]+)?\.(?:dfs|blob)\."
+    r"(?:core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|storage\.azure\.net|fabric\.microsoft\.com)"
+)
 # Credentials of one account, which no other account may see. A service principal's secret goes to Microsoft's sign-in alone, whatever the account.
 OF_ONE_ACCOUNT = ("adls.account-key", "adls.sas-token", "adls.connection-string")
 ACCOUNT_NAME, ACCOUNT_HOST, CONNECTION_STRING = "adls.account-name", "adls.account-host", "adls.connection-string"
@@ -83,7 +86,7 @@ class AllowedStores:
 
     def knows(self, scheme: str, host: str) -> bool:
         """Return True where the catalog knows a host, or it is an account of Azure's."""
-        return host in self.hosts or (scheme in AZURE and host.endswith(AZURE_DOMAINS) and host.count(".") > 2)
+        return host in self.hosts or (scheme in AZURE and _AZURE_HOST.fullmatch(host) is not None)
 
     def check_all(self, locations: Any) -> None:
         """`check` for an Arrow array of locations, each scheme and host once; each location where the policy is strict."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from icefloe.errors import IcefloeError, StorageError, StoragePermissionError
 from icefloe.io.choose import SchemeFileIO
+from icefloe.io.local import LocalFileIO
 from icefloe.io.object_store import ObjectStoreFileIO
 from icefloe.kernel.ports import FileIO
 
@@ -73,9 +74,13 @@ def _one_by_one(io: FileIO, locations: Sequence[str], may_delete: Callable[[str]
     failed: list[Failure] = []
     for location in locations:
         try:
-            if not may_delete(location):
+            storage = io.at(location) if isinstance(io, SchemeFileIO) else io
+            if isinstance(storage, LocalFileIO):
+                allowed = storage.delete_if(location, may_delete)
+            elif allowed := may_delete(location):
+                storage.delete(location)
+            if not allowed:
                 raise StoragePermissionError(f"{location} is outside the folders of its table now and was not deleted", path=location)
-            io.delete(location)
         except IcefloeError as error:
             failed.append((location, error))
         except OSError as error:

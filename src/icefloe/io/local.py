@@ -5,6 +5,7 @@ Floor: io. Spec: File System Operations (in-place write, seekable reads, deletes
 
 import os
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +85,32 @@ class LocalFileIO:
         except OSError as error:
             raise storage_error(error, location) from error
 
+    def delete_if(self, location: str, may_delete: Callable[[str], bool]) -> bool:
+        """Delete the file where `may_delete` holds for its real path, and return whether it did hold; a file that is not there is not an error.
+
+        The folder is opened first, and the file deleted in what was opened: a folder on the way that becomes a symbolic link meanwhile leads nowhere else.
+        """
+        folder, name = os.path.split(local_path(location))
+        try:
+            if os.unlink not in os.supports_dir_fd:  # Windows
+                allowed = may_delete(location)
+                if allowed:
+                    os.unlink(local_path(location))
+                return allowed
+            opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                real = _path_of(opened, folder)
+                allowed = real is not None and may_delete(os.path.join(real, name))
+                if allowed:
+                    os.unlink(name, dir_fd=opened)
+                return allowed
+            finally:
+                os.close(opened)
+        except (FileNotFoundError, NotADirectoryError):
+            return may_delete(location)
+        except OSError as error:
+            raise storage_error(error, location) from error
+
     def open_input(self, location: str) -> Any:
         """A seekable `pyarrow.OSFile`."""
         path = local_path(location)
@@ -127,6 +154,15 @@ def _first_file(folder: str) -> str:
     while folder != os.path.dirname(folder) and not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     return folder
+
+
+def _path_of(opened: int, folder: str) -> str | None:
+    """The real path of an open folder; None where it was moved since it was opened."""
+    try:
+        return os.readlink(f"/proc/self/fd/{opened}")
+    except OSError:
+        real = os.path.realpath(folder)
+        return real if os.path.samestat(os.fstat(opened), os.lstat(real)) else None
 
 
 def _publish(temporary: str, path: str) -> None:

@@ -39,7 +39,8 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
         EngineError: the session is not a classic one, or its Spark is too old, or newer than those that are proven and reads wrong.
     """
     try_scan(spark)
-    check_locations(request.io, request.plan.files["file_path"])  # Hadoop asks nobody before it connects to a host
+    if request.plan.files.num_rows:
+        check_locations(request.io, request.plan.files["file_path"])  # Hadoop asks nobody before it connects to a host
     own = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
     needed = Schema(*fields_to_read(request.schema, own, request.row_filter))
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)

@@ -8,7 +8,8 @@ import logging
 from collections.abc import Iterator
 
 from icefloe.errors import LocationNotAllowedError, NotFoundError
-from icefloe.io.location_scope import LocationScope, Place, folders_of, place_of_file, place_of_folder
+from icefloe.io.location_policy import LocationPolicy
+from icefloe.io.location_scope import Place, folders_of, place_of_file, place_of_folder
 from icefloe.io.locations import is_relative, join
 from icefloe.kernel.metadata.properties import DATA_PATH, METADATA_PATH
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -19,13 +20,15 @@ LOG = logging.getLogger(__name__)
 _WARNED: set[tuple[str, str]] = set()
 
 
-def vouched_places(handle: TableHandle) -> LocationScope:
-    """Return the folders that the catalog vouches for: its warehouse, its allowed locations and the location of the table's namespace."""
+def is_vouched(handle: TableHandle, place: Place) -> bool:
+    """Return True where the catalog vouches for a folder: it is in the warehouse or in the table's namespace's location, or is or is in an allowed location."""
+    if _is_configured(handle.policy, place):
+        return True
     try:
         namespace = handle.store.namespace_properties(handle.identifier[:-1]).get("location")
     except NotFoundError:
-        namespace = None
-    return LocationScope((*handle.policy.trusted().folders, *folders_of([namespace] if namespace else [])))
+        return False
+    return any(place.is_below(folder) and not folder.is_root for folder in folders_of([namespace] if namespace else []))
 
 
 def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
@@ -37,18 +40,48 @@ def own_location(handle: TableHandle, location: str, metadata_location: str) -> 
     if isinstance(handle.store, KeepsFolders):
         return place_of_folder(handle.store.table_location(handle.identifier))
     place = place_of_folder(location)
-    if place is None or place.is_root or holds_warehouse(handle, place):
+    if place is None or place.is_root or holds_warehouse(handle.policy, place):
         return None
-    named = place_of_file(metadata_location) if metadata_location else None
-    if named is not None and Place(named.store, named.path.rpartition("/")[0]) == Place(place.store, f"{place.path}/metadata"):
-        return place if place.store != "file" or place.path.count("/") > 1 else None
-    return place if vouched_places(handle).holds(place) else None
+    return place if _is_of_metadata_file(place, metadata_location) or is_vouched(handle, place) else None
 
 
-def holds_warehouse(handle: TableHandle, place: Place) -> bool:
+def holds_warehouse(policy: LocationPolicy, place: Place) -> bool:
     """Return True where the place is the warehouse, or holds it with every table in it."""
-    warehouse = place_of_folder(handle.policy.warehouse) if handle.policy.warehouse else None
+    warehouse = place_of_folder(policy.warehouse) if policy.warehouse else None
     return warehouse is not None and (place == warehouse or warehouse.is_below(place))
+
+
+def check_view_location(name: str, policy: LocationPolicy, location: str, metadata_location: str) -> None:
+    """Refuse to write where the metadata of a view that was registered from a file claims a location which nothing vouches for.
+
+    Raises:
+        LocationNotAllowedError
+    """
+    place = place_of_folder(location)
+    if place is not None and not place.is_root and (_is_of_metadata_file(place, metadata_location) or _is_configured(policy, place)):
+        return
+    raise _not_own("view", name, location, metadata_location)
+
+
+def _is_configured(policy: LocationPolicy, place: Place) -> bool:
+    return policy.trusted().holds(place) or place in folders_of(policy.allowed_locations)
+
+
+def _is_of_metadata_file(place: Place, metadata_location: str) -> bool:
+    """Whether the metadata file is in the folder `metadata` of the place, which is not at the top of a machine."""
+    named = place_of_file(metadata_location) if metadata_location else None
+    if named is None or Place(named.store, named.path.rpartition("/")[0]) != Place(place.store, f"{place.path}/metadata"):
+        return False
+    return place.store != "file" or place.path.count("/") > 1
+
+
+def _not_own(noun: str, name: str, location: str, metadata_location: str) -> LocationNotAllowedError:
+    return LocationNotAllowedError(
+        f"the location {location} of {noun} {name} is not where its metadata file is, and not in the warehouse, so nothing is written there",
+        table=name,
+        path=metadata_location,
+        next_step=f"if the {noun} may have that folder, add it to the catalog property io.allowed-locations; otherwise give it another location",
+    )
 
 
 def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMetadata, metadata_location: str) -> None:
@@ -67,12 +100,7 @@ def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMe
         [join(base.location, path) if is_relative(path) else path]
     ):
         return
-    raise LocationNotAllowedError(
-        f"the location {new.location} of table {handle.table_name} is not where its metadata file is, and not in the warehouse, so nothing is written there",
-        table=handle.table_name,
-        path=metadata_location,
-        next_step="if the table may have that folder, add it to the catalog property io.allowed-locations; otherwise update_location()",
-    )
+    raise _not_own("table", handle.table_name, new.location, metadata_location)
 
 
 def check_paths_for_writes(handle: TableHandle, metadata: TableMetadata) -> None:
@@ -124,4 +152,4 @@ def _is_inside(handle: TableHandle, location: str, folder: str) -> bool:
         return False
     if own is not None and (place == own or place.is_below(own)):
         return True
-    return vouched_places(handle).holds(place) or place in folders_of(handle.policy.allowed_locations)
+    return is_vouched(handle, place)

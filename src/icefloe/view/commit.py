@@ -17,6 +17,7 @@ from icefloe.kernel.view.update import ViewUpdate, apply_view_updates
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.pointer.pointer import PointerChange
 from icefloe.table.commits.swap_loop import answer_of, look_until_settled, swap_until_settled
+from icefloe.table.own_location import check_view_location
 from icefloe.view.handle import (
     LoadedView,
     ViewHandle,
@@ -89,6 +90,8 @@ class _ViewCommit:
         self.number += 1
         if made == base.metadata:
             return Committed()
+        if made.location == base.metadata.location:  # another one is the caller's own choice
+            check_view_location(handle.view_name, handle.policy, made.location, base.location)
         location = new_view_location(handle.ids, made, previous_location=base.location)
         self.tried.append(_Tried(base=base, location=location, made=made))
         write_view_file(handle, location, made)
@@ -152,6 +155,7 @@ def commit_view(handle: ViewHandle, change: ViewChange, base: LoadedView) -> Loa
         CommitConflictError: every attempt lost its race; nothing of it is left. NoSuchViewError: the view was dropped, or is another one by now.
         CommitUnknownError: it is not known whether the commit happened; all its files are kept.
         InvalidInputError: the change breaks a rule on the view as it is by now.
+        LocationNotAllowedError: the view claims a location that nothing vouches for.
     """
     work = _ViewCommit(handle, change, base)
     swap_until_settled(work, base.metadata.properties)

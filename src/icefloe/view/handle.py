@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchViewError, StorageError
+from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import is_relative, join
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
 from icefloe.kernel.metadata.properties import METADATA_PATH, property_texts
@@ -33,6 +34,7 @@ class ViewHandle:
     identifier: Identifier
     pointers: ViewPointers
     io: FileIO
+    policy: LocationPolicy = field(default_factory=LocationPolicy)
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = field(default_factory=RandomIds)
 

@@ -64,7 +64,8 @@ def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
         LocationNotAllowedError: a file's location is not allowed by the catalog's configuration.
     """
     needed = _needed(request)
-    check_locations(request.io, request.plan.files["file_path"])
+    if request.plan.files.num_rows:
+        check_locations(request.io, request.plan.files["file_path"])
     if reason := why_not_opened(spark, (*request.schemas, request.schema)):
         raise NotByParquet(reason)
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)

@@ -22,6 +22,7 @@ from icefloe.errors import (
     Problem,
     StorageError,
 )
+from icefloe.io.bulk_delete import delete_files
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.pointer.pointer import PointerChange
@@ -192,7 +193,8 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
     for part in work.parts:
         part.conclude()
         delete_quietly(part.handle, part.leftovers())
-        delete_quietly(part.handle, part.old_metadata_files())
+        old = part.old_metadata_files()
+        delete_files(part.handle.io, old.own, old.folders.contains)  # one that cannot be deleted stays, as above
     return [CommitReport(loaded=part.base, attempt=part.made, attempts=work.number) for part in work.parts]
 
 

@@ -12,7 +12,7 @@ from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.update import apply_updates
 from icefloe.pointer.pointer import PointerChange
-from icefloe.table.expiry.own_metadata_files import own_metadata_files
+from icefloe.table.expiry.own_metadata_files import OldMetadataFiles, own_metadata_files
 from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, reload_metadata
 from icefloe.table.own_location import check_location_is_own, check_paths_for_writes
 
@@ -142,21 +142,21 @@ class CommitPart:
             named |= {file.location for file in self.made.manifest_lists}
         return [location for location in self.written() if location not in named]
 
-    def old_metadata_files(self) -> list[str]:
+    def old_metadata_files(self) -> OldMetadataFiles:
         """After success: the metadata files that left the log, where the table asks to delete them. Those that are not its own are kept, with a warning.
 
         Spec: Table Metadata Fields (`metadata-log`).
         """
         current = self.base.metadata
         if not properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
-            return []
+            return OldMetadataFiles()
         dropped = dropped_metadata_files(self._before.metadata, current)
-        own, others = own_metadata_files(self.handle, (self.base.location, self._before.location), dropped)
-        if others:
+        found = own_metadata_files(self.handle, (self.base.location, self._before.location), dropped)
+        if found.others:
             LOG.warning(
                 "%s: %d metadata files of the log are not in the table's own metadata folder and are kept: %s",
                 self.handle.table_name,
-                len(others),
-                ", ".join(others[:5]),
+                len(found.others),
+                ", ".join(found.others[:5]),
             )
-        return own
+        return found

@@ -20,7 +20,7 @@ from icefloe.pointer.pointer import KeepsFolders, TablePointer, other_tables
 from icefloe.table.expiry.cleaning import named_in_metadata
 from icefloe.table.expiry.unreachable_files import files_of_snapshots, live_keys
 from icefloe.table.handle import TableHandle, read_metadata_at
-from icefloe.table.own_location import holds_warehouse, own_location, vouched_places
+from icefloe.table.own_location import holds_warehouse, is_vouched, own_location
 
 # Properties that name folders of a table's files. The last three are Java's, and decide where it writes.
 PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -59,9 +59,9 @@ def deletion_scope(
     own = own_location(handle, metadata.location, metadata_location)
     counted = [] if own is None else [own]
     for place in folders_of(_configured_paths(metadata)):
-        if place.is_root or holds_warehouse(handle, place):
+        if place.is_root or holds_warehouse(handle.policy, place):
             continue
-        if (own is not None and place.is_below(own)) or vouched_places(handle).holds(place):
+        if (own is not None and place.is_below(own)) or is_vouched(handle, place):
             counted.append(place)
     if isinstance(handle.store, KeepsFolders) and not vouched and len(counted) == 1:  # there no other table can be in the folder
         return DeletionScope(table_name=handle.table_name, folders=LocationScope(tuple(counted)))
@@ -108,7 +108,7 @@ def _folders_of_table(handle: TableHandle, pointer: TablePointer) -> list[Place]
     folder, _, name = pointer.metadata_location.rpartition("/")[0].rpartition("/")
     warehouse = handle.policy.warehouse
     found = folders_of([*([folder] if name == "metadata" else []), *([join(warehouse, *pointer.identifier)] if warehouse else [])])
-    return [place for place in found if not place.is_root and not holds_warehouse(handle, place)]
+    return [place for place in found if not place.is_root and not holds_warehouse(handle.policy, place)]
 
 
 def _reached_by(handle: TableHandle, pointer: TablePointer) -> set[Place] | None:

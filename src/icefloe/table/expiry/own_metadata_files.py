@@ -5,16 +5,26 @@ nothing but the catalog's names, where no other table has its metadata in the sa
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from icefloe.errors import FormatError, NotFoundError, StorageError, UnsupportedError
-from icefloe.io.location_scope import Place, place_of_file, place_of_folder
+from icefloe.io.location_scope import LocationScope, Place, place_of_file, place_of_folder
 from icefloe.kernel.metadata.naming import metadata_version
 from icefloe.pointer.pointer import TablePointer, other_tables
 from icefloe.table.handle import TableHandle, read_metadata_at
 
 
-def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the files of `dropped` that may be deleted, and the others.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldMetadataFiles:
+    """The files that may be deleted, the others, and the folders that the former are in."""
+
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    folders: LocationScope = field(default_factory=LocationScope)
+
+
+def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Sequence[str]) -> OldMetadataFiles:
+    """Divide the files of `dropped` into those that may be deleted and the others.
 
     A file may be deleted that has the name of a metadata file, lies in the folder of one of the `current` files, and is in the log of no other table there.
     """
@@ -31,9 +41,9 @@ def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Seq
             try:
                 reached = _metadata_files_of_others(handle, folders)
             except (NotFoundError, FormatError, StorageError, UnsupportedError):
-                return [], list(dropped)  # what they need is not known
+                return OldMetadataFiles(others=tuple(dropped))  # what they need is not known
         (others if place in reached else own).append(location)
-    return own, others
+    return OldMetadataFiles(own=tuple(own), others=tuple(others), folders=LocationScope(tuple(folders)))
 
 
 def _folder(place: Place) -> Place:
