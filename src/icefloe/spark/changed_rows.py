@@ -24,6 +24,7 @@ from icefloe.spark.arrow_forms import with_offsets
 from icefloe.spark.distribution import distributed
 from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.shapes import wkb_of_shapes
 from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.task_rows import GonePositions, joined_positions, rows_in_form, with_row_ids
 from icefloe.spark.write import advised, small_batches
@@ -121,7 +122,7 @@ def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget, 
     if target.sort_order.is_unsorted:
         # No file may say that it is sorted when nothing sorted it.
         target = replace(target, sort_order_id=0)
-    ready = _spread(rows, places, target)
+    ready = _spread(wkb_of_shapes(rows), places, target)
     if places.row_id is not None:
         target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
     with advised(spark, target), small_batches(spark, schema), writing_job(spark, target) as finished:

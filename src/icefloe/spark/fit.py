@@ -39,7 +39,8 @@ from icefloe.kernel.types import (
     VariantType,
 )
 from icefloe.spark.filters import column_named, quoted
-from icefloe.spark.types import from_spark, spark_type
+from icefloe.spark.shapes import shape_type
+from icefloe.spark.types import from_spark, is_shape, spark_type
 
 # What a Spark type may be written to, beside its own: where no value changes, and text and bytes for what Spark has no type for (checked value by value).
 _FITS = frozenset(
@@ -127,6 +128,8 @@ def _type_problems(found: DataType, wanted: IcebergType, path: tuple[str, ...]) 
 
 
 def _fits(found: DataType, wanted: PrimitiveType | VariantType, *, top_level: bool) -> bool:
+    if is_shape(found):
+        return shape_type(wanted) == found
     unknown: list[Problem] = []
     numbers = count(1)
     kind = from_spark(found, lambda: next(numbers), (), unknown)

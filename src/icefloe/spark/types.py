@@ -1,7 +1,7 @@
 """Schema to Spark's StructType and back.
 
 Rows and files are not touched here; a struct's fields carry their Iceberg ids in the metadata key by which Spark's Parquet reader finds columns. Shapes are
-BINARY, as WKB: Spark's own GEOMETRY came in 4.1, and knows fewer reference systems. Nanoseconds have no type in Spark: rather than cut them, they are refused.
+BINARY, as WKB; `shapes.py` makes Spark's own types of them, which came in 4.1. Nanoseconds have no type in Spark: rather than cut them, they are refused.
 Floor: spark. Spec: Primitive Types; Schemas and Data Types.
 """
 
@@ -59,6 +59,10 @@ COMMENT_KEY = "comment"
 # Spark has a time of day since 4.1; its precision counts digits of a second.
 SPARK_TIME: Any = getattr(spark_types, "TimeType", None)
 MICROSECOND_DIGITS = 6
+# Spark has types of shapes since 4.1. A column of Iceberg's has one reference system; Spark's may have one for each row, with this number for all of them.
+SPARK_GEOMETRY: Any = getattr(spark_types, "GeometryType", None)
+SPARK_GEOGRAPHY: Any = getattr(spark_types, "GeographyType", None)
+_MIXED_SRID = -1
 
 # Spark's Parquet reader refuses the uuid annotation, reads a time only where a file calls it local, and knows variants, shapes and nanoseconds of some
 # versions alone; columns of unknown type need not be in a file.
@@ -171,6 +175,22 @@ def _to_spark(kind: IcebergType, ids: bool, path: tuple[str, ...], problems: lis
     return found
 
 
+def is_shape(kind: DataType) -> bool:
+    """Return whether it is Spark's GEOMETRY or GEOGRAPHY."""
+    return SPARK_GEOMETRY is not None and isinstance(kind, (SPARK_GEOMETRY, SPARK_GEOGRAPHY))
+
+
+def _shape_from(kind: Any, path: tuple[str, ...], problems: list[Problem]) -> IcebergType:
+    is_geometry = isinstance(kind, SPARK_GEOMETRY)
+    if kind.srid == _MIXED_SRID:
+        name = "GEOMETRY" if is_geometry else "GEOGRAPHY"
+        what = f"type {kind.simpleString()}, whose values have reference systems of their own; a column of Iceberg's has one: {name}(4326)"
+        problems.append(Problem(where=".".join(path), what=what))
+        return StringType()
+    crs = str(kind.jsonValue()).partition("(")[2].removesuffix(")").split(",")[0].strip()
+    return GeometryType(crs) if is_geometry else GeographyType(crs)
+
+
 def why_not_opened(spark: SparkSession, schemas: Iterable[Schema]) -> str:
     """Why Spark's own reader cannot open files of these schemas, whatever is read of them; empty where it can."""
     if spark.version >= _FIRST_TO_KNOW_THEM:
@@ -230,6 +250,8 @@ def from_spark(kind: DataType, fresh: Callable[[], int], path: tuple[str, ...], 
         return DecimalType(kind.precision, kind.scale)
     if SPARK_TIME is not None and isinstance(kind, SPARK_TIME) and kind.precision <= MICROSECOND_DIGITS:
         return TimeType()
+    if is_shape(kind):
+        return _shape_from(kind, path, problems)
     found = _FROM_SPARK.get(type(kind))
     if found is None:
         problems.append(Problem(where=".".join(path), what=f"type {kind.simpleString()}"))

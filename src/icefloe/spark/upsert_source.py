@@ -39,6 +39,7 @@ from icefloe.spark.filters import column_named
 from icefloe.spark.fit import check_fits, widened_decimals
 from icefloe.spark.jobs import run_job
 from icefloe.spark.kept import unpersist_with
+from icefloe.spark.shapes import wkb_of_shapes
 from icefloe.spark.types import spark_type
 from icefloe.table.engine import KeyValues, UpsertSource
 from icefloe.table.rows.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
@@ -68,6 +69,7 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
     if updates:
         check_complete(_names(rows.schema), schema)
     check_fits(rows.schema, schema)
+    rows = wkb_of_shapes(rows)
     spark = rows.sparkSession
     is_kept = rows.storageLevel != StorageLevel.NONE
     kept = rows if is_kept else rows.persist(StorageLevel.MEMORY_AND_DISK)

@@ -27,6 +27,7 @@ from icefloe.spark.distribution import distributed
 from icefloe.spark.fit import check_fits, widened_decimals
 from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.shapes import wkb_of_shapes
 from icefloe.spark.task_errors import TaskErrors
 
 # Rows that cross from Spark to Python at a time; larger batches were no faster, and take more memory where rows are wide.
@@ -120,7 +121,7 @@ def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, Wri
     if target.sort_order.is_unsorted:
         # No file may say that it is sorted when nothing sorted it.
         target = replace(target, sort_order_id=0)
-    ready = distributed(widened_decimals(rows, target.schema), target)
+    ready = distributed(widened_decimals(wkb_of_shapes(rows), target.schema), target)
     names: tuple[str, ...] = ()
     if any("." in name or "`" in name for name in ready.columns):
         # mapInArrow looks each column up by its name as if it were a path through structs.

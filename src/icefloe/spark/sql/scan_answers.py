@@ -27,6 +27,7 @@ from icefloe.kernel.types import IcebergType, ListType, NestedField, PrimitiveTy
 from icefloe.kernel.types import MapType as IcebergMap
 from icefloe.spark.filters import column_named, literal
 from icefloe.spark.scan import read
+from icefloe.spark.shapes import shapes_of_wkb
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.local_days import LocalDays
 from icefloe.spark.sql.metadata_aggregates import NotKnown, needs_statistics, values_of, wanted_columns
@@ -147,7 +148,7 @@ class ScanAnswers(OneScanAnswers):
             if self._hides_deleted:
                 known = set(found.columns)
                 found = found.select(*(column_named(name) if name in known else F.lit(False).alias(name) for name in self._struct.names))
-        return found._jdf.queryExecution().optimizedPlan()
+        return shapes_of_wkb(found, self._struct)._jdf.queryExecution().optimizedPlan()
 
     @answer
     def narrowed(self, predicates: list[Any]) -> "ScanAnswers":

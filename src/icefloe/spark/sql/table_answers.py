@@ -13,6 +13,7 @@ from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
 from icefloe.kernel.types import NestedField
+from icefloe.spark.shapes import with_shapes
 from icefloe.spark.sql.alter_table import takes_change
 from icefloe.spark.sql.answers import answer
 from icefloe.spark.sql.definitions import columns_struct, partitioning_of, table_properties
@@ -72,7 +73,8 @@ class TableAnswers(WritableAnswers):
     @cached_property
     def _schema_json(self) -> str:
         scan = self._selected.scan()
-        return columns_struct(scan.as_held(scan.schema())).json()
+        schema = scan.as_held(scan.schema())
+        return with_shapes(self._spark, columns_struct(schema), schema).json()
 
     def schema_json(self) -> str:
         return self._schema_json

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.jvm.compile import static_method
+from icefloe.spark.shapes import with_shapes
 from icefloe.spark.types import schema_to_struct
 from icefloe.view.view import View
 
@@ -34,7 +35,7 @@ def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
         name=(catalog_name, *view.name()),
         query=query_of(view),
         place=(version.default_catalog or catalog_name, *version.default_namespace),
-        schema=schema_to_struct(view.schema(), field_ids=False),
+        schema=with_shapes(spark, schema_to_struct(view.schema(), field_ids=False), view.schema()),
         columns=columns or None,
         alias=None if columns else f"{_in_backticks(view.name()[-1])} ({names})",
     )
