@@ -52,7 +52,7 @@ def add_files(
         raise InvalidInputError(f"no file of {source_table} lies in a folder {wanted}", next_step="look at the names of its folders")
     result = found.add_files(chosen, check_duplicate_files=check_duplicate_files)
     snapshot = found.snapshot_by_id(result.snapshot_id) if result.snapshot_id is not None else None
-    changed = None if snapshot is None else snapshot.summary.get("changed-partition-count")
+    changed = 0 if snapshot is None else snapshot.summary.get("changed-partition-count")
     return [(result.added_files, None if changed is None else int(changed))]
 
 

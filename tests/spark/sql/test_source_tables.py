@@ -21,7 +21,7 @@ def spark_with_sources(spark: SparkSession, lake: SqlCatalog, tmp_path: Path) ->
     spark.sql(
         f"CREATE TABLE divided_source (id BIGINT, kind STRING) USING parquet PARTITIONED BY (kind) LOCATION '{tmp_path}/divided'",
     )
-    spark.sql("INSERT INTO divided_source VALUES (1, 'a'), (2, 'b'), (3, 'b')")
+    spark.sql("INSERT INTO divided_source VALUES (1, 'a'), (2, 'b c'), (3, 'b c')")
     spark.sql(f"CREATE TABLE text_source (line STRING) USING text LOCATION '{tmp_path}/text'")
     yield spark
     for name in ("plain_source", "divided_source", "text_source"):
@@ -35,12 +35,12 @@ def test_files_of_a_table_of_sparks_own_catalog_are_added_by_its_name(spark_with
     sql("CREATE TABLE lake.db.all_parts (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
     assert sql("CALL lake.system.add_files('db.all_parts', 'spark_catalog.default.divided_source')").collect()[0][0] == 2
     sql("CREATE TABLE lake.db.one_part (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
-    sql("CALL lake.system.add_files('db.one_part', 'default.divided_source', map('KIND', 'b'))")
+    sql("CALL lake.system.add_files('db.one_part', 'default.divided_source', map('KIND', 'b c'))")
     rows = {
         name: [tuple(row) for row in sql(f"SELECT * FROM lake.db.{name} ORDER BY id").collect()]
         for name in ("added", "all_parts", "one_part")
     }
-    assert rows == {"added": [(1, "a"), (2, "b")], "all_parts": [(1, "a"), (2, "b"), (3, "b")], "one_part": [(2, "b"), (3, "b")]}
+    assert rows == {"added": [(1, "a"), (2, "b")], "all_parts": [(1, "a"), (2, "b c"), (3, "b c")], "one_part": [(2, "b c"), (3, "b c")]}
 
 
 def test_a_partition_without_files_adds_nothing(spark_with_sources: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.spark.filters import quoted
-from icefloe.spark.jvm.gateway import scala_object
+from icefloe.spark.jvm.gateway import java_class, scala_object
 
 SESSION_CATALOG = "spark_catalog"
 _FORMATS = ("parquet", "orc")  # whose files can be added
@@ -50,12 +50,12 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
             f"{text} is not partitioned by {', '.join(unknown)}", next_step=f"its partition columns are: {', '.join(columns) or 'none'}"
         )
     if not columns:
-        return [_folder(table.location())]
+        return [_folder(spark, table.location())]
     found = []
     for partition in _list(state.catalog().listPartitions(identifier, scala_object(spark, "scala.None"))):
         values = {entry._1().lower(): entry._2() for entry in _list(partition.spec().toSeq())}
         if all(values[name] == value for name, value in wanted.items()):
-            found.append(_folder(partition.location()))
+            found.append(_folder(spark, partition.location()))
     if wanted and not found:
         shown = "/".join(f"{name}={value}" for name, value in wanted.items())
         raise InvalidInputError(f"{text} has no partition {shown}", next_step=f"SHOW PARTITIONS {text} lists them")
@@ -78,5 +78,6 @@ def _list(sequence: Any) -> list[Any]:
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
-def _folder(location: Any) -> str:
-    return f"{str(location.toString()).rstrip('/')}/"
+def _folder(spark: SparkSession, location: Any) -> str:
+    """A location of Java's as text: its URI escapes characters that are in the folder's name as they are."""
+    return f"{str(java_class(spark, 'org.apache.hadoop.fs.Path')(location).toString()).rstrip('/')}/"
