@@ -254,3 +254,17 @@ def test_no_namespace_is_made_in_the_folder_of_a_table(catalog: FileSystemCatalo
     for name in ("db.t.inner", "db.t.data.inner"):
         with pytest.raises(NamespaceAlreadyExistsError, match=r"'db\.t' is a table"):
             catalog.create_namespace(name)
+
+
+def test_folders_that_are_nested_too_deeply_are_an_error_of_ours(catalog: FileSystemCatalog, table: Table) -> None:
+    descriptor = os.open(table.location(), os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("a", dir_fd=descriptor)
+        inner = os.open("a", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+    with pytest.raises(StorageError, match=r"db\.t.*is dropped.*nested too deeply"):
+        catalog.drop_table("db.t")
+    assert not catalog.table_exists("db.t")
+    subprocess.run(["rm", "-rf", f"{catalog.store.warehouse}/db/.dropped"], check=True)

@@ -167,6 +167,12 @@ class LocalFolders:
                 os.rmdir(path)
         except FileNotFoundError:
             return
+        except RecursionError as error:
+            raise StorageError(
+                f"folders in {location} are nested too deeply to be deleted",
+                path=location,
+                next_step="delete the folder with the system's tools",
+            ) from error
         except OSError as error:
             raise storage_error(error, str(error.filename or location)) from error
 

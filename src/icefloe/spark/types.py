@@ -192,7 +192,10 @@ def _shape_from(kind: Any, path: tuple[str, ...], problems: list[Problem]) -> Ic
 
 
 def why_not_opened(spark: SparkSession, schemas: Iterable[Schema]) -> str:
-    """Why Spark's own reader cannot open files of these schemas, whatever is read of them; empty where it can."""
+    """Why Spark's own reader cannot open files of these schemas, or reads them wrong, whatever is read of them; empty where it can."""
+    schemas = list(schemas)
+    if taken := sorted({name for schema in schemas for name in schema.ambiguous_names}):
+        return f"its filters on files take columns of one name for each other: {', '.join(taken)}"
     if spark.version >= _FIRST_TO_KNOW_THEM:
         return ""
     fields = (found for schema in schemas for found in walk(schema.fields))

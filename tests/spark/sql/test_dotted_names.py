@@ -1,7 +1,9 @@
 """Names with dots, blanks and backticks in Spark SQL, wherever a statement can have one; and names that two columns would have."""
 
 from datetime import datetime
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -127,3 +129,24 @@ def test_a_dropped_column_of_an_identity_field_is_added_again(sql: Run) -> None:
     sql("INSERT INTO lake.db.r (id, category, data) VALUES (1, 'books', 'a')")
     assert sql("SELECT id, category, data FROM lake.db.r ORDER BY id") == [(0, None, "z"), (1, "books", "a")]
     assert sql("SELECT id FROM lake.db.r WHERE category = 'books'") == [(1,)]
+
+
+def test_columns_of_one_name_in_a_table_of_others_are_never_taken_for_each_other(
+    sql: Run, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    foo = pa.struct([("bar", pa.int64())])
+    made = lake.create_table("db.made", pa.schema([("foo_bar", pa.int64()), ("foo", foo), ("id", pa.int64())]))
+    changed = Path(made.metadata_location).with_name("00009-changed.metadata.json")
+    changed.write_text(Path(made.metadata_location).read_text().replace('"foo_bar"', '"foo.bar"'))
+    lake.register_table("db.t", str(changed))
+    sql("INSERT INTO lake.db.t VALUES (1, named_struct('bar', 2), 1), (2, named_struct('bar', 3), 2)")
+    assert sql("SELECT `foo.bar`, foo.bar FROM lake.db.t WHERE `foo.bar` = 2") == [(2, 3)]
+    assert sql("SELECT `foo.bar`, foo.bar FROM lake.db.t WHERE foo.bar = 2") == [(1, 2)]
+    assert sql("SELECT max(`foo.bar`), min(foo.bar), count(`foo.bar`) FROM lake.db.t") == [(2, 2, 2)]
+    assert "columns of one name" in caplog.text
+    sql("UPDATE lake.db.t SET `foo.bar` = 7 WHERE foo.bar = 3")
+    sql("DELETE FROM lake.db.t WHERE `foo.bar` = 7")
+    assert sql("SELECT `foo.bar`, foo.bar FROM lake.db.t") == [(1, 2)]
+    sql("ALTER TABLE lake.db.t RENAME COLUMN `foo.bar` TO plain")
+    assert sql("SELECT plain, foo.bar FROM lake.db.t WHERE plain = 1") == [(1, 2)]
+    assert sql("SELECT plain FROM lake.db.t WHERE foo.bar = 1") == []
