@@ -135,8 +135,8 @@ class FixedType(PrimitiveType):
     length: int
 
     def __post_init__(self) -> None:
-        if self.length < 1:
-            raise InvalidSchemaError(f"fixed[{self.length}] is not a type: the length is at least 1 byte")
+        if not 1 <= self.length < 1 << 31:
+            raise InvalidSchemaError(f"fixed[{self.length}] is not a type: the length is from 1 to 2147483647 bytes")
 
     def __str__(self) -> str:
         return f"fixed[{self.length}]"
