@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.cli.conftest import Command
 
@@ -34,6 +35,22 @@ def test_a_dry_run_lists_the_files_and_changes_nothing(icefloe: Command, table: 
     going = [snapshot.manifest_list for snapshot in table.snapshots()[:-1]]
     assert all(str(path).removeprefix(f"{table.location()}/") in shown.stdout for path in going)
     assert len(table.refresh().snapshots()) == 4
+
+
+def test_files_outside_the_table_are_listed_and_deleted_where_a_folder_is_allowed(
+    icefloe: Command, as_json: Callable[..., Any], table: Table, tmp_path: Path
+) -> None:
+    added = tmp_path / "imports" / "a.parquet"
+    added.parent.mkdir()
+    pq.write_table(pa.table({"a": [9]}), added)
+    table.add_files([str(added)])
+    table.overwrite(pa.table({"a": [10]}))
+    where = ("--older-than", "0s", "--dry-run", "--warehouse", tmp_path)
+    assert as_json("expire", "db.t", *where)["outside"] == [str(added)]
+    assert str(added) in icefloe("expire", "db.t", *where, "--all").stdout
+    assert as_json("expire", "db.t", *where, "--allow-outside", added.parent)["outside"] == []
+    icefloe("expire", "db.t", "--older-than", "0s", "--warehouse", tmp_path, "--allow-outside", added.parent)
+    assert not added.exists()
 
 
 def test_json_says_what_went(as_json: Callable[..., Any], table: Table, tmp_path: Path) -> None:

@@ -256,6 +256,18 @@ def test_the_root_of_a_machine_is_no_location_of_a_table(lake: SqlCatalog, tmp_p
     assert report.files.num_rows == 0
 
 
+@pytest.mark.parametrize("with_warehouse", [True, False])
+def test_a_table_that_is_the_warehouse_is_written_and_loses_only_what_is_allowed(tmp_path: Path, with_warehouse: bool) -> None:
+    warehouse = {"warehouse": str(tmp_path / "w")} if with_warehouse else {}
+    lake = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", **warehouse)
+    lake.create_namespace("db")
+    table = with_history(lake, location=str(tmp_path / "w"))
+    first = first_data_file(table)
+    assert (expire(table, dry_run=True).outside_files > 0) is with_warehouse
+    assert expire(table, allow_outside=[str(tmp_path / "w")]).outside_files == 0
+    assert not Path(first).exists()
+
+
 def test_folders_that_the_caller_or_the_catalog_allows_are_cleaned(tmp_path: Path) -> None:
     for number, configured in enumerate([False, True]):
         imports = tmp_path / f"imports{number}"

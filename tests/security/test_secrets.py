@@ -102,6 +102,18 @@ def test_a_report_of_the_catalog_hides_values_of_a_query(tmp_path: Path) -> None
     assert SECRET not in f"{look.catalog(made)!r} {look.catalog(made)}"
 
 
+@pytest.mark.parametrize(
+    "line", [f"uri: postgresql://u:{SECRET}: x@h", f"uri: *{SECRET}", f'uri: "{SECRET}', f"uri: [{SECRET}", f"- {SECRET}"]
+)
+def test_a_configuration_file_that_cannot_be_read_is_not_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    (tmp_path / "icefloe.yaml").write_text(f"catalog:\n  lake:\n    {line}\n")
+    monkeypatch.setenv("ICEFLOE_HOME", str(tmp_path))
+    with pytest.raises(IcefloeError) as caught:
+        load_catalog("lake")
+    assert str(tmp_path) in str(caught.value)
+    assert SECRET not in all_text_of(caught.value)
+
+
 def test_what_needs_no_hiding_is_shown() -> None:
     for uri in ("sqlite:////home/me@work/catalog.db", "postgresql://me@host:5432/db", "postgresql://[::1]:5432/db"):
         assert without_password(uri) == uri

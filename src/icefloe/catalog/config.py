@@ -87,7 +87,14 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         # Scalars stay text: YAML's own types would make 42798 of the password 0123456, and True of yes.
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506  it makes text, lists and mappings only
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        # The parser quotes the line that it stopped at, and with it a password.
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise InvalidPropertyError(
+            f"the configuration file is not YAML{where}", path=str(path), next_step="mend that line; put a value with : or # in quotes"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
         raise InvalidPropertyError(
             f"the configuration file cannot be read: {error}", path=str(path), next_step="mend or remove it"
         ) from error

@@ -42,7 +42,8 @@ def own_location(handle: TableHandle, location: str, metadata_location: str) -> 
     place = place_of_folder(location)
     if place is None or place.is_root or holds_warehouse(handle.policy, place):
         return None
-    return place if _is_of_metadata_file(place, metadata_location) or is_vouched(handle, place) else None
+    is_deep = place.store != "file" or place.path.count("/") > 1
+    return place if (is_deep and _is_of_metadata_file(place, metadata_location)) or is_vouched(handle, place) else None
 
 
 def holds_warehouse(policy: LocationPolicy, place: Place) -> bool:
@@ -58,7 +59,7 @@ def check_view_location(name: str, policy: LocationPolicy, location: str, metada
         LocationNotAllowedError
     """
     place = place_of_folder(location)
-    if place is not None and not place.is_root and (_is_of_metadata_file(place, metadata_location) or _is_configured(policy, place)):
+    if place is not None and (_is_of_metadata_file(place, metadata_location) or _is_configured(policy, place)):
         return
     raise _not_own("view", name, location, metadata_location)
 
@@ -68,11 +69,9 @@ def _is_configured(policy: LocationPolicy, place: Place) -> bool:
 
 
 def _is_of_metadata_file(place: Place, metadata_location: str) -> bool:
-    """Whether the metadata file is in the folder `metadata` of the place, which is not at the top of a machine."""
+    """Whether the metadata file is in the folder `metadata` of the place."""
     named = place_of_file(metadata_location) if metadata_location else None
-    if named is None or Place(named.store, named.path.rpartition("/")[0]) != Place(place.store, f"{place.path}/metadata"):
-        return False
-    return place.store != "file" or place.path.count("/") > 1
+    return named is not None and Place(named.store, named.path.rpartition("/")[0]) == Place(place.store, f"{place.path}/metadata")
 
 
 def _not_own(noun: str, name: str, location: str, metadata_location: str) -> LocationNotAllowedError:
@@ -92,7 +91,10 @@ def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMe
     Raises:
         LocationNotAllowedError
     """
-    if new.location != base.location or own_location(handle, new.location, metadata_location) is not None:
+    place = place_of_folder(new.location)
+    if new.location != base.location or (place is not None and _is_of_metadata_file(place, metadata_location)):
+        return  # a bucket may be a table, too, where nothing is deleted
+    if own_location(handle, new.location, metadata_location) is not None:
         return
     # With a metadata path of its own a table's metadata files are never in its location, and each is in the folder of the one before.
     path = METADATA_PATH.read(base.properties)
