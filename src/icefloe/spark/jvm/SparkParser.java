@@ -31,7 +31,8 @@ public final class SparkParser implements InvocationHandler {
           Arrays.asList(
               new Object[] {
                 "CreateView", "CreateViewCommand", "DropView", "ShowViews", "AlterViewAs", "SetViewProperties", "UnsetViewProperties", "RenameTable", "ShowCreateTable",
-                "CreateTableLike", "CreateTableLikeCommand", "ShowPartitions", "ShowFunctions", "DescribeFunction", "DescribeRelation", "ShowTableProperties"
+                "CreateTableLike", "CreateTableLikeCommand", "ShowPartitions", "ShowFunctions", "DescribeFunction", "DescribeRelation", "ShowTableProperties", "CreateTable",
+                "CreateTableAsSelect"
               }));
 
   private final ParserInterface spark;

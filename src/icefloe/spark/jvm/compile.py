@@ -41,6 +41,7 @@ SOURCES = (
     "NamedColumns",
     "Answering",
     "SparkCatalog",
+    "SparkSessionCatalog",
     "SparkCommand",
     "SparkRule",
     "SparkParser",

@@ -1,7 +1,8 @@
 """`attach`: makes an Icefloe catalog one of a session's catalogs in Spark SQL. The Java side is `jvm/SparkCatalog.java`. Floor: spark."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import overload
 
 from py4j.protocol import Py4JError
@@ -16,7 +17,7 @@ from icefloe.spark.jvm.compile import class_loader, static_method
 from icefloe.spark.jvm.gateway import gateway_of, java_words
 from icefloe.spark.redaction import warn_of_shown_secrets
 from icefloe.spark.session import share_limits
-from icefloe.spark.sql.attached import ATTACHED, PREFIX
+from icefloe.spark.sql.attached import ATTACHED, PREFIX, SESSION_CATALOG
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.format_answers import HIDDEN, offer
 from icefloe.spark.sql.parser_answers import ParserAnswers
@@ -25,7 +26,9 @@ from icefloe.spark.sql.trial import try_statements
 from icefloe.spark.trial import try_scan
 
 CATALOG_CLASS = "icefloe.SparkCatalog"
-CATALOG_NAMES = ("icefloe", CATALOG_CLASS)  # what a setting may say
+SESSION_CATALOG_CLASS = "icefloe.SparkSessionCatalog"
+CATALOG_NAMES = ("icefloe", CATALOG_CLASS, SESSION_CATALOG_CLASS)  # what a setting may say
+_BUILTIN = "builtin"  # what Spark says for a session catalog of its own
 
 
 @overload
@@ -42,6 +45,8 @@ def attach(
 
     Without a name, every catalog that the session's settings name is attached: `spark.sql.catalog.lake=icefloe`, with its properties in
     `spark.sql.catalog.lake.uri` and so on. Those are the answer, by name.
+
+    As `spark_catalog` it is Spark's session catalog: a name is an Iceberg table's first, else what Spark has under it.
 
     Raises:
         EngineError: the session is not a classic one, Spark is too old, or a newer one than Icefloe is proven on went wrong where it was tried: the glue did
@@ -94,12 +99,14 @@ def register(spark: SparkSession, name: str, answers: CatalogAnswers) -> None:
     if not name.isidentifier():
         raise InvalidInputError(f"{name!r} cannot be a catalog's name in SQL", next_step="use letters, digits and underscores")
     taken = spark.conf.get(PREFIX + name, None)
-    if taken not in (None, *CATALOG_NAMES) or name == "spark_catalog":
+    is_session = name == SESSION_CATALOG
+    if taken not in (None, *CATALOG_NAMES, *([_BUILTIN] if is_session else [])):
         raise InvalidInputError(f"Spark has another catalog under the name {name!r}: {taken or 'its own'}", next_step="choose another name")
     start_callbacks(gateway_of(spark))
     class_loader(spark)
-    try_scan(spark)
-    try_statements(spark, _attach)
+    with _loadable_session_catalog(spark):
+        try_scan(spark)
+        try_statements(spark, _attach)
     key = spark.conf.get(f"{PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
     try:
         ATTACHED[key] = answers
@@ -110,7 +117,37 @@ def register(spark: SparkSession, name: str, answers: CatalogAnswers) -> None:
         raise EngineError(f"Spark {spark.version} did not take the catalog {name!r}: {java_words(error)}") from error
     cancel_jobs_on_interrupt(spark)
     spark.conf.set(f"{PREFIX}{name}.icefloe", key)
-    spark.conf.set(PREFIX + name, CATALOG_CLASS)
+    spark.conf.set(PREFIX + name, SESSION_CATALOG_CLASS if is_session else CATALOG_CLASS)
+    if is_session:
+        _load_anew(spark)
+
+
+@contextmanager
+def _loadable_session_catalog(spark: SparkSession) -> Iterator[None]:
+    """Leave Spark its own session catalog where a setting names Icefloe's, which is not attached yet: no class has that name, and no statement would run."""
+    setting = PREFIX + SESSION_CATALOG
+    named = spark.conf.get(setting, None)
+    if named != CATALOG_NAMES[0]:
+        yield
+        return
+    spark.conf.set(setting, _BUILTIN)
+    try:
+        yield
+    finally:
+        spark.conf.set(setting, named)
+
+
+def _load_anew(spark: SparkSession) -> None:
+    """Let Spark load its session catalog again, which it does once in a session. Raises `EngineError` where this Spark keeps it elsewhere."""
+    try:
+        static_method(spark, "SparkSessionCatalog", "install", spark._jsparkSession.sessionState().catalogManager())
+    except Py4JError as error:
+        spark.conf.unset(PREFIX + SESSION_CATALOG)
+        raise EngineError(
+            f"Spark {spark.version} does not change its session catalog once it runs: {java_words(error)}",
+            next_step=f"start the session with {PREFIX}{SESSION_CATALOG}={CATALOG_NAMES[0]} and attach before its first statement; "
+            "or attach the catalog under another name",
+        ) from error
 
 
 def _catalog_of(name: str, given: Catalog | Mapping[str, str] | str | None) -> Catalog:

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
 
 PREFIX = "spark.sql.catalog."
+SESSION_CATALOG = "spark_catalog"
 # By the key that a session's setting `spark.sql.catalog.<name>.icefloe` holds.
 ATTACHED: dict[str, CatalogAnswers] = {}
 

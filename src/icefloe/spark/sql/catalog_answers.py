@@ -38,6 +38,11 @@ class CatalogAnswers(Answers):
         self._catalog = catalog
 
     @property
+    def is_session_catalog(self) -> bool:
+        """Whether Spark's own tables lie in it too, and its views and functions are Spark's."""
+        return self.name == "spark_catalog"
+
+    @property
     def catalog(self) -> Catalog:
         """The catalog that is asked."""
         return self._catalog
@@ -74,7 +79,7 @@ class CatalogAnswers(Answers):
     def _load_view(self, asked: Asked) -> Any:
         """Raises `NoSuchTableError` where there is no view either."""
         name = tuple(asked["table"])
-        if len(name) < 2 or not self._catalog.keeps_views or not self._catalog.view_exists(name):
+        if len(name) < 2 or self.is_session_catalog or not self._catalog.keeps_views or not self._catalog.view_exists(name):
             raise NoSuchTableError(f"there is no table or view {'.'.join(name)}", next_step="see SHOW TABLES and SHOW VIEWS")
         if asked.get("version") is not None or asked.get("timestamp") is not None:
             raise UnsupportedFeatureError(

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from pyspark.sql import SparkSession
 
-from icefloe.spark.sql.attached import attached_catalog, found_in
+from icefloe.spark.sql.attached import SESSION_CATALOG, attached_catalog, found_in
 from icefloe.spark.sql.function_answers import FUNCTIONS, Function, is_for_functions
 from icefloe.spark.sql.procedure_answers import SYSTEM
 from icefloe.spark.sql.tokens import Tokens
@@ -33,6 +33,8 @@ def _show(spark: SparkSession, tokens: Tokens) -> Statement | None:
         if place is None:
             return None
         catalog, namespace = place[0].name, list(place[1][:-1])
+    if catalog == SESSION_CATALOG and not is_for_functions(namespace):
+        return None
     tokens.take("LIKE")
     pattern = tokens.string() if tokens.is_string() else "*" if tokens.at_end else tokens.name()
     tokens.end()

@@ -1,7 +1,7 @@
 """`ParserAnswers`: statements that Spark's parser hands over: those it cannot parse, and the kinds it parses and cannot run on our catalogs.
 
 The Java side is `jvm/SparkParser.java`; the grammar is in `statements.py`, `view_statements.py`, `view_descriptions.py`,
-`partition_statements.py` and `function_statements.py`. Floor: spark.
+`create_table_statements.py`, `partition_statements.py` and `function_statements.py`. Floor: spark.
 """
 
 from typing import Any
@@ -14,6 +14,7 @@ from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.attached import found_in
 from icefloe.spark.sql.cached_rows import recache
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
+from icefloe.spark.sql.create_table_statements import create_table_statement
 from icefloe.spark.sql.function_statements import function_statement
 from icefloe.spark.sql.partition_statements import partition_statement
 from icefloe.spark.sql.statements import AlterStatement, alter_statement
@@ -76,10 +77,12 @@ class ParserAnswers(Answers):
         return found
 
     def _parsed_by_spark(self, text: str, *, is_parsed: bool) -> Statement | None:
-        """A statement of a kind that Spark parses itself."""
-        made = view_statement(self._spark, text, is_parsed=is_parsed)
+        """A statement of a kind that Spark parses itself; what it does not parse is wrong, and Spark says why, but for CREATE TABLE LIKE."""
+        made = create_table_statement(self._spark, text, is_parsed=is_parsed)
         if made is None and is_parsed:
-            made = shown_view(self._spark, text) or partition_statement(self._spark, text) or function_statement(self._spark, text)
+            made = view_statement(self._spark, text) or shown_view(self._spark, text)
+        if made is None and is_parsed:
+            made = partition_statement(self._spark, text) or function_statement(self._spark, text)
         return made
 
     def _refuse_evolution(self, tokens: Tokens) -> None:

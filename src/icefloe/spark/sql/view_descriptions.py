@@ -48,7 +48,7 @@ def _show_views(spark: SparkSession, tokens: Tokens) -> Statement | None:
         if named is None and is_catalog(spark, parts[0]):
             return None
         answers, namespace = (named, parts[1:]) if named is not None else (answers, parts)
-    if answers is None:
+    if answers is None or answers.is_session_catalog:
         return None
     tokens.take("LIKE")
     pattern = "*" if tokens.at_end else tokens.string()

@@ -1,4 +1,4 @@
-"""Statements that change views of our catalogs: CREATE, ALTER and DROP, from text to the catalog's own methods; and CREATE TABLE LIKE.
+"""Statements that change views of our catalogs: CREATE, ALTER and DROP, from text to the catalog's own methods.
 
 Spark parses them and can run them in its own catalog alone, so that they are read again here. Reading a view is `view_answers.py`, showing one is
 `view_descriptions.py`. Floor: spark.
@@ -13,18 +13,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from icefloe.errors import InvalidInputError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
+from icefloe.errors import NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jvm.compile import static_method
 from icefloe.spark.sql.attached import current_place, found_in, is_catalog
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
-from icefloe.spark.sql.definitions import own_properties
 from icefloe.spark.sql.sort_keys import quoted
 from icefloe.spark.sql.spark_errors import AnalysisError
 from icefloe.spark.sql.tokens import Tokens
 from icefloe.spark.sql.view_answers import QUERY_COLUMNS, analyzed_query
 from icefloe.spark.types import COMMENT_KEY, struct_to_schema
-from icefloe.table.table import Table
 from icefloe.view.view import View
 
 Place = tuple[CatalogAnswers, tuple[str, ...]]
@@ -45,13 +43,10 @@ class Statement:
     is_of_view: bool = False  # errors name a view, not a table
 
 
-def view_statement(spark: SparkSession, text: str, *, is_parsed: bool = True) -> Statement | None:
-    """The statement, or None where it is none of these or is about a catalog of others. Raises `StatementSyntaxError`.
-
-    What Spark does not parse is wrong, and Spark says why; CREATE TABLE LIKE is not.
-    """
+def view_statement(spark: SparkSession, text: str) -> Statement | None:
+    """The statement, or None where it is none of these or is about a catalog of others. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
-    for words, parse in _STATEMENTS if is_parsed else (_LIKE,):
+    for words, parse in _STATEMENTS:
         if tokens.take(*words):
             return parse(spark, tokens)
     return None
@@ -60,7 +55,13 @@ def view_statement(spark: SparkSession, text: str, *, is_parsed: bool = True) ->
 def view_place(spark: SparkSession, tokens: Tokens) -> Place | None:
     """Return the catalog and name that come next; None where Spark runs the statement, as for temporary views, which come before all others of their name."""
     name = tokens.dotted_name()
-    return None if is_temporary(spark, name) else found_in(spark, name)
+    return None if is_temporary(spark, name) else place_of_view(spark, name)
+
+
+def place_of_view(spark: SparkSession, name: tuple[str, ...]) -> Place | None:
+    """Return the catalog and name of a view; None where Spark keeps it."""
+    found = found_in(spark, name)
+    return None if found is not None and found[0].is_session_catalog else found
 
 
 def is_temporary(spark: SparkSession, name: tuple[str, ...]) -> bool:
@@ -74,7 +75,7 @@ def is_temporary(spark: SparkSession, name: tuple[str, ...]) -> bool:
 
 def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> Statement | None:
     unless_there = tokens.take("IF", "NOT", "EXISTS")
-    place = found_in(spark, tokens.dotted_name())
+    place = place_of_view(spark, tokens.dotted_name())
     if place is None:
         return None
     columns: list[tuple[str, str | None]] = []
@@ -90,7 +91,7 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> S
         if tokens.take("COMMENT"):
             properties["comment"] = tokens.string()
         elif tokens.take("TBLPROPERTIES"):
-            properties |= _properties(tokens)
+            properties |= properties_of(tokens)
         else:
             raise tokens.wrong("COMMENT, TBLPROPERTIES or AS was expected")
     query = tokens.rest()
@@ -208,7 +209,8 @@ def _schema_of(view: Sequence[str], found: StructType, columns: list[tuple[str, 
     return struct_to_schema(StructType(fields))
 
 
-def _properties(tokens: Tokens) -> dict[str, str]:
+def properties_of(tokens: Tokens) -> dict[str, str]:
+    """Return the properties of a list in parentheses, as texts."""
     found: dict[str, str] = {}
     tokens.expect("(")
     while True:
@@ -225,58 +227,6 @@ def _plain_value(tokens: Tokens) -> str:
     """A number as it is written, or a truth value in small letters."""
     found = tokens.until(",", ")")
     return found.lower() if found.upper() in ("TRUE", "FALSE") else found
-
-
-def _like(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    """CREATE TABLE a LIKE b: the definition of an Iceberg table, without its rows."""
-    unless_there = tokens.take("IF", "NOT", "EXISTS")
-    name = tokens.dotted_name()
-    if not tokens.take("LIKE"):
-        return None
-    source_name = tokens.dotted_name()
-    target, source = found_in(spark, name), found_in(spark, source_name)
-    if target is None:
-        return None
-    if source is None:
-        raise UnsupportedFeatureError(
-            "CREATE TABLE LIKE takes its definition from a table of an attached catalog", next_step="name the columns"
-        )
-    properties: dict[str, str] = {}
-    location = None
-    while not tokens.at_end:
-        if tokens.take("TBLPROPERTIES"):
-            properties |= _properties(tokens)
-        elif tokens.take("LOCATION"):
-            location = tokens.string()
-        elif tokens.take("USING"):
-            properties |= own_properties({"provider": tokens.name()})
-        else:
-            raise tokens.wrong("USING, LOCATION or TBLPROPERTIES was expected")
-
-    def run() -> Rows:
-        known = _source_of_like(source, ".".join(source_name))
-        make = target[0].catalog.create_table_if_not_exists if unless_there else target[0].catalog.create_table
-        make(
-            target[1],
-            known.schema(),
-            location=location,
-            partition_spec=known.spec(),
-            sort_order=known.sort_order(),
-            properties={**known.properties, "format-version": str(known.metadata.format_version), **properties},
-        )
-        return []
-
-    return Statement(name=target[1], run=run)
-
-
-def _source_of_like(place: Place, name: str) -> Table:
-    try:
-        return place[0].catalog.load_table(place[1])
-    except NoSuchTableError as error:
-        # Not as such: Spark's own error would say the name of the table that is to be made.
-        raise InvalidInputError(
-            f"there is no Iceberg table {name} to take the columns from", next_step="name a table; views and metadata tables will not do"
-        ) from error
 
 
 # ---- changing ----
@@ -300,7 +250,7 @@ def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
         query = tokens.rest()
         return Statement(name=name, run=lambda: _redefine(spark, place, query), is_of_view=True)
     if tokens.take("SET", "TBLPROPERTIES"):
-        properties = _properties(tokens)
+        properties = properties_of(tokens)
         tokens.end()
         return Statement(name=name, run=lambda: _set(place, properties, ()), is_of_view=True)
     if tokens.take("UNSET", "TBLPROPERTIES"):
@@ -383,12 +333,9 @@ def _drop(spark: SparkSession, tokens: Tokens) -> Statement | None:
     return Statement(name=place[1], run=run, is_of_view=True)
 
 
-# The one that not every version of Spark parses where it is about a name of three parts.
-_LIKE = (("CREATE", "TABLE"), _like)
 _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[SparkSession, Tokens], Statement | None]], ...] = (
     (("CREATE", "OR", "REPLACE", "VIEW"), lambda spark, tokens: _create(spark, tokens, replaces=True)),
     (("CREATE", "VIEW"), _create),
-    _LIKE,
     (("ALTER", "VIEW"), _alter),
     (("DROP", "VIEW"), _drop),
 )

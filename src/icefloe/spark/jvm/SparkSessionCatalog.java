@@ -1,0 +1,289 @@
+package icefloe;
+
+import java.lang.reflect.Field;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.CatalogExtension;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * Spark's session catalog with Iceberg tables in it: a name is an Iceberg table's first, else what Spark's own catalog has under it. A namespace is one of both. Views and functions are
+ * Spark's.
+ */
+public final class SparkSessionCatalog implements CatalogExtension, StagingTableCatalog, ProcedureCatalog {
+  private static final String NAME = "spark_catalog";
+  private final SparkCatalog iceberg = new SparkCatalog();
+  private CatalogPlugin spark;
+
+  /** Lets a session that runs load its session catalog anew, by the setting that names this class: Spark makes it once. */
+  public static void install(Object manager) throws Exception {
+    for (Class type = manager.getClass(); type != Object.class; type = type.getSuperclass()) {
+      Field[] fields = type.getDeclaredFields();
+      for (int i = 0; i < fields.length; i++) {
+        if (!fields[i].getName().equals("catalogs")) continue;
+        fields[i].setAccessible(true);
+        synchronized (manager) {
+          ((scala.collection.mutable.Map) fields[i].get(manager)).remove(NAME);
+        }
+        return;
+      }
+    }
+    throw new NoSuchFieldException("catalogs of " + manager.getClass().getName());
+  }
+
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    iceberg.initialize(name, options);
+  }
+
+  public void setDelegateCatalog(CatalogPlugin delegate) {
+    this.spark = delegate;
+  }
+
+  public String name() {
+    return iceberg.name();
+  }
+
+  public String[] defaultNamespace() {
+    return spark.defaultNamespace();
+  }
+
+  public Set capabilities() {
+    return iceberg.capabilities();
+  }
+
+  private TableCatalog tables() {
+    return (TableCatalog) spark;
+  }
+
+  private SupportsNamespaces namespaces() {
+    return (SupportsNamespaces) spark;
+  }
+
+  private FunctionCatalog functions() {
+    return (FunctionCatalog) spark;
+  }
+
+  // Tables
+
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    boolean isOfSpark = isOfSpark(namespace);
+    LinkedHashSet found = new LinkedHashSet();
+    if (!isOfSpark || iceberg.namespaceExists(namespace)) found.addAll(Arrays.asList(iceberg.listTables(namespace)));
+    if (isOfSpark) found.addAll(Arrays.asList(tables().listTables(namespace)));
+    return (Identifier[]) found.toArray(new Identifier[0]);
+  }
+
+  public Table loadTable(Identifier name) throws NoSuchTableException {
+    Table found = loaded(name, null, null);
+    return found == null ? tables().loadTable(name) : found;
+  }
+
+  public Table loadTable(Identifier name, String version) throws NoSuchTableException {
+    Table found = loaded(name, version, null);
+    return found == null ? tables().loadTable(name, version) : found;
+  }
+
+  public Table loadTable(Identifier name, long micros) throws NoSuchTableException {
+    Table found = loaded(name, null, Long.valueOf(micros));
+    return found == null ? tables().loadTable(name, micros) : found;
+  }
+
+  /** The Iceberg table of a name; null where there is none. */
+  private Table loaded(Identifier name, String version, Long micros) {
+    if (name.namespace().length == 0) return null;
+    try {
+      return version != null ? iceberg.loadTable(name, version) : micros != null ? iceberg.loadTable(name, micros.longValue()) : iceberg.loadTable(name);
+    } catch (Throwable error) {
+      if (!(error instanceof NoSuchTableException)) Platform.throwException(error);
+      return null;
+    }
+  }
+
+  public void invalidateTable(Identifier name) {
+    iceberg.invalidateTable(name);
+    tables().invalidateTable(name);
+  }
+
+  public boolean tableExists(Identifier name) {
+    return isIceberg(name) || isTableOfSpark(name);
+  }
+
+  public Table createTable(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws Exception {
+    if (isForIceberg(properties)) {
+      prepare(name.namespace());
+      return iceberg.createTable(name, columns, partitioning, properties);
+    }
+    return createInSpark(name, columns, partitioning, properties);
+  }
+
+  public Table alterTable(Identifier name, TableChange[] changes) throws NoSuchTableException {
+    return isIceberg(name) ? iceberg.alterTable(name, changes) : tables().alterTable(name, changes);
+  }
+
+  public boolean dropTable(Identifier name) {
+    return iceberg.dropTable(name) || tables().dropTable(name);
+  }
+
+  public boolean purgeTable(Identifier name) {
+    return iceberg.purgeTable(name) || tables().purgeTable(name);
+  }
+
+  public void renameTable(Identifier from, Identifier to) throws Exception {
+    Identifier target = to.namespace().length == 2 && to.namespace()[0].equals(NAME) ? Identifier.of(new String[] {to.namespace()[1]}, to.name()) : to;
+    if (tableExists(target)) throw new org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException(target);
+    if (isIceberg(from)) {
+      prepare(target.namespace());
+      iceberg.renameTable(from, target);
+    } else {
+      tables().renameTable(from, target);
+    }
+  }
+
+  /** Spark makes tables of formats such as Parquet by commands of its own, which do not come here. */
+  public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
+    if (!isForIceberg(properties)) throw refused(name, "is made without rows in the session catalog where it is USING " + properties.get("provider"), "CREATE TABLE without AS, then INSERT");
+    prepare(name.namespace());
+    return iceberg.stageCreate(name, columns, partitioning, properties);
+  }
+
+  public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
+    checkReplaceable(name, properties);
+    return iceberg.stageReplace(name, columns, partitioning, properties);
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
+    checkReplaceable(name, properties);
+    prepare(name.namespace());
+    return iceberg.stageCreateOrReplace(name, columns, partitioning, properties);
+  }
+
+  /** A table is replaced by one of its own kind, in one commit; Spark's own tables cannot be. */
+  private void checkReplaceable(Identifier name, Map properties) {
+    if (!isForIceberg(properties)) throw refused(name, "cannot be replaced by a table USING " + properties.get("provider"), "DROP TABLE and CREATE TABLE");
+    if (!isIceberg(name) && isTableOfSpark(name)) throw refused(name, "is no Iceberg table, and is not replaced by one", "DROP TABLE first");
+  }
+
+  private static UnsupportedOperationException refused(Identifier name, String why, String next) {
+    return new UnsupportedOperationException("the table " + name + " " + why + "\n  Next: " + next);
+  }
+
+  private Table createInSpark(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws Exception {
+    if (!isOfSpark(name.namespace()) && iceberg.namespaceExists(name.namespace())) namespaces().createNamespace(name.namespace(), Collections.EMPTY_MAP);
+    return tables().createTable(name, columns, partitioning, properties);
+  }
+
+  private boolean isForIceberg(Map properties) {
+    Object provider = properties.get("provider");
+    return provider == null || ((String) provider).equalsIgnoreCase("iceberg");
+  }
+
+  private boolean isIceberg(Identifier name) {
+    return name.namespace().length > 0 && iceberg.tableExists(name);
+  }
+
+  private boolean isTableOfSpark(Identifier name) {
+    return name.namespace().length == 1 && tables().tableExists(name);
+  }
+
+  // Namespaces
+
+  public String[][] listNamespaces() throws NoSuchNamespaceException {
+    return listNamespaces(new String[0]);
+  }
+
+  public String[][] listNamespaces(String[] parent) throws NoSuchNamespaceException {
+    LinkedHashMap found = new LinkedHashMap();
+    if (parent.length == 0) put(found, namespaces().listNamespaces());
+    if (parent.length == 0 || iceberg.namespaceExists(parent)) put(found, iceberg.listNamespaces(parent));
+    else if (!isOfSpark(parent)) throw new NoSuchNamespaceException(parent);
+    return (String[][]) found.values().toArray(new String[0][]);
+  }
+
+  private static void put(Map found, String[][] names) {
+    for (int i = 0; i < names.length; i++) found.put(Arrays.asList(names[i]), names[i]);
+  }
+
+  public boolean namespaceExists(String[] namespace) {
+    return isOfSpark(namespace) || iceberg.namespaceExists(namespace);
+  }
+
+  public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    LinkedHashMap found = new LinkedHashMap();
+    if (isOfSpark(namespace)) found.putAll(namespaces().loadNamespaceMetadata(namespace));
+    if (found.isEmpty() || iceberg.namespaceExists(namespace)) found.putAll(iceberg.loadNamespaceMetadata(namespace));
+    return found;
+  }
+
+  /** In both catalogs; Iceberg's has no place for what Spark adds by itself, such as the owner. */
+  public void createNamespace(String[] namespace, Map properties) throws Exception {
+    if (iceberg.namespaceExists(namespace)) throw new org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException(namespace);
+    namespaces().createNamespace(namespace, properties);
+    prepare(namespace);
+  }
+
+  public void alterNamespace(String[] namespace, NamespaceChange[] changes) throws NoSuchNamespaceException {
+    if (isOfSpark(namespace)) namespaces().alterNamespace(namespace, changes);
+    else iceberg.alterNamespace(namespace, changes);
+  }
+
+  public boolean dropNamespace(String[] namespace, boolean cascade) throws Exception {
+    boolean isOfSpark = isOfSpark(namespace);
+    if (isOfSpark && !cascade && tables().listTables(namespace).length > 0) throw new org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException(namespace);
+    boolean found = iceberg.namespaceExists(namespace) && iceberg.dropNamespace(namespace, cascade);
+    return isOfSpark ? namespaces().dropNamespace(namespace, cascade) : found;
+  }
+
+  private boolean isOfSpark(String[] namespace) {
+    return namespace.length == 1 && namespaces().namespaceExists(namespace);
+  }
+
+  /** A namespace that Spark has is one for Iceberg tables too, from the first on. */
+  private void prepare(String[] namespace) {
+    if (isOfSpark(namespace) && !iceberg.namespaceExists(namespace)) iceberg.createNamespace(namespace, Collections.EMPTY_MAP);
+  }
+
+  // Functions and procedures
+
+  public UnboundFunction loadFunction(Identifier name) throws NoSuchFunctionException {
+    return isSystem(name.namespace()) ? iceberg.loadFunction(name) : functions().loadFunction(name);
+  }
+
+  public Identifier[] listFunctions(String[] namespace) throws NoSuchNamespaceException {
+    return isSystem(namespace) ? iceberg.listFunctions(namespace) : functions().listFunctions(namespace);
+  }
+
+  private static boolean isSystem(String[] namespace) {
+    return namespace.length == 1 && namespace[0].equalsIgnoreCase("system");
+  }
+
+  public UnboundProcedure loadProcedure(Identifier name) {
+    return iceberg.loadProcedure(name);
+  }
+
+  public Identifier[] listProcedures(String[] namespace) {
+    return iceberg.listProcedures(namespace);
+  }
+}
