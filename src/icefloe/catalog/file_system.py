@@ -1,5 +1,7 @@
 """`FileSystemCatalog`: tables as folders of a warehouse, as Java's HadoopCatalog keeps them. Floor: catalog. Spec: File System Tables."""
 
+from collections.abc import Mapping
+from os.path import realpath
 from typing import NoReturn
 
 from icefloe.catalog.catalog import UNIQUE_TABLE_LOCATION, Catalog
@@ -7,9 +9,12 @@ from icefloe.catalog.config import is_true
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.io.choose import load_file_io
 from icefloe.io.folders import LocalFolders
-from icefloe.io.locations import qualified, scheme_of
+from icefloe.io.locations import local_path, qualified, scheme_of
 from icefloe.pointer.file_system import FileSystemPointerStore
 from icefloe.pointer.identifier import Identifier
+from icefloe.table.handle import load_metadata
+from icefloe.table.static_table import StaticTable
+from icefloe.table.table import Table
 
 
 class FileSystemCatalog(Catalog):
@@ -40,6 +45,24 @@ class FileSystemCatalog(Catalog):
             )
         store = FileSystemPointerStore(name, folder, load_file_io(properties, folder), LocalFolders())
         super().__init__(name, store, {**properties, "warehouse": folder})
+
+    @classmethod
+    def table_at(cls, folder: str, properties: Mapping[str, str] | None = None) -> Table | StaticTable:
+        """Return the table in a folder, wherever the folder lies, as Java's HadoopTables opens it.
+
+        It takes writes where its versions are `v<N>.metadata.json` and its metadata names the folder. Else it is read-only: it was moved.
+
+        Raises:
+            InvalidInputError: a folder that holds no table, or one of a catalog. NoSuchFileError, MetadataFormatError
+        """
+        found = StaticTable.from_metadata(folder, properties)
+        location = found.metadata.location.rstrip("/")
+        if scheme_of(folder) != "file" or scheme_of(location) != "file" or realpath(local_path(location)) != realpath(local_path(folder)):
+            return found
+        warehouse, namespace, name = location.rsplit("/", 2)
+        opened = cls("path", **{**(properties or {}), "warehouse": warehouse or "/"})
+        handle = opened._handle((namespace, name), found.metadata_location)
+        return Table(handle, load_metadata(handle))
 
     def transaction(self) -> NoReturn:
         """Raises `UnsupportedFeatureError`: a file system cannot move several pointers in one step."""

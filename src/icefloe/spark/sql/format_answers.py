@@ -7,6 +7,7 @@ of catalogs that were not attached, and reads with the options `columns` and `wh
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError
+from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.errors import InvalidInputError, NoSuchCatalogError, NotFoundError, UnsupportedFeatureError
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.scan.plan import ScanPlan
-from icefloe.spark.connect.options import SPARK_POINTS, Asked, asked_for, is_location, opened, scan_of
+from icefloe.spark.connect.options import SPARK_POINTS, Asked, Known, asked_for, is_location, opened, scan_of
 from icefloe.spark.connect.register import told_to
 from icefloe.spark.filters import quoted
 from icefloe.spark.jvm.compile import offer_formats, static_method
@@ -101,7 +103,7 @@ class HiddenAnswers(Answers):
         found = found_in(self._spark, name)
         known = told_to(self._spark._jsparkSession)
         try:
-            table = opened(asked, known) if found is None else found[0].catalog.load_table(found[1])
+            table = self._opened(asked, known) if found is None else found[0].catalog.load_table(found[1])
         except NoSuchCatalogError as error:
             raise NoSuchCatalogError(
                 f"this session has no catalog {name[0]!r}, and it is not configured elsewhere",
@@ -109,18 +111,35 @@ class HiddenAnswers(Answers):
             ) from error
         return AskedTableAnswers(self._spark, table, asked)
 
+    @staticmethod
+    def _opened(asked: Asked, known: Known) -> Table | StaticTable:
+        """Return the table: one that a folder holds takes writes too."""
+        is_folder = asked.storage is None and is_location(asked.path or "") and not (asked.path or "").endswith(".json")
+        return FileSystemCatalog.table_at(asked.path or "", asked.properties) if is_folder else opened(asked, known)
+
     @answer
-    def table_exists(self, _: Any) -> bool:
+    def table_exists(self, given: dict[str, Any]) -> bool:
+        """Whether a folder holds the table. Raises `UnsupportedFeatureError` for any other: Spark asks this to make it."""
+        asked = asked_for(json.loads(given["table"][-1]))
+        with suppress(InvalidInputError, NotFoundError):
+            if is_location(asked.path or ""):
+                given["table"] = [asked.path]  # Spark's own errors say it
+                self._opened(asked, told_to(self._spark._jsparkSession))
+                return True
+        return self.create_table(given)
+
+    @answer
+    def create_table(self, _: Any) -> bool:
         raise UnsupportedFeatureError(
             "only a table of an attached catalog is made by format(...).save(...)",
             next_step='attach its catalog: icefloe.spark.attach(spark, name, catalog); or write with mode("append") or mode("overwrite") to a table',
         )
 
-    stage_table = create_table = table_exists
+    stage_table = create_table
 
 
 class AskedTableAnswers(TableAnswers):
-    """A table, or the rows and columns of it that options ask for. One that is opened by its location is read-only, as its writes say."""
+    """A table, or the rows and columns of it that options ask for. One that is opened by a metadata file is read-only, as its writes say."""
 
     prunes_nested = False
 

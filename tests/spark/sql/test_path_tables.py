@@ -1,0 +1,78 @@
+"""Tables by the folder that holds them: read and written in the formats, with the commits of a file-system catalog."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+from icefloe import SqlCatalog
+from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.spark.sql.attach import attach
+
+pytestmark = pytest.mark.spark
+COLUMNS = pa.schema([("id", pa.int64()), ("s", pa.string())])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, spark: SparkSession, lake: SqlCatalog) -> str:
+    """The folder of a table, and a session with a catalog that does not have it."""
+    attach(spark, "lake", lake)
+    catalog = FileSystemCatalog("folders", warehouse=str(tmp_path / "warehouse"))
+    catalog.create_namespace("some")
+    catalog.create_table("some.table", COLUMNS)
+    return f"{tmp_path}/warehouse/some/table"
+
+
+def rows(spark: SparkSession, path: str) -> list[tuple[int, str]]:
+    return sorted(tuple(row) for row in spark.read.format("iceberg").load(path).collect())
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+@pytest.mark.parametrize("ending", ["", "/"])
+def test_a_table_is_appended_to_and_overwritten_by_its_folder(spark: SparkSession, folder: str, prefix: str, ending: str) -> None:
+    path = f"{prefix}{folder}{ending}"
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "id bigint, s string")
+    for _ in range(2):
+        frame.write.format("iceberg").mode("append").save(path)
+    assert rows(spark, path) == [(1, "a"), (1, "a"), (2, "b"), (2, "b")]
+    frame.where("id = 1").write.format("icefloe").mode("overwrite").save(path)
+    assert rows(spark, path) == [(1, "a")]
+    written = FileSystemCatalog("folders", warehouse=str(Path(folder).parent.parent)).load_table("some.table")
+    assert [snapshot.summary["operation"] for snapshot in written.snapshots()] == ["append", "append", "overwrite"]
+    assert {Path(name.metadata_file).parent for name in written.metadata.metadata_log} == {Path(folder) / "metadata"}
+
+
+def test_the_folder_may_have_any_name_and_must_be_the_one_that_the_metadata_names(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    odd = tmp_path / "junit5.123 tmp" / "a table.of mine"
+    odd.parent.mkdir()
+    Path(folder).rename(odd)
+    frame = spark.createDataFrame([(2, "b")], "id bigint, s string")
+    with pytest.raises(PySparkException, match="opened by its metadata file"):  # its metadata says that it lies elsewhere
+        frame.write.format("iceberg").mode("append").save(str(odd))
+    metadata = odd / "metadata/v1.metadata.json"
+    metadata.write_text(metadata.read_text().replace(folder, str(odd)))
+    for path in (str(odd), f"{odd.parent}/../{odd.parent.name}/{odd.name}"):
+        frame.write.format("iceberg").mode("append").save(path)
+    assert rows(spark, str(odd)) == [(2, "b"), (2, "b")]
+    assert not Path(folder).exists()
+
+
+def test_the_modes_that_make_a_table_find_the_one_in_the_folder(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([(1, "a")], "id bigint, s string")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        frame.write.format("iceberg").save(folder)
+    frame.write.format("iceberg").mode("ignore").save(folder)
+    assert rows(spark, folder) == []
+    with pytest.raises(PySparkException, match="only a table of an attached catalog is made"):
+        frame.write.format("iceberg").save(f"{tmp_path}/nothing/here")
+
+
+def test_the_folder_of_a_catalogs_table_takes_no_writes(spark: SparkSession, lake: SqlCatalog, folder: str) -> None:
+    table = lake.create_table("db.t", COLUMNS)
+    frame = spark.createDataFrame([(1, "a")], "id bigint, s string")
+    for path in (table.location(), table.metadata_location):
+        with pytest.raises(PySparkException, match=r"only a catalog can say|opened by its metadata file"):
+            frame.write.format("iceberg").mode("append").save(path)
+    assert lake.load_table("db.t").snapshots() == []
