@@ -328,7 +328,7 @@ CORRELATED = "(SELECT max(s.x) FROM s WHERE s.y < t.id)"
     ],
 )
 def test_correlated_scalar_subqueries_need_no_equality(spark: SparkSession, sql: Run, mode: str, statement: str, expected: Any) -> None:
-    """From Spark 4.2 on a rule of its optimizer refuses them for every connector of this kind, unless it is left out."""
+    """A rule of Spark 4.3's own optimizer refuses them, unless it is left out."""
     modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update"))
     sql(f"CREATE TABLE lake.db.t (id INT, v INT) TBLPROPERTIES ('format-version' = '2', {modes})")
     sql("INSERT INTO lake.db.t VALUES (1, 1), (2, 2), (3, 3), (4, 4)")

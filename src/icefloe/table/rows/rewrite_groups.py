@@ -19,10 +19,11 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.table.rows.row_change import records_left
 
 Positions = NDArray[np.int64]
-# Bytes of files that a group takes where nothing advises another size: as many as Spark's adaptive execution gives a task.
-GROUP_BYTES = 64 * 1024 * 1024
+# Bytes of files that a group takes where nothing advises another size. Their rows are about the 64 MB that Spark's adaptive execution gives a task: one task
+# writes a group, and larger ones would leave others idle.
+GROUP_BYTES = 32 * 1024 * 1024
 # A file of new rows of this size is worth more than writing it again: beside files that are rewritten anyway, and where there are only new files.
-LARGE_NEW_FILE_BYTES, LARGE_AMONG_NEW_BYTES = 16 * 1024 * 1024, 1024 * 1024
+LARGE_NEW_FILE_BYTES, LARGE_AMONG_NEW_BYTES = 8 * 1024 * 1024, 1024 * 1024
 
 
 @dataclass(slots=True)
