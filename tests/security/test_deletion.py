@@ -222,6 +222,34 @@ def first_live_file(table: Table) -> str:
     return str(next(iter(table.scan().plan_files())).file.file_path)
 
 
+def test_a_folder_with_other_tables_in_it_is_no_table_s_own_wherever_their_metadata_is(lake: SqlCatalog, tmp_path: Path) -> None:
+    group = tmp_path / "warehouse" / "db" / "group"
+    with_history(lake, "db.seen", location=str(group / "seen"))
+    hidden = with_history(
+        lake, "db.hidden", location=str(group / "hidden"), properties={"write.metadata.path": str(tmp_path / "warehouse" / "meta")}
+    )
+    live = first_live_file(hidden)
+    source = with_history(catalog_in(tmp_path / "elsewhere"))
+    metadata = forged(
+        source, tmp_path / "downloads", lambda document: document.update(location=str(group)), {first_data_file(source): live}
+    )
+    lake.register_table("db.hostile", metadata)
+    report = lake.purge_table("db.hostile")
+    assert live in report.outside["path"].to_pylist()
+    assert hidden.scan().count() == 2
+
+
+def test_a_table_with_nested_namespaces_below_it_still_deletes_its_own_files(lake: SqlCatalog) -> None:
+    table = with_history(lake, "db.t")
+    lake.create_namespace("db.t")
+    inner = with_history(lake, "db.t.u")
+    assert inner.location().startswith(table.location())
+    first = first_data_file(table)
+    assert expire(table).outside_files == 0
+    assert not Path(first).exists()
+    assert inner.scan().count() == 2
+
+
 def test_a_location_that_nothing_vouches_for_takes_no_write_and_loses_no_file(lake: SqlCatalog, tmp_path: Path) -> None:
     home = tmp_path / "home"
     precious = home / "me" / "thesis"

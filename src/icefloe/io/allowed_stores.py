@@ -91,9 +91,10 @@ class AllowedStores:
     def check_all(self, locations: Any) -> None:
         """`check` for an Arrow array of locations, each scheme and host once; each location where the policy is strict."""
         if self.scope is not None:
-            for location in locations.to_pylist():
-                self.check(location)
-            return
+            paths = locations.to_pylist()
+            for location, is_inside in zip(paths, self.scope.each(paths), strict=True):
+                if not is_inside:
+                    self.check(location)
         found = pc.struct_field(pc.extract_regex(locations, _PREFIX), "prefix")
         first = pa.table({"prefix": found, "path": locations}).group_by("prefix", use_threads=False).aggregate([("path", "first")])
         for location in first["path_first"].to_pylist():

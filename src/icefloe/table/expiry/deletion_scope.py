@@ -5,17 +5,21 @@ where something that is not the metadata vouches for it (`icefloe.table.own_loca
 The rule of paths is `icefloe.io.location_scope`. Floor: table. Spec: File Locations in Metadata.
 """
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
+from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.location_scope import LocationScope, Place, folders_of, place_of_file, place_of_folder
 from icefloe.io.locations import is_relative, join, qualified
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.pointer.identifier import Identifier
 from icefloe.pointer.pointer import KeepsFolders, TablePointer, other_tables
 from icefloe.table.expiry.cleaning import named_in_metadata
 from icefloe.table.expiry.unreachable_files import files_of_snapshots, live_keys
@@ -34,14 +38,15 @@ class DeletionScope:
     folders: LocationScope
     reached: frozenset[Place] = frozenset()
 
-    def contains(self, location: str) -> bool:
-        """Return True where the file may be deleted; ask right before it is."""
-        place = place_of_file(location)
-        return place is not None and self.folders.holds(place) and place not in self.reached
+    def contains(self, location: str, real: Callable[[str], str] = os.path.realpath) -> bool:
+        """Return True where the file may be deleted; ask right before it is. `real` resolves a folder."""
+        place = place_of_file(location, real)
+        return place is not None and self.folders.holds(place) and place.in_any_spelling not in self.reached
 
     def divide(self, files: Any) -> tuple[Any, Any]:
         """Return the files that may be deleted, and the others, of a table with a column `path`."""
-        inside = pa.array([self.contains(path) for path in files["path"].to_pylist()], pa.bool_())
+        real = cache(os.path.realpath)
+        inside = pa.array([self.contains(path, real) for path in files["path"].to_pylist()], pa.bool_())
         return files.filter(inside), files.filter(pc.invert(inside))
 
 
@@ -63,6 +68,8 @@ def deletion_scope(
             continue
         if (own is not None and place.is_below(own)) or is_vouched(handle, place):
             counted.append(place)
+    if not counted and not vouched:
+        return DeletionScope(table_name=handle.table_name, folders=LocationScope())
     if isinstance(handle.store, KeepsFolders) and not vouched and len(counted) == 1:  # there no other table can be in the folder
         return DeletionScope(table_name=handle.table_name, folders=LocationScope(tuple(counted)))
     return _less_other_tables(handle, counted, vouched)
@@ -73,26 +80,24 @@ def _configured_paths(metadata: TableMetadata) -> list[str]:
     return [join(metadata.location, path) if is_relative(path) else path for path in paths]
 
 
-def _less_other_tables(handle: TableHandle, counted: Sequence[Place], vouched: tuple[Place, ...]) -> DeletionScope:
-    """The scope without the folders of other tables in it, and without the files that tables reach whose folder is the same, or one above."""
+def _less_other_tables(handle: TableHandle, counted: list[Place], vouched: tuple[Place, ...]) -> DeletionScope:
+    """The scope without the folders of other tables in it, and without the files that tables reach whose folder is the same, or one above.
+
+    A folder with other tables in it is a table's own where its name puts it there: namespaces are nested so.
+    """
+    others = [(pointer, _folders_of_table(handle.policy, pointer)) for pointer in other_tables(handle.store, handle.identifier)]
+    own = _folder_of_name(handle.policy, handle.identifier)
+    counted = [place for place in counted if place in own or not any(_is_in(folder, place) for _, folders in others for folder in folders)]
     without: list[Place] = []
-    shared: dict[str, TablePointer] = {}
-    for pointer in other_tables(handle.store, handle.identifier) if counted or vouched else ():
-        for folder in _folders_of_table(handle, pointer):
-            for place in (*counted, *vouched):
-                if folder.is_below(place):
-                    without.append(folder)
-                elif folder.overlaps(place):
-                    shared[pointer.metadata_location] = pointer
     reached: set[Place] = set()
-    for pointer in shared.values():
+    for pointer, folders in others:
+        without += [folder for folder in folders if any(_is_in(folder, place) for place in (*counted, *vouched))]
+        if not any(folder.overlaps(place) and not _is_in(folder, place) for folder in folders for place in (*counted, *vouched)):
+            continue
         found = _reached_by(handle, pointer)
-        if found is None:
-            # What it needs is not known, so nothing in the folders that it shares is deleted.
-            taken = _folders_of_table(handle, pointer)
-            counted = [place for place in counted if not any(place.overlaps(folder) for folder in taken)]
-        else:
-            reached |= found
+        if found is None:  # what it needs is not known, so nothing in the folders that it shares is deleted
+            counted = [place for place in counted if not any(place.overlaps(folder) for folder in folders)]
+        reached |= found or set()
     return DeletionScope(
         table_name=handle.table_name,
         folders=LocationScope((*counted, *vouched), tuple(dict.fromkeys(without))),
@@ -100,15 +105,22 @@ def _less_other_tables(handle: TableHandle, counted: Sequence[Place], vouched: t
     )
 
 
-def _folders_of_table(handle: TableHandle, pointer: TablePointer) -> list[Place]:
+def _is_in(folder: Place, place: Place) -> bool:
+    return folder.in_any_spelling.is_below(place.in_any_spelling)
+
+
+def _folders_of_table(policy: LocationPolicy, pointer: TablePointer) -> list[Place]:
     """Where another table is, as far as the catalog knows without reading its metadata: around its metadata file, and where its name would put it.
 
     A folder that holds the warehouse is no table's own: else one misplaced metadata file would keep every table from deleting anything.
     """
     folder, _, name = pointer.metadata_location.rpartition("/")[0].rpartition("/")
-    warehouse = handle.policy.warehouse
-    found = folders_of([*([folder] if name == "metadata" else []), *([join(warehouse, *pointer.identifier)] if warehouse else [])])
-    return [place for place in found if not place.is_root and not holds_warehouse(handle.policy, place)]
+    around = [place for place in folders_of([folder] if name == "metadata" else []) if not place.is_root]
+    return [*(place for place in around if not holds_warehouse(policy, place)), *_folder_of_name(policy, pointer.identifier)]
+
+
+def _folder_of_name(policy: LocationPolicy, identifier: Identifier) -> tuple[Place, ...]:
+    return folders_of([join(policy.warehouse, *identifier)]) if policy.warehouse else ()
 
 
 def _reached_by(handle: TableHandle, pointer: TablePointer) -> set[Place] | None:
@@ -122,7 +134,8 @@ def _reached_by(handle: TableHandle, pointer: TablePointer) -> set[Place] | None
             named += keys.to_pylist()
     except (NotFoundError, FormatError, StorageError, UnsupportedError):
         return None
-    return {place for place in map(place_of_file, named) if place is not None}
+    real = cache(os.path.realpath)
+    return {place.in_any_spelling for place in (place_of_file(path, real) for path in named) if place is not None}
 
 
 def folder_names(folders: Any, argument: str) -> tuple[str, ...]:
