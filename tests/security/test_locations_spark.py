@@ -71,6 +71,18 @@ def test_spark_makes_no_request_to_a_host_that_a_table_names(
     assert asked == []
 
 
+def test_drop_with_purge_warns_of_files_that_were_kept(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lake = SqlCatalog("purged", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    lake.create_namespace("db")
+    attach(spark, "purged", lake)
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    hostile(lake, tmp_path / "x", "t", str(secret))
+    spark.sql("DROP TABLE purged.db.t PURGE")
+    assert secret.exists()
+    assert str(secret) in caplog.text
+
+
 def test_call_names_files_that_were_kept_outside_the_table(spark: SparkSession, tmp_path: Path) -> None:
     lake = SqlCatalog("kept", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
     lake.create_namespace("db")

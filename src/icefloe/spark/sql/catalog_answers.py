@@ -3,6 +3,7 @@
 A loaded table answers in `table_answers.py`. Floor: spark.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -27,6 +28,8 @@ from icefloe.spark.sql.table_answers import TableAnswers
 from icefloe.spark.sql.view_answers import relation_of
 
 Asked = Mapping[str, Any]
+
+LOG = logging.getLogger(__name__)
 
 
 class CatalogAnswers(Answers):
@@ -119,7 +122,14 @@ class CatalogAnswers(Answers):
 
     @answer
     def purge_table(self, asked: Asked) -> bool:
-        return self._drop(asked, self._catalog.purge_table)
+        """Whether there was such a table. DROP TABLE has no rows to name files in that were kept: a warning does."""
+
+        def purge(name: tuple[str, ...]) -> None:
+            report = self._catalog.purge_table(name)
+            if report.outside_files:
+                LOG.warning("%s", report)
+
+        return self._drop(asked, purge)
 
     def _drop(self, asked: Asked, drop: Callable[[tuple[str, ...]], object]) -> bool:
         """Whether there was such a table. Spark, which found a part of one before, would take it for dropped."""
