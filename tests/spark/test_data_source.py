@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
 from icefloe import LongType, NestedField, Schema, SqlCatalog, StringType, TimestamptzType, UUIDType
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
@@ -21,10 +21,10 @@ from icefloe.spark.connect.options import CatalogRecipe, Known, asked_for, milli
 from icefloe.spark.connect.parquet import is_told_alike, spark_path
 from icefloe.spark.connect.pushed import as_row_filter
 from icefloe.spark.connect.sink import FilesMessage
-from icefloe.spark.connect.source import IcefloeSource
+from icefloe.spark.connect.source import UNUSED_BY_SOURCE, IcefloeSource
 from icefloe.spark.connect.tasks import packed
 from icefloe.spark.types import schema_to_struct
-from icefloe.table import Table
+from icefloe.table import Table, warnings_once
 
 
 @pytest.fixture
@@ -117,6 +117,30 @@ def test_appended_rows_are_read_between_snapshots(lake: SqlCatalog) -> None:
     schema = found.schema()
     table.append(pa.table({"id": [13]}))
     assert rows_of(found, schema) == []
+
+
+def test_options_of_javas_cut_files_or_are_warned_of(
+    lake: SqlCatalog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warnings_once, "_WARNED", set())
+    table = lake.create_table("db.t", pa.schema([("id", pa.int64())]), properties={"write.parquet.row-group-size-bytes": "8000"})
+    table.append(pa.table({"id": range(20_000)}))
+
+    def parts(**options: str) -> int:
+        found = source(lake, path="lake.db.t", **options)
+        return len(found.reader(found.schema()).partitions())
+
+    assert parts() == 1
+    assert parts(split_size="20000") > 2
+    assert caplog.messages == []
+    table.set_properties({"read.split.target-size": "20000"})
+    assert parts() > 2
+    for _ in range(2):
+        parts(**dict.fromkeys(UNUSED_BY_SOURCE, "1"))
+    warned = [line.removeprefix("the read option ").split(" ")[0] for line in caplog.messages]
+    assert sorted(warned) == sorted(UNUSED_BY_SOURCE)
+    with pytest.raises(InvalidPropertyError, match=r"read\.split\.target-size is 'many'"):
+        parts(split_size="many")
 
 
 def test_columns_of_another_type_are_refused(lake: SqlCatalog) -> None:

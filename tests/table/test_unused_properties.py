@@ -70,9 +70,11 @@ def test_every_catalog_property_of_javas_is_acted_on_or_has_a_reason_why_not() -
 
 
 def test_a_property_without_effect_is_warned_of_once(catalog: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
-    given = dict.fromkeys(UNUSED_PROPERTIES, "1") | {f"{prefix}v": "false" for prefix in UNUSED_PREFIXES}
+    of_columns = {f"{prefix}{column}": "false" for prefix in UNUSED_PREFIXES for column in ("v", "id", "a line\nand another")}
+    given = dict.fromkeys(UNUSED_PROPERTIES, "1") | of_columns
     catalog.create_table("db.t", ARROW, properties=given)
-    assert sorted(warned(caplog, "table property")) == sorted(given)
+    assert sorted(warned(caplog, "table property")) == sorted([*UNUSED_PROPERTIES, *UNUSED_PREFIXES])
+    assert not any("\n" in line for line in caplog.messages)
     assert all("first met in lake.db.t" in line for line in caplog.messages)
     caplog.clear()
     catalog.load_table("db.t").scan().to_arrow()

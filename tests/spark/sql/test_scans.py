@@ -141,6 +141,11 @@ def test_aggregates_of_fields_of_structs_come_of_metadata(sql: Run, lake: SqlCat
     assert sql(f"SELECT {asked} FROM lake.db.t") == expected
     assert sql(f"SELECT {asked} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY x)") == expected
     assert "FileScan" not in _physical(sql, f"SELECT {asked} FROM lake.db.t")
+    # A field that is required lacks a value where its struct does.
+    required = pa.struct([pa.field("r", pa.int64(), nullable=False)])
+    of_structs = pa.table({"s": pa.array([{"r": 4}, None, {"r": 9}, None], required)})
+    lake.create_table("db.u", of_structs.schema).append(of_structs)
+    assert sql("SELECT count(s.r), min(s.r), max(s.r), count(*) FROM lake.db.u") == [(2, 4, 9, 4)]
     for text in ("max(s.text)", "count(s)", "count(s.many)", "max(s.many[0])", "max(s.x + 1)", "count(s.deep)"):
         assert "FileScan" in _physical(sql, f"SELECT {text} FROM lake.db.t"), text
         assert sql(f"SELECT {text} FROM lake.db.t") == sql(f"SELECT {text} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY x)"), text

@@ -11,7 +11,6 @@ _DELETE_FILES = (
 _OBJECT_LAYOUT = "data files are written below write.data.path or the table's location, partition by partition"
 _VARIANTS = "variants are written whole"
 _ORC_READS = "ORC files are read by Arrow, in batches of its own size"
-_ROW_LEVEL = "rows that statements write are distributed by write.distribution-mode"
 _ENGINE = "it is a setting of another engine's"
 _MANIFESTS = "manifests are written with the codec of write.avro.compression-codec, at its default level"
 
@@ -59,9 +58,6 @@ UNUSED_PROPERTIES: Mapping[str, str] = {
     "engine.hive.enabled": _ENGINE,
     "engine.hive.lock-enabled": _ENGINE,
     "write.upsert.enabled": _ENGINE,
-    "write.delete.distribution-mode": _ROW_LEVEL,
-    "write.update.distribution-mode": _ROW_LEVEL,
-    "write.merge.distribution-mode": _ROW_LEVEL,
     "encryption.data-key-length": "tables with a key are not written",
 }
 # The rest of such a name is a column's.
@@ -72,7 +68,9 @@ UNUSED_PREFIXES: Mapping[str, str] = {
 
 
 def unused_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return those properties that have no effect, each with the reason."""
+    """Return the names among the properties that have no effect, each with the reason; of a property of a column the prefix alone.
+
+    What a table's metadata says of columns may be of any length and hold any letters, and these names are logged.
+    """
     found = {name: UNUSED_PROPERTIES[name] for name in properties if name in UNUSED_PROPERTIES}
-    by_column = {name: prefix for name in properties for prefix in UNUSED_PREFIXES if name.startswith(prefix)}
-    return found | {name: UNUSED_PREFIXES[prefix] for name, prefix in by_column.items()}
+    return found | {prefix: reason for prefix, reason in UNUSED_PREFIXES.items() if any(name.startswith(prefix) for name in properties)}

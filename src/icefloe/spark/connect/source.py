@@ -17,19 +17,27 @@ from pyspark.sql.types import StructType
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import SchemaMismatchError
 from icefloe.kernel.expressions.predicate import And, BooleanExpression
-from icefloe.kernel.metadata.properties import NAME_MAPPING
+from icefloe.kernel.metadata.properties import NAME_MAPPING, SPLIT_SIZE
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.options import READ_ID, Asked, Known, asked_for, opened, reopened, scan_of
 from icefloe.spark.connect.pushed import as_row_filter
 from icefloe.spark.connect.sink import TableWriter
-from icefloe.spark.connect.tasks import packed
+from icefloe.spark.connect.tasks import BYTES_PER_TASK, packed
 from icefloe.spark.portable import TaskReader
+from icefloe.spark.sql.unused_settings import UNUSED_READ_OPTIONS
 from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.types import schema_to_struct
 from icefloe.table.scan import DataScan
+from icefloe.table.warnings_once import warn_once
 
 FORMAT = "icefloe"
+SPLIT_OPTION = "split-size"
+# Options of Java's that this source does not act on, beside those that no read does.
+UNUSED_BY_SOURCE = UNUSED_READ_OPTIONS | dict.fromkeys(
+    ("file-open-cost", "vectorization-enabled", "batch-size", "aggregate-push-down-enabled"),
+    "the data source reads files through Python, in batches of Arrow's, and leaves aggregates to Spark",
+)
 # Until Spark 4.1 the times of Arrow's schema are in UTC unless told otherwise; from 4.2 on the zone must be told.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 
@@ -62,7 +70,12 @@ class IcefloeSource(DataSource):
         with self._errors().carried():
             scan = self._scan().select(*schema.names)
             _check_types(schema, schema_to_struct(scan.projection(), field_ids=False), scan.table_name)
-            return (PushingReader if self.pushes_filters else TableReader)(scan, schema, self._errors())
+            given = {name.lower(): text for name, text in self.options.items()}
+            for name in given.keys() & UNUSED_BY_SOURCE.keys():
+                warn_once("", "read option", name, UNUSED_BY_SOURCE[name])
+            properties = scan.metadata.properties if SPLIT_OPTION not in given else {SPLIT_SIZE.name: given[SPLIT_OPTION]}
+            bytes_per_task = SPLIT_SIZE.read(properties) or BYTES_PER_TASK
+            return (PushingReader if self.pushes_filters else TableReader)(scan, schema, self._errors(), bytes_per_task)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Appends the rows, or puts them in the place of the table's."""
@@ -101,8 +114,9 @@ class TasksPartition(InputPartition):
 class TableReader(DataSourceReader):
     """Plans on the driver; reads in tasks, to which the metadata does not travel."""
 
-    def __init__(self, scan: DataScan, schema: StructType, errors: TaskErrors) -> None:
+    def __init__(self, scan: DataScan, schema: StructType, errors: TaskErrors, bytes_per_task: int = BYTES_PER_TASK) -> None:
         self._errors = errors
+        self._bytes_per_task = bytes_per_task
         self._plan_of: DataScan | None = scan
         self._row_filter: BooleanExpression | None = None
         self._schema = schema
@@ -121,7 +135,7 @@ class TableReader(DataSourceReader):
         with self._errors.carried():
             scan = self._planned_scan()
             plan = (scan if self._row_filter is None else scan.filter(self._row_filter)).plan()
-            return [TasksPartition(tasks) for tasks in packed(plan.tasks())]
+            return [TasksPartition(tasks) for tasks in packed(plan.tasks(), bytes_per_task=self._bytes_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in the Arrow form that Spark gives the columns."""

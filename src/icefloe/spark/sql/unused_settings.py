@@ -30,7 +30,7 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     "shred-variants": _VARIANTS,
     "variant-inference-buffer-size": _VARIANTS,
 }
-UNUSED_READ_OPTIONS: Mapping[str, str] = {
+UNUSED_READ_OPTIONS: dict[str, str] = {
     "lookback": "Spark packs files into tasks by a rule of its own",
     "locality": _LOCALITY,
     **dict.fromkeys(
