@@ -153,6 +153,18 @@ def test_a_folder_whose_value_no_partition_field_holds_is_refused(tmp_path: Path
     assert table.refresh().current_snapshot() is None
 
 
+def test_a_folder_of_a_name_that_the_mapping_gives_a_renamed_column_is_refused_too(tmp_path: Path) -> None:
+    table = make(
+        tmp_path, **{"schema.name-mapping.default": '[{"field-id": 1, "names": ["id", "number"]}, {"field-id": 2, "names": ["part"]}]'}
+    )
+    with table.update_schema() as update:
+        update.rename_column("id", "number")
+    put(tmp_path / "in/id=1/1.parquet", [{"part": "a"}], pa.schema([("part", pa.string())]))
+    with pytest.raises(SchemaMismatchError, match=r"partition columns \[id\]") as found:
+        table.add_files(str(tmp_path / "in"))
+    assert [problem.where for problem in found.value.problems] == ["number"]
+
+
 def test_files_in_folders_of_an_older_spec_are_added_with_it(tmp_path: Path) -> None:
     table = make(tmp_path, ("id", "part"))
     table.update_spec().remove_field("part").commit()

@@ -23,6 +23,7 @@ from icefloe.kernel.partitioning.transforms import (
     VoidTransform,
     YearTransform,
 )
+from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DateType, IntegerType, PrimitiveType
 from icefloe.kernel.values import to_physical
@@ -49,13 +50,14 @@ class FilesToAdd:
     def __init__(self, request: FooterRequest, spec: PartitionSpec) -> None:
         self._spec = spec
         self._schema = request.schema
+        self._name_mapping = request.name_mapping
         sources = frozenset(field.source_id for field in spec.fields)
         self._footers = FooterReader(request, extremes_of=sources, from_path=columns_from_path(spec))
 
     def file_to_add(self, location: str) -> FileToAdd:
         """What a manifest says of one file. Raises as `FooterReader.read`, `refuse_values_of_path_alone` and `partition_of`."""
         stored = self._footers.read(location)
-        refuse_values_of_path_alone(stored, self._spec, self._schema)
+        refuse_values_of_path_alone(stored, self._spec, self._schema, self._name_mapping)
         partition = partition_of(stored, self._spec, self._schema)
         return FileToAdd(file=stored.data_file(self._spec.spec_id, partition), has_ids=stored.has_ids)
 
@@ -89,25 +91,28 @@ def _identity_names(spec: PartitionSpec) -> tuple[str, ...] | None:
     return tuple(field.name.lower() for field in spec.fields)
 
 
-def refuse_values_of_path_alone(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) -> None:
+def refuse_values_of_path_alone(stored: StoredDataFile, spec: PartitionSpec, schema: Schema, name_mapping: NameMapping) -> None:
     """Refuse a file whose folders hold values of a column that is neither in the file nor an identity field of the spec: they would be read as null.
+
+    Folders are named like columns, in any case, or as the name mapping names them.
 
     Raises:
         SchemaMismatchError: every such column is named.
     """
-    told = columns_from_path(spec)
-    columns = {field.name.lower(): field for field in schema.fields}
-    lost = [
-        (name, columns[name.lower()])
-        for name in _in_path(stored.location)
-        if name.lower() in columns and columns[name.lower()].field_id in stored.lacks - told
-    ]
+    columns = {name.lower(): mapped.field_id for mapped in name_mapping.fields if mapped.field_id is not None for name in mapped.names}
+    columns.update((field.name.lower(), field.field_id) for field in schema.fields)
+    lacking = stored.lacks - columns_from_path(spec)
+    lost = [(name, columns[name.lower()]) for name in _in_path(stored.location) if columns.get(name.lower()) in lacking]
     if lost:
         raise SchemaMismatchError(
             f"no partition spec of the table matches the partition columns [{', '.join(name for name, _ in lost)}] in the path of {stored.location}",
             path=stored.location,
             problems=[
-                Problem(where=field.name, what="has its value in the path alone, and is no identity partition field") for _, field in lost
+                Problem(
+                    where=schema.find_column_name(field_id) or name,
+                    what="has its value in the path alone, and is no identity partition field",
+                )
+                for name, field_id in lost
             ],
             next_step="add the files to a table that is partitioned by these columns, or append their rows",
         )
