@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 
-class _MakesFolder:
+class MakesFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -18,7 +18,7 @@ class _MakesFolder:
 def pickled_attack(folder: Path) -> str:
     """Return a text that makes a folder where its pickle is loaded; it has no slash, so that it can be the name of a file too."""
     for number in count():
-        packed = base64.b64encode(pickle.dumps((_MakesFolder(folder), number), protocol=4)).decode()
+        packed = base64.b64encode(pickle.dumps((MakesFolder(folder), number), protocol=4)).decode()
         if "/" not in packed:
             return f"icefloe-error[{packed}]"
     raise AssertionError

@@ -3,7 +3,6 @@
 Floor: spark. Spec: Data File Fields.
 """
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,15 +21,15 @@ FILES_PER_TASK = 64
 
 @dataclass(frozen=True)
 class FileReader:
-    """Runs in Spark's tasks: a location in, the pickled file out."""
+    """Runs in Spark's tasks: a location in, the file out."""
 
     request: FooterRequest
     spec: PartitionSpec
     errors: TaskErrors = field(default_factory=TaskErrors)
 
-    def __call__(self, location: str) -> bytes:
+    def __call__(self, location: str) -> FileToAdd:
         with self.errors.carried():
-            return pickle.dumps(self._files.file_to_add(location))
+            return self._files.file_to_add(location)
 
     @cached_property
     def _files(self) -> FilesToAdd:
@@ -46,5 +45,4 @@ def files_to_add(
         return []
     tasks = max(1, min(len(locations) // FILES_PER_TASK, MOST_SPARK_TASKS))
     found = spark.sparkContext.parallelize(list(locations), tasks).map(FileReader(request, spec))
-    packed = run_job(spark, f"read footers of files to add to {table_name}", found.collect)
-    return [pickle.loads(one) for one in packed]  # noqa: S301 packed by FileReader in this job
+    return run_job(spark, f"read footers of files to add to {table_name}", found.collect)

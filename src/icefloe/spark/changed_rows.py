@@ -3,7 +3,6 @@
 The rows say themselves what becomes of each; committing is `table/rows/row_level.py`. Floor: spark. Spec: Row Lineage; Row-level Deletes; Writing Data Files.
 """
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,7 +25,8 @@ from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.shapes import wkb_of_shapes
 from icefloe.spark.task_errors import TaskErrors
-from icefloe.spark.task_rows import GonePositions, joined_positions, rows_in_form, with_row_ids
+from icefloe.spark.task_rows import GonePositions, PackedPositions, joined_positions, rows_in_form, with_row_ids
+from icefloe.spark.task_values import TaskValues
 from icefloe.spark.write import advised, small_batches
 from icefloe.table.rows.row_level import ChangedRows
 
@@ -60,13 +60,16 @@ class _Outcome:
 
     attempt: Attempt
     files: list[DataFile] = field(default_factory=list)
-    positions: dict[str, bytes] = field(default_factory=dict)
-    counts: np.ndarray[tuple[int], np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(REINSERT + 1, np.int64))
+    positions: PackedPositions = field(default_factory=dict)
+    counts: list[int] = field(default_factory=lambda: [0] * (REINSERT + 1))
+
+
+_VALUES = TaskValues(_Outcome)
 
 
 @dataclass(frozen=True)
 class TaskChanger:
-    """Runs in Spark's tasks: rows with their operations in, one row with the pickled outcome out."""
+    """Runs in Spark's tasks: rows with their operations in, one row with the outcome as bytes out."""
 
     target: WriteTarget  # its schema has the columns of row lineage where rows keep their ids
     schema: Schema
@@ -87,12 +90,12 @@ class TaskChanger:
         if outcome.files:
             self.finished.add([file.file_path for file in outcome.files])
         outcome.positions = gone.packed()
-        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], names=["outcome"])
+        yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(outcome)], pa.binary())], names=["outcome"])
 
     def _written(self, batches: Iterable[pa.RecordBatch], outcome: _Outcome, gone: GonePositions) -> Iterator[pa.RecordBatch]:
         for batch in map(with_offsets, batches):
             operations = numpy_of(batch.column(self.places.operation))
-            outcome.counts += np.bincount(operations, minlength=REINSERT + 1)
+            outcome.counts = (np.bincount(operations, minlength=REINSERT + 1) + outcome.counts).tolist()
             goes = operations <= UPDATE
             if goes.any():
                 old = batch if goes.all() else batch.filter(pa.array(goes))
@@ -131,10 +134,10 @@ def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget, 
         work = TaskChanger(target, schema, places, finished)
         job = plain.mapInArrow(work, _RESULT)
         found = run_job(spark, f"change rows of {target.table_name}", job.collect)
-        outcomes: list[_Outcome] = [pickle.loads(packed) for (packed,) in found]  # noqa: S301 packed by TaskChanger in this job
+        outcomes = [_VALUES.from_bytes(packed, _Outcome) for (packed,) in found]
         files = tuple(file for outcome in outcomes for file in outcome.files)
         delete_lost_attempts(spark, target, {file.file_path for file in files}, (outcome.attempt for outcome in outcomes))
-    counts = sum((outcome.counts for outcome in outcomes), np.zeros(REINSERT + 1, np.int64)).tolist()
+    counts = [sum(outcome.counts[operation] for outcome in outcomes) for operation in range(REINSERT + 1)]
     unmatched_updated, unmatched_deleted = unmatched(job, counts[UPDATE], counts[DELETE])
     return ChangedRows(
         files=files,

@@ -6,7 +6,6 @@ joined, null equal to null. Which files are read this way is decided in `divide.
 Spec: Equality Delete Files; Scan Planning (delete files).
 """
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -36,6 +35,7 @@ from icefloe.spark.deleted_rows import LOAD_THREADS
 from icefloe.spark.filters import column_named
 from icefloe.spark.metadata_columns import OWN_PREFIX
 from icefloe.spark.task_errors import TaskErrors
+from icefloe.spark.task_values import TaskValues
 from icefloe.spark.types import schema_to_struct
 from icefloe.table.engine import ScanRequest
 
@@ -43,6 +43,7 @@ from icefloe.table.engine import ScanRequest
 MOST_BROADCAST_BYTES = 32 * 1024 * 1024
 GROUP_COLUMN = f"{OWN_PREFIX}group"
 _FIRST, _LAST = "first", "last"
+_VALUES = TaskValues()
 
 # Delete files that are read here for one lookup; reading more is divided among Spark's tasks.
 MOST_FILES_READ = 100
@@ -203,7 +204,7 @@ def _keys(spark: SparkSession, request: ScanRequest, files: KeySetFiles) -> Data
     ends = [replace(end, name=f"key {place}", required=False) for place, end in enumerate(files.ends)]
     columns = schema_to_struct(Schema(*ends), field_ids=False).fields
     form = SparkStruct([*columns, *(StructField(name, IntegerType(), False) for name in (_FIRST, _LAST))])
-    packed = [(bytearray(pickle.dumps(one)),) for one in files.files]
+    packed = [(bytearray(_VALUES.to_bytes(one)),) for one in files.files]
     slices = min(len(packed), spark.sparkContext.defaultParallelism)
     source = spark.createDataFrame(spark.sparkContext.parallelize(packed, slices), SparkStruct([StructField("file", BinaryType(), False)]))
     keys = source.mapInArrow(KeyReader(request.io, files.fields, request.name_mapping), form)
@@ -213,7 +214,7 @@ def _keys(spark: SparkSession, request: ScanRequest, files: KeySetFiles) -> Data
 
 @dataclass(frozen=True)
 class KeyReader:
-    """Runs in Spark's tasks: pickled delete files with their stretches in, rows of keys out."""
+    """Runs in Spark's tasks: delete files with their stretches in, rows of keys out."""
 
     io: FileIO
     fields: tuple[NestedField, ...]
@@ -223,7 +224,7 @@ class KeyReader:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for packed in batch.column(0).to_pylist():
-                file, stretches = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
+                file, stretches = _VALUES.from_bytes(packed, tuple)
                 with self.errors.carried():
                     yield from self._rows(file, stretches)
 

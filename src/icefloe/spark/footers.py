@@ -3,7 +3,6 @@
 What follows from it is decided in `divide.py`. Floor: spark. Spec: Column Projection; Default values.
 """
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -33,21 +32,20 @@ def field_ids(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], ta
     if len(tasks) <= MOST_ON_DRIVER:
         with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
             return list(pool.map(reader.ids_in, tasks))
-    packed = [pickle.dumps(task) for task in tasks]
-    found = spark.sparkContext.parallelize(packed, min(len(packed) // FOOTER_THREADS, MOST_SPARK_TASKS)).map(reader)
+    found = spark.sparkContext.parallelize(list(tasks), min(len(tasks) // FOOTER_THREADS, MOST_SPARK_TASKS)).map(reader)
     return run_job(spark, f"read footers of {table_name}", found.collect)
 
 
 @dataclass(frozen=True)
 class FooterReader:
-    """Runs in Spark's tasks too: a pickled scan task in, the field ids in its file out."""
+    """Runs in Spark's tasks too: a scan task in, the field ids in its file out."""
 
     io: FileIO
     errors: TaskErrors = field(default_factory=TaskErrors)
 
-    def __call__(self, packed: bytes) -> FieldIds:
+    def __call__(self, task: FileScanTask) -> FieldIds:
         with self.errors.carried():
-            return self.ids_in(pickle.loads(packed))  # noqa: S301 packed by this module, on the driver
+            return self.ids_in(task)
 
     def ids_in(self, task: FileScanTask) -> FieldIds:
         """The field ids in the task's file."""

@@ -3,9 +3,8 @@
 What the rows are is decided in `icefloe.inspect.metadata_tables`. Floor: spark. Spec: Manifests; Snapshots.
 """
 
-import pickle
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,11 +16,13 @@ from icefloe.spark.arrow_forms import to_spark_form
 from icefloe.spark.planning import PlanningMode
 from icefloe.spark.rewrite import MOST_SPARK_TASKS
 from icefloe.spark.task_errors import TaskErrors
+from icefloe.spark.task_values import TaskValues
 from icefloe.spark.types import schema_to_struct
 
 # Bytes of manifests whose rows, some ten times as many bytes, the driver may make and keep by itself; and those that a task reads.
 MOST_BYTES_HERE, BYTES_OF_A_TASK = 64 * 1024 * 1024, 8 * 1024 * 1024
 _ROWS_OF_A_BATCH = 8192
+_VALUES = TaskValues()
 _PACKED = StructType([StructField("manifests", BinaryType(), False)])
 
 
@@ -36,11 +37,11 @@ def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
     Raises:
         UnsupportedTypeError: a column is of a type that Spark has none for.
     """
-    packed = [(bytearray(pickle.dumps(part, protocol=5)),) for part in rows.parts(BYTES_OF_A_TASK)]
+    packed = [(bytearray(_VALUES.to_bytes(part.manifests)),) for part in rows.parts(BYTES_OF_A_TASK)]
     slices = max(min(len(packed), MOST_SPARK_TASKS), 1)
     source = spark.createDataFrame(spark.sparkContext.parallelize(packed, slices), _PACKED)
     schema = rows.wanted.schema
-    return source.mapInArrow(RowMaker(schema), schema_to_struct(schema, field_ids=False))
+    return source.mapInArrow(RowMaker(schema, replace(rows, manifests=())), schema_to_struct(schema, field_ids=False))
 
 
 def in_spark_form(rows: pa.Table, schema: Schema) -> pa.Table:
@@ -51,15 +52,16 @@ def in_spark_form(rows: pa.Table, schema: Schema) -> pa.Table:
 
 @dataclass(frozen=True)
 class RowMaker:
-    """Runs in Spark's tasks: pickled `ManifestRows` in, their rows out."""
+    """Runs in Spark's tasks: manifests in, their rows out."""
 
     schema: Schema
+    rows: ManifestRows  # without manifests, which come in the batches
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 with self.errors.carried():
-                    part: ManifestRows = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
+                    part = replace(self.rows, manifests=_VALUES.from_bytes(packed, tuple))
                     rows = in_spark_form(part.arrow(), self.schema)
                 yield from rows.to_batches(max_chunksize=_ROWS_OF_A_BATCH)

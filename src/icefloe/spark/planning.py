@@ -4,7 +4,6 @@ Planning itself is `kernel/scan`, and its result the same either way. Floor: spa
 """
 
 import os
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -28,14 +27,14 @@ LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class TaskFunction:
-    """Runs in Spark's tasks: a pickled item in, the function's pickled answer out."""
+    """Runs in Spark's tasks: an item in, the function's answer out."""
 
     function: Callable[[Any], Any]
     errors: TaskErrors = field(default_factory=TaskErrors)
 
-    def __call__(self, packed: bytes) -> bytes:
+    def __call__(self, item: Any) -> Any:
         with self.errors.carried():
-            return pickle.dumps(self.function(pickle.loads(packed)), protocol=5)  # noqa: S301 packed by this module, on the driver
+            return self.function(item)
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,11 @@ class SparkTasks:
     description: str
 
     def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        packed = [pickle.dumps(item, protocol=5) for item in items]
-        if not packed:
+        sent = list(items)
+        if not sent:
             return
-        found = self.spark.sparkContext.parallelize(packed, min(len(packed), MOST_SPARK_TASKS)).map(TaskFunction(function))
-        for answer in run_job(self.spark, self.description, found.collect):
-            yield pickle.loads(answer)  # noqa: S301 packed by TaskFunction in this job
+        found = self.spark.sparkContext.parallelize(sent, min(len(sent), MOST_SPARK_TASKS)).map(TaskFunction(function))
+        yield from run_job(self.spark, self.description, found.collect)
 
 
 def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Parallel | None:

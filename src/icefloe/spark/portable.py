@@ -3,7 +3,6 @@
 When this way is taken is decided in `scan.py`, which says so in a warning. Floor: spark. Spec: Column Projection.
 """
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,16 +18,18 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.arrow_forms import differs, to_spark_form
+from icefloe.spark.task_values import TaskValues
 from icefloe.spark.types import schema_to_struct
 
 # Bytes of data files per Spark task; that of Spark's own scan (spark.sql.files.maxPartitionBytes).
 BYTES_PER_TASK = 128 * 1024 * 1024
 TASKS_COLUMN = "tasks"
+_VALUES = TaskValues()
 
 
 @dataclass(frozen=True)
 class TaskReader:
-    """Runs in Spark's tasks: batches of pickled scan tasks in, the rows of their files out."""
+    """Runs in Spark's tasks: batches of scan tasks in, the rows of their files out."""
 
     io: FileIO
     schema: Schema
@@ -40,7 +41,7 @@ class TaskReader:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for packed in batch.column(0).to_pylist():
-                for task in pickle.loads(packed):  # noqa: S301 packed by this module, on the driver
+                for task in _VALUES.from_bytes(packed, list):
                     yield from self.rows(task)
 
     def rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
@@ -66,7 +67,7 @@ class TaskReader:
 def portable_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader) -> DataFrame:
     """The rows of the tasks that match their residual filters, in the projection's columns."""
     bins = list(_bins(tasks, max(2, spark.sparkContext.defaultParallelism)))
-    packed = spark.sparkContext.parallelize([(bytearray(pickle.dumps(group)),) for group in bins], max(1, len(bins)))
+    packed = spark.sparkContext.parallelize([(bytearray(_VALUES.to_bytes(group)),) for group in bins], max(1, len(bins)))
     source = spark.createDataFrame(packed, StructType([StructField(TASKS_COLUMN, BinaryType(), False)]))
     return source.mapInArrow(reader, schema_to_struct(reader.projection, field_ids=False))
 

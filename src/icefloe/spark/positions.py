@@ -3,7 +3,6 @@
 Writing the deletes down is the floor table's. Floor: spark. Spec: Row-level Deletes.
 """
 
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +15,8 @@ from icefloe.datafile.deletes.positions import matching_positions
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.deletion_vector import deletion_vector_of
+from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vector_of
+from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs import run_job
@@ -30,7 +30,7 @@ BYTES_OF_A_TASK = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class TaskFinder:
-    """Runs in Spark's tasks: a pickled scan task in, the positions of its matching rows out, as a pickled deletion vector, which is small."""
+    """Runs in Spark's tasks: a scan task in, the positions of its matching rows out, as a deletion vector, which is small."""
 
     io: FileIO
     delete_filter: BooleanExpression
@@ -40,18 +40,18 @@ class TaskFinder:
     deletes: DeleteLoader
     errors: TaskErrors = field(default_factory=TaskErrors)
 
-    def __call__(self, packed: bytes) -> bytes:
+    def __call__(self, task: FileScanTask) -> DeletionVector:
         with self.errors.carried():
             found = matching_positions(
                 self.io,
-                pickle.loads(packed),  # noqa: S301 packed by this module, on the driver
+                task,
                 self.delete_filter,
                 schema=self.schema,
                 specs=self.specs,
                 name_mapping=self.name_mapping,
                 deletes=self.deletes,
             )
-        return pickle.dumps(deletion_vector_of(found))
+        return deletion_vector_of(found)
 
 
 def find_positions(spark: SparkSession, request: PositionsRequest) -> list[NDArray[np.int64]]:
@@ -65,10 +65,9 @@ def find_positions(spark: SparkSession, request: PositionsRequest) -> list[NDArr
         return []
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
     finder = TaskFinder(request.io, request.delete_filter, request.schema, dict(request.specs), request.name_mapping, deletes)
-    packed = [pickle.dumps(task) for task in request.tasks]
-    found = spark.sparkContext.parallelize(packed, _spark_tasks(spark, request)).map(finder)
+    found = spark.sparkContext.parallelize(list(request.tasks), _spark_tasks(spark, request)).map(finder)
     vectors = run_job(spark, f"find rows to delete in {request.table_name}", found.collect)
-    return [pickle.loads(vector).positions().astype(np.int64) for vector in vectors]  # noqa: S301 packed by TaskFinder in this job
+    return [vector.positions().astype(np.int64) for vector in vectors]
 
 
 def _spark_tasks(spark: SparkSession, request: PositionsRequest) -> int:

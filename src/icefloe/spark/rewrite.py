@@ -3,7 +3,6 @@
 The work of a task is `datafile/rewrite.py` and `datafile/rewrite_group.py`. Floor: spark. Spec: Row-level Deletes (copy-on-write).
 """
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +31,7 @@ MOST_SPARK_TASKS = 10_000
 
 @dataclass(frozen=True)
 class TaskRewriter:
-    """Runs in Spark's tasks: the number and the pickled work of one task in, the pickled outcome and its attempt out.
+    """Runs in Spark's tasks: the number and the work of one task in, the outcome and its attempt out.
 
     The work is a scan task, to be copied without the rows of the filter, or a group.
     """
@@ -45,13 +44,12 @@ class TaskRewriter:
     delete_filter: BooleanExpression
     errors: TaskErrors = field(default_factory=TaskErrors)
 
-    def __call__(self, numbered: tuple[int, bytes]) -> bytes:
-        number, packed = numbered
-        work: FileScanTask | RewriteGroup = pickle.loads(packed)  # noqa: S301 packed by this module, on the driver
+    def __call__(self, numbered: tuple[int, FileScanTask | RewriteGroup]) -> tuple[RewrittenFile | RewrittenGroup, Attempt]:
+        number, work = numbered
         with self.errors.carried():
             outcome = self._outcome(work, number)
         self.finished.add([file.file_path for file in outcome.added])
-        return pickle.dumps((outcome, this_attempt()))
+        return outcome, this_attempt()
 
     def _outcome(self, work: FileScanTask | RewriteGroup, number: int) -> RewrittenFile | RewrittenGroup:
         context = TaskContext.get()
@@ -88,7 +86,7 @@ def _run(
     if not work:
         return []
     target = request.target
-    numbered = [(number, pickle.dumps(one)) for number, one in enumerate(work)]
+    numbered = list(enumerate(work))
     with writing_job(spark, target) as finished:
         deletes = DeleteLoader(
             target.io,
@@ -97,8 +95,7 @@ def _run(
         )
         rewriter = TaskRewriter(target, request.schema, dict(request.specs), finished, deletes, delete_filter)
         outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
-        packed = run_job(spark, f"rewrite files of {target.table_name}", outcomes.collect)
-        found: list[tuple[Any, Attempt]] = [pickle.loads(one) for one in packed]  # noqa: S301 packed by TaskRewriter in this job
+        found = run_job(spark, f"rewrite files of {target.table_name}", outcomes.collect)
         added = {file.file_path for outcome, _ in found for file in outcome.added}
         delete_lost_attempts(spark, target, added, (attempt for _, attempt in found))
     return [outcome for outcome, _ in found]

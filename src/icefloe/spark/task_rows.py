@@ -3,7 +3,6 @@
 The tasks are those of `upsert.py` and `changed_rows.py`. Floor: spark. Spec: Row Lineage; Row-level Deletes.
 """
 
-import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,13 +11,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.puffin.deletion_vector import deletion_vector_of
+from icefloe.kernel.puffin.deletion_vector import decode_deletion_vector, deletion_vector_of, encode_deletion_vector
 from icefloe.kernel.schema.cast import cast_to_schema
 from icefloe.kernel.schema.metadata_columns import with_lineage
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.arrow_forms import from_spark_form
 
 Positions = NDArray[np.int64]
+# By the path of a data file: how many positions there are, and their deletion vector as bytes.
+PackedPositions = Mapping[str, tuple[int, bytes]]
 
 
 def rows_in_form(batch: pa.RecordBatch, places: Sequence[int], names: Sequence[str], schema: Schema) -> Any:
@@ -49,15 +50,19 @@ class GonePositions:
         for code, path in enumerate(coded.dictionary.to_pylist()):
             self._found.setdefault(path, []).append(numbers[codes == code])
 
-    def packed(self) -> dict[str, bytes]:
-        """By path, as pickled deletion vectors, which are small."""
-        return {path: pickle.dumps(deletion_vector_of(np.unique(np.concatenate(found)))) for path, found in self._found.items()}
+    def packed(self) -> PackedPositions:
+        """Return how many they are and their deletion vector as bytes, which are few, by path."""
+        return {path: _packed(np.unique(np.concatenate(found))) for path, found in self._found.items()}
 
 
-def joined_positions(packed: Iterable[Mapping[str, bytes]]) -> dict[str, Positions]:
+def joined_positions(packed: Iterable[PackedPositions]) -> dict[str, Positions]:
     """The positions of all tasks by path, ascending; from what `GonePositions.packed` of each gave."""
     found: dict[str, list[Positions]] = {}
     for outcome in packed:
-        for path, vector in outcome.items():
-            found.setdefault(path, []).append(pickle.loads(vector).positions())  # noqa: S301 packed by this module in a task
-    return {path: np.sort(np.concatenate(parts)).astype(np.int64) for path, parts in found.items()}
+        for path, (count, vector) in outcome.items():
+            found.setdefault(path, []).append(decode_deletion_vector(vector, cardinality=count, path=path).positions().astype(np.int64))
+    return {path: np.sort(np.concatenate(parts)) for path, parts in found.items()}
+
+
+def _packed(positions: NDArray[Any]) -> tuple[int, bytes]:
+    return len(positions), encode_deletion_vector(deletion_vector_of(positions))

@@ -3,7 +3,6 @@
 The source is `upsert_source.py`; comparing is `datafile/same_values.py`, as in-process. Floor: spark. Spec: Row Lineage; Identifier Field IDs.
 """
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -33,7 +32,8 @@ from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.scan import read
 from icefloe.spark.task_errors import TaskErrors
-from icefloe.spark.task_rows import GonePositions, joined_positions, rows_in_form, with_row_ids
+from icefloe.spark.task_rows import GonePositions, PackedPositions, joined_positions, rows_in_form, with_row_ids
+from icefloe.spark.task_values import TaskValues
 from icefloe.spark.upsert_source import SparkRows, key_column, source_column
 from icefloe.spark.write import small_batches
 from icefloe.table.engine import UpsertedRows, UpsertRequest
@@ -47,19 +47,22 @@ _RESULT = StructType([StructField("outcome", BinaryType(), False)])
 
 @dataclass(slots=True)
 class TaskOutcome:
-    """What one Spark task did. `positions` are those of replaced rows, by the path of their file, as pickled deletion vectors."""
+    """What one Spark task did. `positions` are those of replaced rows, by the path of their file, as deletion vectors."""
 
     attempt: Attempt
     files: list[DataFile] = field(default_factory=list)
-    positions: dict[str, bytes] = field(default_factory=dict)
+    positions: PackedPositions = field(default_factory=dict)
     matched: int = 0
     updated: int = 0
     unmatched: int = 0
 
 
+_VALUES = TaskValues(TaskOutcome)
+
+
 @dataclass(frozen=True)
 class TaskUpserter:
-    """Runs in Spark's tasks: joined rows in, one row with the pickled `TaskOutcome` out.
+    """Runs in Spark's tasks: joined rows in, one row with the `TaskOutcome` as bytes out.
 
     The columns are those of the source, which are `names`, then the table's where rows are compared, then the matching row's file, position and row id.
     """
@@ -87,7 +90,7 @@ class TaskUpserter:
         if outcome.files:
             self.finished.add([file.file_path for file in outcome.files])
         outcome.positions = replaced.packed()
-        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], names=["outcome"])
+        yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(outcome)], pa.binary())], names=["outcome"])
 
     def _written(self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: GonePositions) -> Iterator[pa.RecordBatch]:
         """The rows to write; what becomes of the others is counted."""
@@ -138,7 +141,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
         # mapInArrow looks each column up by its name as if it were a path through structs.
         plain = joined.toDF(*(f"column_{place}" for place in range(len(joined.columns))))
         found = run_job(spark, f"upsert into {target.table_name}", plain.mapInArrow(work, _RESULT).collect)
-        outcomes: list[TaskOutcome] = [pickle.loads(packed) for (packed,) in found]  # noqa: S301 packed by TaskUpserter in this job
+        outcomes = [_VALUES.from_bytes(packed, TaskOutcome) for (packed,) in found]
         unmatched = sum(outcome.unmatched for outcome in outcomes)
         if compares and sum(outcome.matched for outcome in outcomes) > source.total - unmatched:
             raise _ambiguous(request)

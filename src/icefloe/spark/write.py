@@ -3,7 +3,6 @@
 Nothing is renamed or listed: each task hands back the data files it wrote, and the driver collects them. Floor: spark. Spec: Writing Data Files.
 """
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from icefloe.spark.jobs import run_job
 from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.shapes import wkb_of_shapes
 from icefloe.spark.task_errors import TaskErrors
+from icefloe.spark.task_values import TaskValues
 
 # Rows that cross from Spark to Python at a time; larger batches were no faster, and take more memory where rows are wide.
 ROWS_PER_BATCH = 8192
@@ -50,9 +50,12 @@ class TaskFiles:
     attempt: Attempt
 
 
+_VALUES = TaskValues(TaskFiles)
+
+
 @dataclass(frozen=True)
 class TaskWriter:
-    """Runs in Spark's tasks: rows in, one row with the pickled `TaskFiles` out."""
+    """Runs in Spark's tasks: rows in, one row with the `TaskFiles` as bytes out."""
 
     target: WriteTarget
     finished: Accumulator[list[str]]  # where the locations of finished files go
@@ -60,15 +63,21 @@ class TaskWriter:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        written = self.files_of(batches)
+        if written is not None:
+            yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(written)], pa.binary())], names=[_OUTCOME_COLUMN])
+
+    def files_of(self, batches: Iterable[pa.RecordBatch]) -> TaskFiles | None:
+        """Write the rows and return the files; None where there are no rows."""
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         task_id = context.taskAttemptId() if context is not None else 0
         with self.errors.carried():
             files = write_batches(self.target, self._fitted(batches), partition_id=partition_id, task_id=task_id)
-        if files:
-            self.finished.add([file.file_path for file in files])
-            outcome = pickle.dumps(TaskFiles(tuple(files), this_attempt()))
-            yield pa.RecordBatch.from_arrays([pa.array([outcome], pa.binary())], names=[_OUTCOME_COLUMN])
+        if not files:
+            return None
+        self.finished.add([file.file_path for file in files])
+        return TaskFiles(tuple(files), this_attempt())
 
     def _fitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches with what Spark has no type for in the table's form; the rest is cast when rows are gathered, many batches at once."""
@@ -106,7 +115,7 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
 
 def files_of_results(spark: SparkSession, target: WriteTarget, results: Iterable[Row]) -> list[DataFile]:
     """The data files that a job of `TaskWriter` wrote; those of attempts that lost are deleted."""
-    found: list[TaskFiles] = [pickle.loads(packed) for (packed,) in results]  # noqa: S301 packed by TaskWriter in this job
+    found = [_VALUES.from_bytes(packed, TaskFiles) for (packed,) in results]
     files = [file for one in found for file in one.files]
     delete_lost_attempts(spark, target, {file.file_path for file in files}, (one.attempt for one in found))
     return files

@@ -3,7 +3,6 @@
 Floor: spark. Spec: Writing Data Files; Snapshots.
 """
 
-import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -63,8 +62,8 @@ class TableWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in tasks. A task that fails deletes its own files."""
-        found = [packed for batch in self._task(iterator) for packed in batch.column(0).to_pylist()]
-        return FilesMessage(tuple(pickle.loads(packed) for packed in found))  # noqa: S301 packed by this very task
+        found = self._task.files_of(iterator)
+        return FilesMessage(() if found is None else (found,))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """One snapshot of all files. Raises as `Table.append`, `Table.overwrite`, `Table.dynamic_partition_overwrite`."""

@@ -1,0 +1,160 @@
+"""No source of the package runs what data says: every use of pickle, eval, shells and imports by name is in a list, each with its reason."""
+
+import ast
+import json
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import icefloe
+from icefloe.kernel.avro.program import compile_program
+from icefloe.kernel.avro.wanted import Struct, Value, WantedField
+
+PACKAGE = Path(icefloe.__file__).parent
+# Modules that make objects or code of bytes.
+MODULES = frozenset(
+    {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "shelve", "code", "codeop", "runpy", "pty"}
+)
+BUILTINS = frozenset({"eval", "exec", "compile", "__import__", "breakpoint"})
+# Functions by the name of their module and their own; `*` is any of the module.
+FUNCTIONS = {
+    "yaml": {"load", "load_all", "unsafe_load", "unsafe_load_all", "full_load", "full_load_all"},
+    "os": {
+        "system",
+        "popen",
+        *(f"{kind}{form}" for kind in ("exec", "spawn") for form in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")),
+    },
+    "subprocess": {"*"},
+    "importlib": {"import_module", "__import__"},
+    "builtins": {"*"},
+    "ctypes": {"CDLL", "cdll", "PyDLL"},
+}
+# Attributes that are dangerous on whatever they are: modules by entry points, pickles in numpy's files.
+ATTRIBUTES = frozenset({"load_module", "exec_module", "spec_from_file_location", "allow_pickle"})
+
+# Every use that is allowed: (file, what) to why nothing that a table, a message or another user wrote can reach it.
+ALLOWED: dict[tuple[str, str], str] = {
+    ("catalog/config.py", "yaml.load"): "with BaseLoader, which makes text, lists and mappings only; the file is the user's configuration",
+    ("cli/spark_room.py", "importlib.import_module"): "below icefloe.spark, by names that the command line's own sources say",
+    (
+        "kernel/avro/program.py",
+        "compile",
+    ): "the text has numbers and this package's own words only; what a file says stands in constants beside it",
+    ("kernel/avro/program.py", "exec"): "as above; a test below gives it a schema of hostile names",
+    ("spark/java.py", "subprocess.run"): "asks the user's own Java for its version, by a list of arguments without a shell",
+    ("spark/java.py", "subprocess.TimeoutExpired"): "an exception",
+    ("spark/launch.py", "subprocess.Popen"): "starts Spark's JVM by the list of arguments that Spark's launcher gave, without a shell",
+    ("spark/launch.py", "subprocess.PIPE"): "a constant",
+    ("spark/launch.py", "subprocess.TimeoutExpired"): "an exception",
+    ("spark/launch.py", "subprocess.run"): "asks Spark's launcher for that list, by a list of arguments without a shell",
+    (
+        "table/engines.py",
+        "load",
+    ): "engines of installed packages, by entry points; the name is `spark` or that of the package of the user's own rows",
+}
+
+
+def uses(tree: ast.AST) -> Iterator[str]:
+    """What a source uses of the above, under the name that `ALLOWED` has for it."""
+    called = yield from _imports(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in BUILTINS:
+            yield node.id
+        elif isinstance(node, ast.Name | ast.Attribute):
+            full = _full_name(node, called)
+            module, _, name = full.rpartition(".")
+            found = FUNCTIONS.get(module, FUNCTIONS.get(module.split(".")[0], set()) if name else set())
+            if name in found or "*" in found:
+                yield full
+            elif (isinstance(node, ast.Attribute) and node.attr in (*ATTRIBUTES, *(BUILTINS - {"compile"}))) or (
+                isinstance(node, ast.Attribute) and node.attr == "load" and "entry_points" in called
+            ):
+                yield node.attr
+        elif isinstance(node, ast.keyword) and node.arg in ("shell", "allow_pickle"):
+            yield f"{node.arg}="
+
+
+def _imports(tree: ast.AST) -> Generator[str, None, dict[str, str]]:
+    """What the imports of a source use; returns the full names behind its local ones."""
+    called: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.split(".")[0]
+                called[alias.asname or root] = alias.name if alias.asname else root
+                if MODULES & set(alias.name.split(".")):
+                    yield f"import {alias.name}"
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                called[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                if MODULES & {*node.module.split("."), alias.name}:
+                    yield f"import {node.module}"
+    return called
+
+
+def _full_name(node: ast.expr, called: dict[str, str]) -> str:
+    if isinstance(node, ast.Name):
+        return called.get(node.id, "")
+    if isinstance(node, ast.Attribute):
+        head = _full_name(node.value, called)
+        return f"{head}.{node.attr}" if head else ""
+    return ""
+
+
+def test_every_use_is_listed_and_every_listed_use_is_there() -> None:
+    found = {(str(path.relative_to(PACKAGE)), what) for path in PACKAGE.rglob("*.py") for what in uses(ast.parse(path.read_text("utf-8")))}
+    assert sorted(found - ALLOWED.keys()) == [], "each new use needs a reason in the list, or better another way"
+    assert sorted(ALLOWED.keys() - found) == [], "what is gone leaves the list"
+
+
+def test_a_use_is_seen_however_it_is_spelled() -> None:
+    spelled = {
+        "import pickle": ["import pickle"],
+        "import pickle as p": ["import pickle"],
+        "from pickle import loads": ["import pickle"],
+        "from pyspark import cloudpickle": ["import pyspark"],
+        "import pyspark.cloudpickle": ["import pyspark.cloudpickle"],
+        "eval('1')": ["eval"],
+        "f = exec": ["exec"],
+        "compile('1', '', 'eval')": ["compile"],
+        "import re\nre.compile('a')": [],
+        "import builtins\nbuiltins.eval('1')": ["builtins.eval"],
+        "__import__('os')": ["__import__"],
+        "import yaml\nyaml.load(x)": ["yaml.load"],
+        "import yaml\nyaml.safe_load(x)": [],
+        "from yaml import unsafe_load as load\nload(x)": ["yaml.unsafe_load"],
+        "import os\nos.system('x')": ["os.system"],
+        "import os as o\no.popen('x')": ["os.popen"],
+        "from os import execv\nexecv('x', [])": ["os.execv"],
+        "import os\nos.environ": [],
+        "import subprocess\nsubprocess.run(['a'])": ["subprocess.run"],
+        "from subprocess import Popen\nPopen('a', shell=True)": ["shell=", "subprocess.Popen"],
+        "import importlib\nimportlib.import_module(name)": ["importlib.import_module"],
+        "from importlib import import_module\nimport_module(name)": ["importlib.import_module"],
+        "import numpy as np\nnp.load(f, allow_pickle=True)": ["allow_pickle="],
+    }
+    assert {text: sorted(set(uses(ast.parse(text)))) for text in spelled} == spelled
+
+
+def test_names_of_an_avro_schema_are_in_no_code() -> None:
+    evil = "x\n    import os'\"#\\{0}"
+    schema = {
+        "type": "record",
+        "name": evil,
+        "doc": evil,
+        "namespace": evil,
+        "aliases": [evil],
+        "fields": [
+            {"name": evil, "type": "long", "doc": evil, "default": evil, "field-id": 1, "order": evil, evil: evil},
+            {"name": f"{evil}2", "type": ["null", {"type": "fixed", "name": f"{evil}f", "size": 3, "logicalType": evil}], "field-id": 2},
+            {"name": f"{evil}3", "type": {"type": "enum", "name": f"{evil}e", "symbols": [evil]}, "field-id": 3},
+            {
+                "name": f"{evil}4",
+                "type": {"type": "array", "items": {"type": "map", "values": "string"}, "logicalType": evil},
+                "field-id": 4,
+            },
+        ],
+    }
+    wanted = Struct((WantedField(1, evil, Value(evil)), WantedField(2, f"{evil}2", Value(f"{evil}2"))))
+    program = compile_program(json.dumps(schema).encode(), wanted)
+    assert program.source.count("import") == 0
+    assert "os" not in program.source.replace("close", "").replace("pos", "")
