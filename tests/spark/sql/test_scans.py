@@ -104,6 +104,7 @@ def test_values_of_every_type_that_metadata_answers(sql: Run, lake: SqlCatalog) 
             [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), None, datetime(2024, 3, 31, 1, 30, tzinfo=UTC)], pa.timestamp("us", "UTC")
         ),
         "local": pa.array([datetime(1900, 1, 1), None, datetime(2024, 3, 31, 2, 30)], pa.timestamp("us")),
+        "b": pa.array([True, None, False]),
         "none": pa.nulls(3, pa.int64()),
     }
     rows = pa.table(kinds)

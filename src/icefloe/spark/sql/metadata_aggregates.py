@@ -16,6 +16,7 @@ from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
+    BooleanType,
     DateType,
     DecimalType,
     DoubleType,
@@ -31,7 +32,7 @@ from icefloe.kernel.types import (
 from icefloe.kernel.values import bounds_to_array
 
 # Types whose bounds are values of rows; texts and bytes may be cut, and Spark has its own order for others.
-_EXACT = (IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
+_EXACT = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
 COUNT_STAR, COUNT, LEAST, GREATEST = "CountStar", "Count", "Min", "Max"
 
 
