@@ -97,7 +97,8 @@ class LocalFileIO:
                 if allowed:
                     os.unlink(local_path(location))
                 return allowed
-            opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            # Deleting needs no right to list the folder, and on Linux neither does opening it so.
+            opened = os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
             try:
                 real = _path_of(opened, folder)
                 allowed = real is not None and may_delete(os.path.join(real, name))
