@@ -34,7 +34,15 @@ def temporary(made: Run, spark: SparkSession) -> Iterator[Run]:
     made("DROP TEMPORARY FUNCTION passing_by")
 
 
-@pytest.mark.parametrize("query", ["SELECT id FROM t WHERE id > 7", "SELECT id AS other FROM t WHERE id > 7", "SELECT count(*) + 7 FROM t"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id FROM t WHERE id > 7",
+        "SELECT id AS other FROM t WHERE id > 7 -- the last ones",
+        "WITH a AS (SELECT id AS n FROM t) SELECT n FROM a WHERE n > 7 ORDER BY n;\n",
+        "SELECT count(*) + 7 FROM t",
+    ],
+)
 def test_a_view_of_one_column_that_the_api_made_is_read_by_position(made: Run, lake: SqlCatalog, query: str) -> None:
     lake.create_view("db.v", query, ID, default_namespace="db")
     assert made("SELECT id FROM lake.db.v ORDER BY id") == ([(17,)] if "count" in query else [(8,), (9,)])
@@ -122,6 +130,18 @@ def test_views_that_read_each_other_are_an_error_and_not_an_endless_loop(made: R
     lake.create_view("db.b", "SELECT id FROM a", ID, default_namespace="db")
     with pytest.raises(PySparkException, match="VIEW_EXCEED_MAX_NESTED_DEPTH"):
         made("SELECT * FROM lake.db.a")
+
+
+def test_properties_of_a_view_do_not_change_what_its_query_sees(temporary: Run, lake: SqlCatalog, spark: SparkSession) -> None:
+    names = {f"view.referred{kind}Names": '[["passing"]]' for kind in ("TempViews", "TempView", "TempFunctions")}
+    lake.create_view("db.v", "SELECT id FROM passing", ID, default_namespace="db", properties={**names, "view.query.out.numCols": "7"})
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("SELECT * FROM lake.db.v")
+
+
+def test_a_statement_that_sparks_parser_refuses_otherwise_is_refused_in_its_words(made: Run) -> None:
+    with pytest.raises(AnalysisException, match=r"PARAMETER"):
+        made("CREATE VIEW lake.db.v AS SELECT * FROM lake.db.t WHERE id = :x")
 
 
 def test_a_view_is_read_with_the_settings_of_the_session(made: Run, spark: SparkSession) -> None:

@@ -64,6 +64,8 @@ public final class SparkParser implements InvocationHandler {
       LogicalPlan own = own((String) arguments[0], null);
       if (own == null) throw error;
       return own;
+    } catch (AnalysisException error) { // none that a parser declares, so that a proxy would hide it
+      return new SparkCommand(null, null, error, (String) arguments[0]).plan();
     }
   }
 

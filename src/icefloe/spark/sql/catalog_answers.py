@@ -220,7 +220,11 @@ class CatalogAnswers(Answers):
     @answer
     def list_functions(self, asked: Asked) -> list[list[str]]:
         namespace = asked["namespace"]
-        return [[*namespace, name] for name in sorted(FUNCTIONS)] if is_for_functions(namespace) else []
+        if is_for_functions(namespace):
+            return [[*namespace, name] for name in sorted(FUNCTIONS)]
+        if not self._catalog.namespace_exists(tuple(namespace)):
+            raise NoSuchNamespaceError(f"there is no namespace {'.'.join(namespace)}", next_step="see SHOW NAMESPACES")
+        return []
 
     @answer
     def load_procedure(self, asked: Asked) -> ProcedureAnswers:

@@ -56,7 +56,7 @@ def query_of(view: View) -> str:
             f"view {view.full_name} has no query in Spark's SQL" + (f", only in that of {found.dialect}" if found else ""),
             next_step="give it one, with CREATE OR REPLACE VIEW",
         )
-    return found.sql
+    return found.sql.rstrip().rstrip(";")  # Spark takes one of a statement, and not of a query
 
 
 def query_columns(view: View) -> list[str]:
