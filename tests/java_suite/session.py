@@ -43,7 +43,7 @@ class Run:
         self.warehouse = folder / "warehouse"
         self.warehouse.mkdir(parents=True)
         (folder / "temporary").mkdir()
-        self.database = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": str(self.warehouse), "jdbc.schema-version": "V1"}
+        self.database = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file:{self.warehouse}", "jdbc.schema-version": "V1"}
         conf = {
             **CONF,
             "spark.driver.extraClassPath": fetched.class_path(),
