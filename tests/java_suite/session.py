@@ -55,7 +55,7 @@ class Run:
         self.suite = self.spark._jvm.icefloe.suite.Suite
         self.suite_catalog = SqlCatalog("suite", **self.database)
         self.suite_catalog.create_namespace("default")
-        attach(self.spark, "suite", self.suite_catalog)
+        attach(self.spark, "spark_catalog", self.suite_catalog)  # as Java's session catalog: Hive's tables are behind it
         self.suite.open(self.spark._jsparkSession, str(folder))
 
     def run(self, wanted: dict[str, Any], results: Path) -> None:

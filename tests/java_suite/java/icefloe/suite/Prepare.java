@@ -139,9 +139,6 @@ public final class Prepare {
                     .replaceWith(Suite.class.getMethod("unset", RuntimeConfig.class, String.class))
                     .on(any()));
     copy = withInterfaces(copy);
-    if (name.equals("org.apache.iceberg.spark.TestBaseWithCatalog")) {
-      copy = copy.visit(Advice.to(CatalogName.class).on(named("before")));
-    }
     save(copy);
   }
 

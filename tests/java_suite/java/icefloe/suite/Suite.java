@@ -34,7 +34,7 @@ public final class Suite {
   private static final BlockingQueue<String> ANSWERS = new LinkedBlockingQueue<>();
   private static final String CATALOGS = "spark.sql.catalog.";
   private static final Map<String, Map<String, String>> WANTED = new TreeMap<>();
-  private static final Map<String, Map<String, String>> ATTACHED = new TreeMap<>();
+  private static final Map<String, Map<String, String>> ATTACHED = new TreeMap<>(); // `spark_catalog` from the start, without properties
   private static final List<String> DIFFERENCES = new ArrayList<>();
   private static SparkSession session;
   private static File folder;
@@ -111,10 +111,6 @@ public final class Suite {
     Field field = Class.forName("org.apache.iceberg.spark.TestBase").getDeclaredField(name);
     field.setAccessible(true);
     field.set(null, value);
-  }
-
-  public static String catalogName(String name) {
-    return name.equals("spark_catalog") ? "testsession" : name;
   }
 
   // Settings of catalogs: Python attaches a catalog of Icefloe's where a test configures one of Java's.
