@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 from os.path import realpath
-from typing import NoReturn
 
 from icefloe.catalog.catalog import UNIQUE_TABLE_LOCATION, Catalog
 from icefloe.catalog.config import is_true
+from icefloe.catalog.transaction import CatalogTransaction
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.io.choose import load_file_io
 from icefloe.io.folders import LocalFolders
 from icefloe.io.locations import local_path, qualified, scheme_of
 from icefloe.pointer.file_system import FileSystemPointerStore
-from icefloe.pointer.identifier import Identifier
+from icefloe.pointer.identifier import Identifier, dotted
 from icefloe.table.handle import load_metadata
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
@@ -64,12 +64,21 @@ class FileSystemCatalog(Catalog):
         handle = opened._handle((namespace, name), found.metadata_location)
         return Table(handle, load_metadata(handle))
 
-    def transaction(self) -> NoReturn:
-        """Raises `UnsupportedFeatureError`: a file system cannot move several pointers in one step."""
-        raise UnsupportedFeatureError(
-            f"catalog {self.name!r} keeps tables in a file system and cannot commit several tables at once",
-            next_step="use a SQL catalog, or table.transaction() for one table after another",
-        )
+    def transaction(self) -> CatalogTransaction:
+        """Changes of one table as one commit, such as its creation and its first rows. Raises `UnsupportedFeatureError` at a second table."""
+        return OneTableTransaction(self)
 
     def _default_location(self, identifier: Identifier) -> str:
         return self.store.table_location(identifier)
+
+
+class OneTableTransaction(CatalogTransaction):
+    """A transaction of one table: a file system cannot move several metadata locations in one step."""
+
+    def _check_member(self, name: Identifier) -> None:
+        if any(member != name for member in self._members):
+            raise UnsupportedFeatureError(
+                f"the transaction holds {dotted(next(iter(self._members)))} already, and {dotted(name)} cannot be committed with it: "
+                "a catalog in a file system cannot commit several tables at once",
+                next_step="use a SQL catalog, or one transaction for each table",
+            )

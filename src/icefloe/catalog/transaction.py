@@ -100,6 +100,7 @@ class CatalogTransaction:
         names = [self._catalog.resolve_name(identifier) for identifier in identifiers]
         new = [name for name in dict.fromkeys(names) if name not in self._members]
         for table in self._catalog.load_tables(*new) if new else ():
+            self._check_member(table.name())
             self._members[table.name()] = TableInTransaction(table.handle, table.metadata, table)
         return [self._members[name] for name in names]
 
@@ -109,6 +110,7 @@ class CatalogTransaction:
         name = self._catalog.resolve_name(identifier)
         if name in self._members:
             raise TableAlreadyExistsError(f"table {dotted(name)!r} is in this transaction already", next_step="choose another name")
+        self._check_member(name)
         handle, metadata = self._catalog.new_table(name, schema, **options)
         self._members[name] = TableInTransaction(handle, metadata, None)
         return self._members[name]
@@ -168,6 +170,9 @@ class CatalogTransaction:
             self._is_open = False
             for member in self._members.values():
                 member.give_up()
+
+    def _check_member(self, name: Identifier) -> None:
+        """Raises where the table cannot be committed with those that the transaction holds; here any can."""
 
     def _check_open(self) -> None:
         if not self._is_open:

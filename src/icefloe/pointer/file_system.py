@@ -15,6 +15,7 @@ import msgspec
 
 from icefloe.errors import (
     FileAlreadyExistsError,
+    IcefloeError,
     InvalidInputError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
@@ -210,12 +211,23 @@ class FileSystemPointerStore:
 
     def swap_together(self, changes: Sequence[PointerChange]) -> Outcome:
         """Raises `UnsupportedFeatureError` for more than one table."""
-        if len(changes) == 1 and changes[0].expected is not None:
-            return self.swap(changes[0].identifier, expected=changes[0].expected, new=changes[0].new)
+        if len(changes) == 1:
+            change = changes[0]
+            return (
+                self._create(change) if change.expected is None else self.swap(change.identifier, expected=change.expected, new=change.new)
+            )
         raise UnsupportedFeatureError(
             f"catalog {self.name!r} keeps tables in a file system and cannot commit several tables at once",
             next_step="use a SQL catalog, or commit one table after another",
         )
+
+    def _create(self, change: PointerChange) -> Outcome:
+        try:
+            return Committed(location=self.create(change.identifier, change.new))
+        except StorageUnavailableError as error:
+            return Unknown(reason=error.message)
+        except IcefloeError as error:
+            return Refused(error=error)
 
     def settle(self, changes: Sequence[PointerChange]) -> Outcome:
         """The file of the next version tells, by its content, whose it is; as long as there is none, it may still come."""

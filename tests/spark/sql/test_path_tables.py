@@ -76,3 +76,14 @@ def test_the_folder_of_a_catalogs_table_takes_no_writes(spark: SparkSession, lak
         with pytest.raises(PySparkException, match=r"only a catalog can say|opened by its metadata file"):
             frame.write.format("iceberg").mode("append").save(path)
     assert lake.load_table("db.t").snapshots() == []
+
+
+def test_a_table_of_folders_comes_with_the_rows_of_its_query(spark: SparkSession, folder: str) -> None:
+    catalog = FileSystemCatalog("folders", warehouse=str(Path(folder).parent.parent))
+    attach(spark, "folders", catalog)
+    spark.sql("CREATE TABLE folders.some.made USING iceberg AS SELECT 1 AS id")
+    spark.sql("CREATE OR REPLACE TABLE folders.some.made USING iceberg AS SELECT 2 AS id UNION ALL SELECT 3")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        spark.sql("CREATE TABLE folders.some.made USING iceberg AS SELECT 4 AS id")
+    assert sorted(tuple(row) for row in spark.table("folders.some.made").collect()) == [(2,), (3,)]
+    assert len(catalog.load_table("some.made").snapshots()) == 2

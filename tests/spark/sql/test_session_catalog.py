@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
+from icefloe.catalog.file_system import FileSystemCatalog
 from icefloe.errors import InvalidInputError
 from icefloe.spark.sql.attach import SESSION_CATALOG_CLASS, attach
 
@@ -147,6 +149,14 @@ def test_data_frames_write_both_kinds(session: SparkSession, sql: Run, lake: Sql
     assert session.read.format("iceberg").load("mixed.t").count() == 5
     assert {table.name for table in session.catalog.listTables("mixed")} == {"p", "t", "w"}
     assert lake.list_tables("mixed") == [("mixed", "t"), ("mixed", "w")]
+
+
+def test_a_path_stays_a_path(session: SparkSession, tmp_path: Path) -> None:
+    folders = FileSystemCatalog("folders", warehouse=f"{tmp_path}/folders")
+    folders.create_namespace("db")
+    folders.create_table("db.t", pa.schema([("id", pa.int64())]))
+    session.createDataFrame([(1,)], "id bigint").write.format("iceberg").mode("append").save(f"{tmp_path}/folders/db/t")
+    assert [tuple(row) for row in session.read.format("iceberg").load(f"{tmp_path}/folders/db/t").collect()] == [(1,)]
 
 
 def test_other_sessions_keep_their_session_catalog(spark: SparkSession, sql: Run) -> None:

@@ -98,9 +98,10 @@ class HiddenAnswers(Answers):
     @answer
     def load_table(self, given: dict[str, Any]) -> "AskedTableAnswers":
         asked = asked_for(json.loads(given["table"][-1]))
-        name = [asked.path or ""] if is_location(asked.path or "") else _parts(self._spark, asked)
+        of_location = is_location(asked.path or "")
+        name = [asked.path or ""] if of_location else _parts(self._spark, asked)
         given["table"] = list(name)  # Spark's own errors say it
-        found = found_in(self._spark, name)
+        found = None if of_location else found_in(self._spark, name)
         known = told_to(self._spark._jsparkSession)
         try:
             table = self._opened(asked, known) if found is None else found[0].catalog.load_table(found[1])
