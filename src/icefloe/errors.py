@@ -45,9 +45,23 @@
 Codes are append-only and stable; the text of a message is not part of the API. Floor: the lowest; imports nothing of Icefloe.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+# Characters by which a text controls a terminal, ends a line of a log, or is read in another order than it is written; not tab and line feed.
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
+
+
+def visible(text: str) -> str:
+    """Return the text with control characters as JSON escapes them, so that a name or value out of a table cannot control what shows it."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def in_one_line(text: str) -> str:
+    """Return the text as `visible` does, line breaks escaped too."""
+    return visible(text).replace("\r", "\\r").replace("\n", "\\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +76,7 @@ class Problem:
 
 
 class IcefloeError(Exception):
-    """The base of every error here. `str()` gives the message, the context, each problem and the next step."""
+    """The base of every error here. `str()` gives the message, the context, each problem and the next step, without control characters."""
 
     code: ClassVar[str] = "icefloe"
 
@@ -86,7 +100,7 @@ class IcefloeError(Exception):
 
     def __str__(self) -> str:
         context = [
-            f"{label} {value}"
+            f"{label} {in_one_line(str(value))}"
             for label, value in (("table", self.table), ("file", self.path), ("snapshot", self.snapshot_id))
             if value is not None and str(value) not in self.message
         ]
@@ -94,7 +108,8 @@ class IcefloeError(Exception):
         lines = [head, *(f"  - {problem}" for problem in self.problems)]
         if self.next_step:
             lines.append(f"  Next: {self.next_step}")
-        return "\n".join(lines)
+        # Further lines of a message are indented: what is quoted in it cannot pass for the next line of a log.
+        return "\n".join(visible(line).replace("\n", "\n    ") for line in lines)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Errors cross process borders (Spark tasks), so keyword context must survive pickling."""

@@ -27,6 +27,7 @@ from icefloe.errors import (
     NoSuchTableError,
     SchemaMismatchError,
     StorageError,
+    visible,
 )
 from icefloe.inspect.as_json import json_ready
 from icefloe.io.locations import local_path, scheme_of
@@ -89,7 +90,7 @@ def load(
     if as_json:
         write_json({"table": into, "metadata_location": table.metadata_location, **json_ready(result)})
     else:
-        typer.echo(f"{into}: {result}")
+        typer.echo(visible(f"{into}: {result}"))
 
 
 def read_rows(spark: Any, files: InputFiles, *, declared: str | None, table: Table | None, options: dict[str, str]) -> Any:

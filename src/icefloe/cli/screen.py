@@ -16,6 +16,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from icefloe.errors import visible
 from icefloe.inspect.report import Report
 from icefloe.inspect.terminal import PLAIN_WIDTH, renderable_of, text_of
 from icefloe.inspect.view import MOST_LINES, View
@@ -53,18 +54,19 @@ def draw(report: Report) -> None:
 
 def write_json(value: Any) -> None:
     """Prints JSON, never wrapped or coloured."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(visible(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
 
 
 def say(text: RenderableType) -> None:
     """A line to standard error, for people who watch. Text is not read as markup."""
-    console(to_errors=True).print(Text(text) if isinstance(text, str) else text)
+    console(to_errors=True).print(Text(visible(text)) if isinstance(text, str) else text)
 
 
 @contextmanager
 def step(text: str, how_far: HowFar | None = None) -> Iterator[None]:
     """Says what is being done: a bar that fills in a terminal, one line with the time it took elsewhere."""
     target = console(to_errors=True)
+    text = visible(text)
     started = time.monotonic()
     if not target.is_terminal:
         target.print(Text(f"{text} …"), end=" ")

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from html import escape
 
+from icefloe.errors import visible
 from icefloe.inspect.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 
 _COLOURS = {Mark.KEPT: "#1a7f37", Mark.SKIPPED: "#b35900"}
@@ -23,7 +24,7 @@ def html_of(report: Report) -> str:
 
 def _pieces(report: Report) -> Iterator[str]:
     if report.title:
-        yield f"<h4>{escape(report.title)}</h4>"
+        yield f"<h4>{_escaped(report.title)}</h4>"
     for part in report.parts:
         yield from _drawn(part)
 
@@ -31,10 +32,12 @@ def _pieces(report: Report) -> Iterator[str]:
 def _drawn(part: Part) -> Iterator[str]:
     match part:
         case Prose():
-            yield f"<p>{escape(part.text)}</p>"
+            yield f"<p>{_escaped(part.text)}</p>"
         case Facts():
             yield _title(part.title)
-            rows = "".join(f"<tr><th {_left()}>{escape(name)}</th><td {_left()}>{escape(value)}</td></tr>" for name, value in part.pairs)
+            rows = "".join(
+                f"<tr><th {_left()}>{_escaped(name)}</th><td {_left()}>{_escaped(value)}</td></tr>" for name, value in part.pairs
+            )
             yield f"<table>{rows}</table>"
         case Grid():
             yield _title(part.title)
@@ -43,11 +46,11 @@ def _drawn(part: Part) -> Iterator[str]:
             yield _outline(part, 0)
         case Document():
             yield _title(part.title)
-            yield f"<pre>{escape(json.dumps(part.content, indent=2, ensure_ascii=False))}</pre>"
+            yield f"<pre>{_escaped(json.dumps(part.content, indent=2, ensure_ascii=False))}</pre>"
 
 
 def _title(title: str) -> str:
-    return f"<h5>{escape(title)}</h5>" if title else ""
+    return f"<h5>{_escaped(title)}</h5>" if title else ""
 
 
 def _left(is_number: bool = False) -> str:
@@ -56,9 +59,9 @@ def _left(is_number: bool = False) -> str:
 
 def _grid(part: Grid) -> str:
     numbers = [column.is_number for column in part.columns]
-    head = "".join(f"<th {_left(column.is_number)}>{escape(column.name)}</th>" for column in part.columns)
+    head = "".join(f"<th {_left(column.is_number)}>{_escaped(column.name)}</th>" for column in part.columns)
     body = "".join(
-        "<tr>" + "".join(f"<td {_left(number)}>{escape(cell)}</td>" for cell, number in zip(row, numbers, strict=True)) + "</tr>"
+        "<tr>" + "".join(f"<td {_left(number)}>{_escaped(cell)}</td>" for cell, number in zip(row, numbers, strict=True)) + "</tr>"
         for row in part.rows
     )
     more = f"<p {_DIM}>… and {part.more:,} more</p>" if part.more else ""
@@ -67,10 +70,10 @@ def _grid(part: Grid) -> str:
 
 def _outline(part: Outline, depth: int) -> str:
     colour = _COLOURS.get(part.mark)
-    label = f"{_SIGNS[part.mark]}{escape(part.label)}"
+    label = f"{_SIGNS[part.mark]}{_escaped(part.label)}"
     label = f'<span style="color:{colour}">{label}</span>' if colour else label
     if part.aside:
-        label += f" <span {_DIM}>{escape(part.aside)}</span>"
+        label += f" <span {_DIM}>{_escaped(part.aside)}</span>"
     if not part.children and not part.more:
         return f'<div style="margin-left:1.2em">{label}</div>'
     inner = "".join(_outline(child, depth + 1) for child in part.children)
@@ -78,3 +81,7 @@ def _outline(part: Outline, depth: int) -> str:
         inner += f'<div style="margin-left:1.2em;opacity:.65">… and {part.more:,} more</div>'
     opened = " open" if depth < _OPEN_LEVELS else ""
     return f'<details style="margin-left:1.2em"{opened}><summary>{label}</summary>{inner}</details>'
+
+
+def _escaped(text: str) -> str:
+    return escape(visible(text))

@@ -1,6 +1,7 @@
 """A report drawn for a terminal, with rich. What it says is `report.py`.
 
-Nothing is read as markup: a column may be called `[bold]`. Floor: inspect.
+Nothing is read as markup and no control character gets out: a column may be called `[bold]`, or have an escape sequence in its name.
+Floor: inspect.
 """
 
 import io
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from icefloe.errors import visible
 from icefloe.inspect.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 
 # Columns of text for output that is no terminal: wide enough for a path and its numbers on one line.
@@ -37,7 +39,7 @@ def text_of(report: Report, width: int = PLAIN_WIDTH) -> str:
 
 def _pieces(report: Report) -> Iterator[RenderableType]:
     if report.title:
-        yield Text(report.title, style="bold")
+        yield Text(visible(report.title), style="bold")
     for part in report.parts:
         yield from _drawn(part)
 
@@ -45,7 +47,7 @@ def _pieces(report: Report) -> Iterator[RenderableType]:
 def _drawn(part: Part) -> Iterator[RenderableType]:
     match part:
         case Prose():
-            yield Text(part.text)
+            yield Text(visible(part.text))
         case Facts():
             yield from _titled(part.title, _facts(part))
         case Grid():
@@ -57,14 +59,15 @@ def _drawn(part: Part) -> Iterator[RenderableType]:
             yield _tree(part)
         case Document():
             yield from _titled(
-                part.title, Syntax(json.dumps(part.content, indent=2, ensure_ascii=False), "json", word_wrap=True, theme="ansi_dark")
+                part.title,
+                Syntax(visible(json.dumps(part.content, indent=2, ensure_ascii=False)), "json", word_wrap=True, theme="ansi_dark"),
             )
 
 
 def _titled(title: str, body: RenderableType) -> Iterator[RenderableType]:
     if title:
         yield Text()
-        yield Text(title, style="bold cyan")
+        yield Text(visible(title), style="bold cyan")
     yield body
 
 
@@ -73,7 +76,7 @@ def _facts(part: Facts) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in part.pairs:
-        table.add_row(Text(f"  {name}"), Text(value))
+        table.add_row(Text(visible(f"  {name}")), Text(visible(value)))
     return table
 
 
@@ -81,19 +84,22 @@ def _grid(part: Grid) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
     for column in part.columns:
         table.add_column(
-            Text(column.name), justify="right" if column.is_number else "left", overflow="fold", no_wrap=column.is_number or column.whole
+            Text(visible(column.name)),
+            justify="right" if column.is_number else "left",
+            overflow="fold",
+            no_wrap=column.is_number or column.whole,
         )
     for row in part.rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     return table
 
 
 def _label(part: Outline) -> Text:
     sign, style = _MARKS[part.mark]
     label = Text(sign, style=style)
-    label.append(part.label)
+    label.append(visible(part.label))
     if part.aside:
-        label.append(f"  {part.aside}", style="dim")
+        label.append(visible(f"  {part.aside}"), style="dim")
     return label
 
 

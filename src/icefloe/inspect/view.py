@@ -7,6 +7,7 @@ import json
 from abc import abstractmethod
 from typing import Any
 
+from icefloe.errors import visible
 from icefloe.inspect.as_json import json_ready
 from icefloe.inspect.html import html_of
 from icefloe.inspect.report import Report
@@ -32,7 +33,7 @@ class View:
 
     def to_json(self) -> str:
         """`to_dict` as indented JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+        return visible(json.dumps(self.to_dict(), indent=2, ensure_ascii=False))
 
     def __str__(self) -> str:
         return text_of(self.report())

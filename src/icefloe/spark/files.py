@@ -35,7 +35,7 @@ STRICT = {"mode": "FAILFAST"}
 
 # Signs that stand for something else where Hadoop reads a path as a pattern.
 _PATTERN_SIGNS = re.compile(r"([\\*?\[\]{}])")
-_MALFORMED = re.compile(r"\[MALFORMED_RECORD[^]]*\][^:]*: (?P<record>.*?)\.?\s*(?:Parse Mode|\n|$)")
+_MALFORMED = re.compile(r"\[MALFORMED_RECORD[^]]*\][^:]*: (?P<record>.*)")
 _IN_FILE = re.compile(r"reading file (?P<path>\S+?)\.\s")
 
 
@@ -103,7 +103,7 @@ def _clearer(error: IcefloeError, text: str) -> IcefloeError:
     path = _plain(found["path"]) if found else None
     if record is not None:
         return InvalidInputError(
-            f"a row does not fit its columns; what could be read of it is {record['record']}",
+            f"a row does not fit its columns; what could be read of it is {record['record'].partition('Parse Mode')[0].rstrip().removesuffix('.')}",
             path=path,
             next_step="mend the row, or state other columns; nothing was loaded",
         )

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.fields import fields_to_read
+from icefloe.errors import in_one_line
 from icefloe.io.choose import check_locations
 from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
@@ -59,7 +60,10 @@ def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, share: Shar
         return native_scan(spark, request, needed, share)
     tasks = [task for part in share.parts for task in part.tasks()]
     LOG.warning(
-        "%d files of %s are read through Python, slower than Spark's own Parquet scan: %s", len(tasks), request.table_name, share.reason
+        "%d files of %s are read through Python, slower than Spark's own Parquet scan: %s",
+        len(tasks),
+        in_one_line(request.table_name),
+        in_one_line(share.reason),
     )
     reader = TaskReader(request.io, request.schema, request.projection, dict(request.specs), request.name_mapping, deletes)
     return portable_rows(spark, tasks, reader)

@@ -7,7 +7,7 @@ What is in the location is `icefloe.table.expiry.deletion_scope`. Floor: table. 
 import logging
 from collections.abc import Iterator
 
-from icefloe.errors import LocationNotAllowedError, NotFoundError
+from icefloe.errors import LocationNotAllowedError, NotFoundError, in_one_line
 from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.location_scope import Place, folders_of, place_of_file, place_of_folder
 from icefloe.io.locations import is_relative, join
@@ -145,7 +145,7 @@ def _paths_outside(handle: TableHandle, metadata: TableMetadata) -> Iterator[tup
 def _warn_once(handle: TableHandle, folder: str, text: str) -> None:
     if (handle.table_name, folder) not in _WARNED:
         _WARNED.add((handle.table_name, folder))
-        LOG.warning("%s", text)
+        LOG.warning("%s", in_one_line(text))
 
 
 def _is_inside(handle: TableHandle, location: str, folder: str) -> bool:

@@ -7,7 +7,7 @@ Spec: Table Metadata; Snapshots; Snapshot References.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, visible
 from icefloe.kernel.commit.refs import snapshot_named
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
@@ -219,4 +219,4 @@ class TableReader:
         columns = "".join(f"\n  {field}" for field in self.schema().fields)
         snapshot = self.metadata.current_snapshot()
         shown = f"snapshot {snapshot.snapshot_id}, {snapshot.summary.get('operation', '?')}" if snapshot else "no snapshot yet"
-        return f"{self.full_name}({columns}\n)\npartition by: {self.spec()}\nsort order: {self.sort_order()}\n{shown}"
+        return visible(f"{self.full_name}({columns}\n)\npartition by: {self.spec()}\nsort order: {self.sort_order()}\n{shown}")

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 
+from icefloe.errors import in_one_line
 from icefloe.kernel.metadata.unused_properties import unused_properties
 
 LOG = logging.getLogger(__name__)
@@ -14,7 +15,7 @@ def warn_once(session: str, kind: str, name: str, reason: str) -> None:
     """Log that a setting, option or property has no effect, and why; nothing where that was logged in the session already."""
     if (session, f"{kind} {name}") not in _WARNED:
         _WARNED.add((session, f"{kind} {name}"))
-        LOG.warning("the %s %s has no effect: %s", kind, name, reason)
+        LOG.warning("the %s %s has no effect: %s", kind, in_one_line(name), in_one_line(reason))
 
 
 def warn_of_properties(properties: Mapping[str, str], table_name: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from icefloe.datafile.leaves import Leaf
+from icefloe.errors import in_one_line
 from icefloe.kernel.metadata import properties as table_properties
 from icefloe.kernel.types import BooleanType
 
@@ -67,4 +68,4 @@ def most_distinct(most_bytes: int, fpp: float) -> int:
 
 @cache
 def _say_once(words: str) -> None:
-    LOG.warning(words)
+    LOG.warning("%s", in_one_line(words))

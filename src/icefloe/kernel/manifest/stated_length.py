@@ -6,7 +6,7 @@ size for a whole manifest; the number of entries decides then. Layer: kernel.man
 
 import warnings
 
-from icefloe.errors import AvroFormatError, FormatWarning, Problem
+from icefloe.errors import AvroFormatError, FormatWarning, Problem, in_one_line
 from icefloe.kernel.avro.container import count_records, open_container
 
 
@@ -44,7 +44,7 @@ def check_length(content: bytes, path: str, stated: int | None, counts: tuple[in
     if is_counted and found != sum(known):
         return  # the entries are compared with the counts one status at a time, and refused, by whoever reads them
     warnings.warn(
-        f"the manifest {path} has {size} bytes, and its manifest list states {stated}; it is read, since its blocks are whole"
+        f"the manifest {in_one_line(path)} has {size} bytes, and its manifest list states {stated}; it is read, since its blocks are whole"
         + (" and its entries are as many as the list counts" if is_counted else ""),
         FormatWarning,
         stacklevel=3,

@@ -44,12 +44,9 @@ from icefloe.kernel.types import (
 _BY_NAME: dict[str, IcebergType] = {name: kind() for kind, name in PRIMITIVE_NAMES.items()} | {"variant": VariantType()}
 _FIXED = re.compile(r"fixed\[\s*(\d{1,10})\s*\]", re.ASCII)
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)", re.ASCII)
-# PyIceberg puts the parameters in quotes, which are no part of them.
-_GEOMETRY = re.compile(r"geometry\s*(?:\(\s*(?P<quote>['\"]?)(?P<crs>[^)]*?)(?P=quote)\s*\))?")
-_GEOGRAPHY = re.compile(
-    r"geography\s*(?:\(\s*(?P<quote>['\"]?)(?P<crs>[^,)]*?)(?P=quote)\s*(?:,\s*(?P<quote2>['\"]?)(?P<algorithm>\w*)(?P=quote2)\s*)?\))?",
-    re.ASCII,
-)
+# No two parts of the pattern can match the same text, so that a long hostile name takes linear time.
+_SHAPE = re.compile(r"(geometry|geography)\s*(?:\(([^)]*)\))?")
+_ALGORITHM = re.compile(r"\w*", re.ASCII)
 _DEFAULT_KEYS = ("initial-default", "write-default")
 
 _STRUCT_KEYS = (Key("type", one_of("struct")), Key("fields", an_array))
@@ -209,12 +206,37 @@ def _named(text: str) -> IcebergType:
         return FixedType(int(match[1]))
     if match := _DECIMAL.fullmatch(text):
         return DecimalType(int(match[1]), int(match[2]))
-    if match := _GEOMETRY.fullmatch(text):
-        return GeometryType() if match["crs"] is None else GeometryType(match["crs"])
-    if match := _GEOGRAPHY.fullmatch(text):
-        given = [parameter for parameter in (match["crs"], match["algorithm"]) if parameter is not None]
-        return GeographyType(given[0], *(algorithm.lower() for algorithm in given[1:])) if given else GeographyType()
-    raise InvalidSchemaError(f"{text!r} is not the name of a type")
+    if match := _SHAPE.fullmatch(text):
+        return _shape_type(text, match[1], match[2])
+    raise _no_type(text)
+
+
+def _no_type(text: str) -> InvalidSchemaError:
+    return InvalidSchemaError(f"{text!r} is not the name of a type")
+
+
+def _shape_type(text: str, name: str, given: str | None) -> IcebergType:
+    """Return the type of a shape with the parameters of its name, None for none.
+
+    PyIceberg puts the parameters in quotes, which are no part of them.
+
+    Raises:
+        InvalidSchemaError: a geography's algorithm is no word.
+    """
+    if name == "geometry":
+        return GeometryType() if given is None else GeometryType(_without_quotes(given.strip()))
+    if given is None:
+        return GeographyType()
+    crs, comma, algorithm = given.partition(",")
+    algorithm = _without_quotes(algorithm.strip())
+    if not _ALGORITHM.fullmatch(algorithm):
+        raise _no_type(text)
+    crs = _without_quotes(crs.strip())
+    return GeographyType(crs, algorithm.lower()) if comma else GeographyType(crs)
+
+
+def _without_quotes(parameter: str) -> str:
+    return parameter[1:-1] if len(parameter) > 1 and parameter[0] == parameter[-1] and parameter[0] in "'\"" else parameter
 
 
 def _fields_problems(fields: list[Any], path: str) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 import logging
 from dataclasses import dataclass
 
+from icefloe.errors import in_one_line
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.metadata import properties
 from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
@@ -155,8 +156,8 @@ class CommitPart:
         if found.others:
             LOG.warning(
                 "%s: %d metadata files of the log are not in the table's own metadata folder and are kept: %s",
-                self.handle.table_name,
+                in_one_line(self.handle.table_name),
                 len(found.others),
-                ", ".join(found.others[:5]),
+                in_one_line(", ".join(found.others[:5])),
             )
         return found

@@ -1,0 +1,83 @@
+"""Names and values of a table cannot control the terminal, the log or the notebook that shows them."""
+
+import logging
+import unicodedata
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import icefloe.inspect as look
+from icefloe.catalog import load_catalog
+from icefloe.catalog.catalog import Catalog
+from icefloe.cli.main import app
+from icefloe.errors import IcefloeError, InvalidFilterError, Problem
+from icefloe.table.table import Table
+from icefloe.table.warnings_once import warn_once
+
+# Clear the screen, set the clipboard, set the title, the same by C1 characters, write from right to left.
+HOSTILE = "a\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\x9d0;t\x9c\u202e\x7f\r"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Table:
+    catalog = load_catalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    schema = pa.schema([pa.field(HOSTILE, pa.string())])
+    table = catalog.create_table("db.t", schema, properties={HOSTILE: HOSTILE, "comment": HOSTILE})
+    table.append(pa.table([[HOSTILE]], schema=schema))
+    return table
+
+
+def controls(text: str) -> set[str]:
+    return {sign for sign in text if unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in "\n\t"}
+
+
+@pytest.mark.parametrize("name", ["table", "tree", "metadata", "manifest", "data_file", "snapshots"])
+def test_no_view_of_a_table_has_control_characters(hostile: Table, name: str) -> None:
+    view = getattr(look, name)(hostile)
+    assert [controls(text) for text in (str(view), view.to_json(), view._repr_html_())] == [set(), set(), set()]
+
+
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+@pytest.mark.parametrize("command", ["table", "metadata", "data-file"])
+def test_the_command_line_prints_no_control_characters(hostile: Table, tmp_path: Path, command: str, extra: list[str]) -> None:
+    found = CliRunner().invoke(app, ["show", command, "db.t", "--uri", f"sqlite:///{tmp_path}/c.db", "--warehouse", str(tmp_path), *extra])
+    assert found.exit_code == 0, found.output
+    assert "[2J" in found.output
+    assert controls(found.output) == set()
+
+
+def test_the_repr_of_a_table_has_no_control_characters(hostile: Table) -> None:
+    assert controls(repr(hostile)) == set()
+
+
+def test_errors_have_no_control_characters(hostile: Table) -> None:
+    with pytest.raises(InvalidFilterError) as caught:
+        hostile.scan("nothing = 1").to_arrow()
+    assert "[2J" in str(caught.value)
+    assert controls(str(caught.value)) == set()
+
+
+def test_a_text_in_an_error_cannot_pass_for_the_next_line_of_a_log() -> None:
+    forged = "x\n2026-01-01 CRITICAL forged"
+    error = IcefloeError(forged, table=forged, path="/p\nforged", problems=[Problem(where=forged, what=forged)], next_step=forged)
+    assert [line for line in str(error).splitlines()[1:] if not line.startswith("  ")] == []
+
+
+def test_a_warning_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        warn_once("", "table property", "p\nforged\x1b[2J", "q\r\nforged")
+    assert len(caplog.records) == 1
+    assert controls(caplog.text.rstrip("\n")) == set()
+    assert caplog.text.rstrip("\n").count("\n") == 0
+
+
+def test_an_ordinary_text_is_shown_as_it_is() -> None:
+    assert str(IcefloeError("größe\tשלום 表 🙂")) == "größe\tשלום 表 🙂"
+
+
+def test_lakes_can_be_listed(hostile: Table, tmp_path: Path) -> None:
+    catalog: Catalog = load_catalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
+    assert controls(str(look.listing(catalog))) == set()

@@ -1,0 +1,34 @@
+"""Texts out of tables and files are matched in a time that grows with their length."""
+
+import time
+
+import pytest
+
+from icefloe.errors import EngineError, MetadataFormatError
+from icefloe.kernel.schema.schema_json import type_from_json
+from icefloe.spark.files import _clearer
+
+LENGTH = 200_000
+
+
+@pytest.mark.parametrize("start", ["geometry(", "geography(", "geography(a,", "geography", "fixed[", "decimal("])
+@pytest.mark.parametrize("filling", [" ", "'", " '", '"', ","])
+def test_a_long_name_of_a_type_is_refused_quickly(start: str, filling: str) -> None:
+    before = time.process_time()
+    with pytest.raises(MetadataFormatError):
+        type_from_json(start + filling * (LENGTH // len(filling)) + "!")
+    assert time.process_time() - before < 1
+
+
+def test_a_malformed_row_of_many_blanks_is_reported_quickly() -> None:
+    before = time.process_time()
+    found = _clearer(
+        EngineError("failed"), "[MALFORMED_RECORD_IN_PARSING.X] Malformed records: [a" + " " * LENGTH + "!].\nParse Mode: FAILFAST."
+    )
+    assert time.process_time() - before < 1
+    assert "[a" in str(found)
+
+
+def test_a_malformed_row_is_quoted_without_the_words_of_spark() -> None:
+    text = "[MALFORMED_RECORD_IN_PARSING.X] Malformed records are detected in record parsing: [1,null]. Parse Mode: FAILFAST. To process"
+    assert str(_clearer(EngineError("failed"), text)).splitlines()[0].endswith("what could be read of it is [1,null]")
