@@ -78,9 +78,13 @@ def test_the_folder_of_a_catalogs_table_takes_no_writes(spark: SparkSession, lak
     assert lake.load_table("db.t").snapshots() == []
 
 
-def test_a_table_of_folders_comes_with_the_rows_of_its_query(spark: SparkSession, folder: str) -> None:
+def test_namespaces_are_folders_and_a_table_comes_with_the_rows_of_its_query(spark: SparkSession, folder: str) -> None:
     catalog = FileSystemCatalog("folders", warehouse=str(Path(folder).parent.parent))
     attach(spark, "folders", catalog)
+    spark.sql("CREATE NAMESPACE folders.more")
+    with pytest.raises(PySparkException, match="have no properties: a, owner"):
+        spark.sql("CREATE NAMESPACE folders.other WITH PROPERTIES ('a' = 'b')")
+    assert catalog.list_namespaces() == [("more",), ("some",)]
     spark.sql("CREATE TABLE folders.some.made USING iceberg AS SELECT 1 AS id")
     spark.sql("CREATE OR REPLACE TABLE folders.some.made USING iceberg AS SELECT 2 AS id UNION ALL SELECT 3")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.file_system import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.procedures.registry import procedures_by_name
 from icefloe.spark.sql.alter_table import alter
@@ -30,6 +31,7 @@ from icefloe.spark.sql.view_answers import relation_of
 Asked = Mapping[str, Any]
 
 LOG = logging.getLogger(__name__)
+_OWNER = "owner"
 
 
 class CatalogAnswers(Answers):
@@ -172,7 +174,10 @@ class CatalogAnswers(Answers):
 
     @answer
     def create_namespace(self, asked: Asked) -> None:
-        self._catalog.create_namespace(tuple(asked["namespace"]), asked["properties"])
+        given = asked["properties"]
+        # Spark names the user on its own account, and folders have no properties.
+        is_plain = given.keys() == {_OWNER} and isinstance(self._catalog, FileSystemCatalog)
+        self._catalog.create_namespace(tuple(asked["namespace"]), {} if is_plain else given)
 
     @answer
     def alter_namespace(self, asked: Asked) -> None:

@@ -119,7 +119,7 @@ public final class Prepare {
 
   private void redirectTest(String name) throws Exception {
     DynamicType.Builder<?> copy = copyOf(name);
-    copy = copy.method(named("startMetastoreAndSpark").and(isStatic())).intercept(MethodCall.invoke(Suite.class.getMethod("start")));
+    copy = copy.method(named("startMetastoreAndSpark").and(isStatic())).intercept(MethodCall.invoke(Suite.class.getMethod("start", Class.class)).withOwnType());
     copy = copy.method(named("stopMetastoreAndSpark").and(isStatic())).intercept(MethodCall.invoke(Suite.class.getMethod("stop")));
     copy = copy.method(named("dbPath").and(isStatic())).intercept(MethodCall.invoke(Suite.class.getMethod("databasePath", String.class)).withAllArguments());
     copy =

@@ -48,7 +48,7 @@ public final class Results implements TestExecutionListener, ExecutionCondition 
       Map<String, Object> message = message("class", name);
       Suite.tell(message);
       try {
-        Suite.start();
+        Suite.start(Class.forName(name));
         LauncherDiscoveryRequest request =
             LauncherDiscoveryRequestBuilder.request()
                 .selectors(DiscoverySelectors.selectClass(Class.forName(name)))

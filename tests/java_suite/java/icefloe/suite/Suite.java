@@ -3,6 +3,7 @@ package icefloe.suite;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
 import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -87,13 +88,14 @@ public final class Suite {
 
   // What replaces the tests' own set-up.
 
-  public static void start() throws Exception {
+  /** Sets the static fields that the tests' own set-up would, of the class of the tests or of one that they extend. */
+  public static void start(Class<?> tests) throws Exception {
     SparkSession.setActiveSession(session);
     SparkSession.setDefaultSession(session);
-    setStatic("hiveConf", new HiveConf());
-    setStatic("spark", session);
-    setStatic("sparkContext", JavaSparkContext.fromSparkContext(session.sparkContext()));
-    setStatic("catalog", database);
+    setStatic(tests, "hiveConf", new HiveConf());
+    setStatic(tests, "spark", session);
+    setStatic(tests, "sparkContext", JavaSparkContext.fromSparkContext(session.sparkContext()));
+    setStatic(tests, "catalog", database);
     try {
       database.createNamespace(Namespace.of("default"));
     } catch (AlreadyExistsException existing) {
@@ -107,10 +109,15 @@ public final class Suite {
     return folder + "/warehouse/" + name;
   }
 
-  private static void setStatic(String name, Object value) throws Exception {
-    Field field = Class.forName("org.apache.iceberg.spark.TestBase").getDeclaredField(name);
-    field.setAccessible(true);
-    field.set(null, value);
+  private static void setStatic(Class<?> tests, String name, Object value) throws Exception {
+    for (Class<?> one = tests; one != null; one = one.getSuperclass()) {
+      for (Field field : one.getDeclaredFields()) {
+        if (field.getName().equals(name) && Modifier.isStatic(field.getModifiers()) && field.getType().isInstance(value)) {
+          field.setAccessible(true);
+          field.set(null, value);
+        }
+      }
+    }
   }
 
   // Settings of catalogs: Python attaches a catalog of Icefloe's where a test configures one of Java's.
