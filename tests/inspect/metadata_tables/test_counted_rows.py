@@ -150,7 +150,7 @@ def test_manifests_are_those_of_the_list_with_their_bounds_as_text(deleted: Tabl
                     manifest.partition_spec_id,
                     manifest.added_snapshot_id,
                 ]
-                expected.append([*own, *six, bounds, *([snapshot.snapshot_id] if name == "all_manifests" else [])])
+                expected.append([*own, *six, bounds, *([snapshot.snapshot_id, manifest.key_metadata] if name == "all_manifests" else [])])
         found = [list(row.values()) for row in rows_of(deleted, name)]
         for row in found:
             row[11] = [tuple(summary.values()) for summary in row[11]]

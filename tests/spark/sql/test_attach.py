@@ -73,8 +73,10 @@ def test_threads_write_and_read_at_the_same_time(sql: Run, spark: SparkSession) 
 def test_a_name_that_cannot_be_is_refused(spark: SparkSession, lake: SqlCatalog) -> None:
     with pytest.raises(InvalidInputError, match="cannot be a catalog's name"):
         icefloe.spark.attach(spark, "not a name", lake)
+    spark.conf.set("spark.sql.catalog.taken", "com.example.Catalog")
     with pytest.raises(InvalidInputError, match="another catalog"):
-        icefloe.spark.attach(spark, "spark_catalog", lake)
+        icefloe.spark.attach(spark, "taken", lake)
+    spark.conf.unset("spark.sql.catalog.taken")
 
 
 @pytest.mark.slow

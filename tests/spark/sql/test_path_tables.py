@@ -91,3 +91,16 @@ def test_namespaces_are_folders_and_a_table_comes_with_the_rows_of_its_query(spa
         spark.sql("CREATE TABLE folders.some.made USING iceberg AS SELECT 4 AS id")
     assert sorted(tuple(row) for row in spark.table("folders.some.made").collect()) == [(2,), (3,)]
     assert len(catalog.load_table("some.made").snapshots()) == 2
+
+
+@pytest.mark.parametrize("name", ["iceberg", "icefloe"])
+def test_settings_of_the_session_are_options_of_the_format(spark: SparkSession, folder: str, name: str) -> None:
+    spark.conf.set(f"spark.datasource.{name}.snapshot-property.made-by", name)
+    try:
+        spark.createDataFrame([(1, "a")], "id bigint, s string").write.format(name).mode("append").save(folder)
+    finally:
+        spark.conf.unset(f"spark.datasource.{name}.snapshot-property.made-by")
+    catalog = FileSystemCatalog("folders", warehouse=str(Path(folder).parent.parent))
+    snapshot = catalog.load_table("some.table").current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary["made-by"] == name

@@ -59,6 +59,7 @@ def _rows(request: Request, snapshots: Sequence[Snapshot]) -> Any:
         "partition_spec_id": [manifest.partition_spec_id for manifest in manifests],
         "added_snapshot_id": [manifest.added_snapshot_id for manifest in manifests],
         _REFERENCE: references,
+        "key_metadata": [manifest.key_metadata for manifest in manifests],
     }
     for content, noun in ((ManifestContent.DATA, "data"), (ManifestContent.DELETES, "delete")):
         columns |= {

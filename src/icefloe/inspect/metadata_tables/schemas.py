@@ -212,6 +212,7 @@ def all_manifests_schema(_: TableMetadata) -> Schema:
     return Schema(
         *(field if field.name in ("content", "path", "length") else replace(field, required=False) for field in manifests_schema(_).fields),
         _required(18, "reference_snapshot_id", LongType(), "The snapshot whose manifest list names the manifest"),
+        _optional(19, "key_metadata", BinaryType(), "How the manifest is encrypted"),
     )
 
 

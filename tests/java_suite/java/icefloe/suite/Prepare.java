@@ -172,7 +172,7 @@ public final class Prepare {
         copyOf("org.assertj.core.api.AbstractThrowableAssert")
             .visit(
                 Advice.to(OtherWords.class)
-                    .on(nameStartsWith("hasMessage").or(nameStartsWith("hasRootCause")).or(nameStartsWith("hasStackTrace")).or(nameStartsWith("hasCause")))));
+                    .on(nameStartsWith("hasMessage").or(nameStartsWith("hasRootCause")).or(nameStartsWith("hasStackTrace")).or(nameStartsWith("hasCause")).or(named("cause")).or(named("rootCause")))));
     save(copyOf("org.assertj.core.api.AbstractAssert").visit(Advice.to(OtherWords.class).on(named("isInstanceOf").or(named("isExactlyInstanceOf")))));
   }
 
