@@ -92,6 +92,7 @@ public final class SparkViews {
       scala.Tuple2 setting = (scala.Tuple2) settings.next();
       found.put(PREFIX + "sqlConfig." + setting._1(), setting._2());
     }
+    for (int i = 0; i < ViewQueries.OFF.length; i++) found.put(PREFIX + "sqlConfig." + ViewQueries.OFF[i], "false");
     found.put(PREFIX + "schemaMode", "COMPENSATION");
     put(found, "catalogAndNamespace.numParts", "catalogAndNamespace.part.", (List) view.get("place"));
     put(found, "query.out.numCols", "query.out.col.", (List) view.get("columns"));

@@ -36,6 +36,7 @@ SOURCES = (
     *EXCEPTIONS,
     "Python",
     "Plain",
+    "ViewQueries",
     "SparkViews",
     "GatheredRows",
     "NamedColumns",

@@ -26,14 +26,16 @@ def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
     """Return the relation of a view, an object of Spark's. Columns are matched by `query_columns`, else by position.
 
     Raises:
-        UnsupportedFeatureError: the view has no query in Spark's SQL.
+        UnsupportedFeatureError: the view has no query in Spark's SQL, or one that does more than read tables.
     """
     version = view.current_version()
+    query = query_of(view)
+    check_query(spark, view.full_name, query)
     columns = query_columns(view)
     names = ", ".join(_in_backticks(name) for name in view.schema().names)
     definition = _definition(
         name=(catalog_name, *view.name()),
-        query=query_of(view),
+        query=query,
         place=(version.default_catalog or catalog_name, *version.default_namespace),
         schema=with_shapes(spark, schema_to_struct(view.schema(), field_ids=False), view.schema()),
         columns=columns or None,
@@ -46,6 +48,20 @@ def analyzed_query(spark: SparkSession, name: Sequence[str], query: str, place: 
     """Return Spark's analyzed plan of a query as the view `name` would read it, in a catalog and namespace. Raises Spark's own errors."""
     definition = _definition(name=name, query=query, place=place, schema=StructType())
     return static_method(spark, "SparkViews", "plan", spark._jsparkSession.sessionState(), definition)
+
+
+def check_query(spark: SparkSession, name: str, query: str) -> None:
+    """Check that a view's query reads tables alone, and runs no commands and no methods of Java: others may have written it.
+
+    Raises:
+        UnsupportedFeatureError: it does; every such part is named.
+    """
+    found = json.loads(static_method(spark, "ViewQueries", "code", spark._jsparkSession.sessionState(), query))
+    if found:
+        raise UnsupportedFeatureError(
+            f"the query of view {name} does more than read tables: {', '.join(found)}",
+            next_step="read the query, and run it yourself where you trust it",
+        )
 
 
 def query_of(view: View) -> str:

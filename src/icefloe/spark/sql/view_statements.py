@@ -21,7 +21,7 @@ from icefloe.spark.sql.catalog_answers import CatalogAnswers
 from icefloe.spark.sql.sort_keys import quoted
 from icefloe.spark.sql.spark_errors import AnalysisError
 from icefloe.spark.sql.tokens import Tokens
-from icefloe.spark.sql.view_answers import QUERY_COLUMNS, analyzed_query
+from icefloe.spark.sql.view_answers import QUERY_COLUMNS, analyzed_query, check_query
 from icefloe.spark.types import COMMENT_KEY, struct_to_schema
 from icefloe.view.view import View
 
@@ -127,6 +127,8 @@ def _make(
         return []
     current, namespace = current_place(spark)
     full_name = (answers.name, *name)
+    query = static_method(spark, "ViewQueries", "substituted", query)
+    check_query(spark, ".".join(full_name), query)
     _check_nothing_temporary(spark, full_name, query)
     plan = analyzed_query(spark, full_name, query, (current, *namespace))
     if replaces:
