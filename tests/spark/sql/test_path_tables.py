@@ -104,3 +104,16 @@ def test_settings_of_the_session_are_options_of_the_format(spark: SparkSession, 
     snapshot = catalog.load_table("some.table").current_snapshot()
     assert snapshot is not None
     assert snapshot.summary["made-by"] == name
+
+
+def test_metadata_tables_are_read_by_the_folder_and_their_name(spark: SparkSession, folder: str) -> None:
+    for number in range(2):
+        spark.createDataFrame([(number, "a")], "id bigint, s string").write.format("iceberg").mode("append").save(folder)
+    read = spark.read.format("iceberg")
+    assert [row.record_count for row in read.load(f"{folder}#files").collect()] == [1, 1]
+    assert read.load(f"{folder}#snapshots").count() == 2
+    first = min((row.committed_at, row.snapshot_id) for row in read.load(f"{folder}#snapshots").collect())[1]
+    assert spark.read.format("iceberg").option("snapshot-id", first).load(f"{folder}#entries").count() == 1
+    assert spark.read.format("iceberg").load(f"{folder}#changes").count() == 2
+    with pytest.raises(PySparkException, match="select and filter the DataFrame"):
+        spark.read.format("iceberg").option("where", "record_count > 0").load(f"{folder}#files").collect()

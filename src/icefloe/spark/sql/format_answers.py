@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.file_system import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, NotFoundError, UnsupportedFeatureError
+from icefloe.inspect.metadata_tables.registry import METADATA_TABLES
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.spark.connect.options import SPARK_POINTS, Asked, Known, asked_for, is_location, opened, scan_of
@@ -29,7 +30,9 @@ from icefloe.spark.scan import read
 from icefloe.spark.sql.answers import Answers, answer
 from icefloe.spark.sql.attached import PREFIX, found_in
 from icefloe.spark.sql.catalog_answers import CatalogAnswers
+from icefloe.spark.sql.changes_answers import CHANGES, ChangesAnswers
 from icefloe.spark.sql.local_days import LocalDays
+from icefloe.spark.sql.metadata_answers import MetadataTableAnswers
 from icefloe.spark.sql.pushed_filters import pruning_filter
 from icefloe.spark.sql.read_answers import OneScanAnswers, ReadAnswers, Wanted, statistics
 from icefloe.spark.sql.rule import install_rule
@@ -96,9 +99,13 @@ class HiddenAnswers(Answers):
         self._spark = spark
 
     @answer
-    def load_table(self, given: dict[str, Any]) -> "AskedTableAnswers":
+    def load_table(self, given: dict[str, Any]) -> "AskedTableAnswers | MetadataTableAnswers":
         asked = asked_for(json.loads(given["table"][-1]))
         of_location = is_location(asked.path or "")
+        folder, _, part = (asked.path or "").rpartition("#")
+        if of_location and part.lower() in METADATA_TABLES:
+            given["table"] = [asked.path]
+            return self._metadata_table(replace(asked, path=folder), part.lower())
         name = [asked.path or ""] if of_location else _parts(self._spark, asked)
         given["table"] = list(name)  # Spark's own errors say it
         found = None if of_location else found_in(self._spark, name)
@@ -111,6 +118,18 @@ class HiddenAnswers(Answers):
                 next_step=f'attach it: icefloe.spark.attach(spark, "{name[0]}", catalog)',
             ) from error
         return AskedTableAnswers(self._spark, table, asked)
+
+    def _metadata_table(self, asked: Asked, name: str) -> MetadataTableAnswers:
+        """Return a metadata table of a table by its folder, as Java names it: `/folder/of/table#files`."""
+        if asked.columns != ("*",) or asked.where is not None:
+            raise InvalidInputError(
+                f"the options columns and where are for a table's own rows, not for {asked.path}#{name}",
+                next_step="select and filter the DataFrame",
+            )
+        table = self._opened(asked, told_to(self._spark._jsparkSession))
+        selected = Selected(table=table, metadata_table=name)  # type: ignore[arg-type]  # both are read alike
+        kind = ChangesAnswers if name == CHANGES else MetadataTableAnswers
+        return kind(self._spark, "path", selected, name)
 
     @staticmethod
     def _opened(asked: Asked, known: Known) -> Table | StaticTable:
