@@ -115,5 +115,8 @@ def test_metadata_tables_are_read_by_the_folder_and_their_name(spark: SparkSessi
     first = min((row.committed_at, row.snapshot_id) for row in read.load(f"{folder}#snapshots").collect())[1]
     assert spark.read.format("iceberg").option("snapshot-id", first).load(f"{folder}#entries").count() == 1
     assert spark.read.format("iceberg").load(f"{folder}#changes").count() == 2
+    assert spark.read.format("iceberg").option("versionAsOf", first).load(folder).count() == 1
+    with pytest.raises(PySparkException, match="no snapshot"):
+        spark.read.format("iceberg").option("timestampAsOf", "2001-01-01 00:00:00").load(folder)
     with pytest.raises(PySparkException, match="select and filter the DataFrame"):
         spark.read.format("iceberg").option("where", "record_count > 0").load(f"{folder}#files").collect()

@@ -36,7 +36,7 @@ from icefloe.spark.sql.metadata_answers import MetadataTableAnswers
 from icefloe.spark.sql.pushed_filters import pruning_filter
 from icefloe.spark.sql.read_answers import OneScanAnswers, ReadAnswers, Wanted, statistics
 from icefloe.spark.sql.rule import install_rule
-from icefloe.spark.sql.selectors import Selected
+from icefloe.spark.sql.selectors import Selected, at_timestamp, at_version
 from icefloe.spark.sql.table_answers import TableAnswers
 from icefloe.spark.sql.writing import Write
 from icefloe.spark.types import schema_to_struct
@@ -78,7 +78,8 @@ class FormatAnswers(Answers):
                 _check_no_view(*found)
                 return [found[0].name, *found[1]]
         self._show_hidden(spark)
-        return [HIDDEN, json.dumps(options)]
+        kept = {name: value for name, value in options.items() if not is_location(asked.path or "") or name.lower() not in SPARK_POINTS}
+        return [HIDDEN, json.dumps(kept)]
 
     def _show_hidden(self, spark: SparkSession) -> None:
         install_rule(spark)
@@ -117,7 +118,7 @@ class HiddenAnswers(Answers):
                 f"this session has no catalog {name[0]!r}, and it is not configured elsewhere",
                 next_step=f'attach it: icefloe.spark.attach(spark, "{name[0]}", catalog)',
             ) from error
-        return AskedTableAnswers(self._spark, table, asked)
+        return AskedTableAnswers(self._spark, table, _at(asked, table, given))
 
     def _metadata_table(self, asked: Asked, name: str) -> MetadataTableAnswers:
         """Return a metadata table of a table by its folder, as Java names it: `/folder/of/table#files`."""
@@ -156,6 +157,18 @@ class HiddenAnswers(Answers):
         )
 
     stage_table = create_table
+
+
+def _at(asked: Asked, table: Table | StaticTable, given: Mapping[str, Any]) -> Asked:
+    """Return the options with the version or time that Spark asks for, as by its options versionAsOf and timestampAsOf."""
+    at = Selected(table=table)  # type: ignore[arg-type]  # both are read alike
+    if given.get("version") is not None:
+        at = at_version(at, given["version"])
+    elif given.get("timestamp") is not None:
+        at = at_timestamp(at, given["timestamp"])
+    else:
+        return asked
+    return replace(asked, snapshot_id=at.snapshot_id, branch=at.branch, tag=at.tag, as_of_ms=at.as_of_ms)
 
 
 class AskedTableAnswers(TableAnswers):
