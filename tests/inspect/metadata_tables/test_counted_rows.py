@@ -126,6 +126,31 @@ def test_the_rows_that_a_delete_file_holds_are_shown(tmp_path: Path) -> None:
     assert (found["pos"], found["row"]) == (1, {"id": 2, "name": "b"})
 
 
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("columns", [None, ["row"], ["pos", "row"]])
+def test_deletes_without_rows_are_shown_where_columns_are_required(tmp_path: Path, version: str, columns: list[str] | None) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("data", pa.string(), nullable=False)])
+    table = new_catalog(tmp_path).create_table(
+        "db.t", schema, partition_spec=["data"], properties={"format-version": version, "write.delete.mode": "merge-on-read"}
+    )
+    table.append(pa.table({"id": [1, 2, 3, 4], "data": list("abab")}, schema=schema))
+    table.delete("id in (3, 4)")
+    with table.update_spec() as update:
+        update.remove_field("data")
+    table.append(pa.table({"id": [5, 6], "data": list("ab")}, schema=schema))
+    table.delete("id = 6")
+    found = rows_of(table, "position_deletes", columns=columns)
+    assert [row["row"] for row in found] == [None] * 3
+    if columns is None:
+        assert sorted((row["spec_id"], row["partition"]["data"], row["pos"]) for row in found if row["partition"]["data"]) == [
+            (0, "a", 1),
+            (0, "b", 1),
+        ]
+        assert [(row["spec_id"], row["pos"]) for row in found if row["partition"]["data"] is None] == [(1, 1)]
+    elif columns == ["pos", "row"]:
+        assert {row["pos"] for row in found} == {1}
+
+
 def test_manifests_are_those_of_the_list_with_their_bounds_as_text(deleted: Table) -> None:
     for name, snapshots in (("manifests", [deleted.current_snapshot()]), ("all_manifests", deleted.snapshots())):
         expected = []

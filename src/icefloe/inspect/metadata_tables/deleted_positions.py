@@ -72,7 +72,15 @@ def position_delete_rows(request: Request) -> Any:
         (positions[field.name] if positions is not None and field.name in _POSITIONS else own[_OWN_NAMES.get(field.name, field.name)])
         for field in target
     ]
-    return pa.Table.from_arrays([array.cast(field.type) for array, field in zip(arrays, target, strict=True)], schema=target)
+    return pa.Table.from_arrays([_in_type(array, field.type) for array, field in zip(arrays, target, strict=True)], schema=target)
+
+
+def _in_type(array: Any, target: pa.DataType) -> Any:
+    """Return an array cast to a type.
+
+    An array of the type is returned as it is: Arrow's cast refuses a null struct whose members are required, as `row` is of most delete files.
+    """
+    return array if array.type == target else array.cast(target)
 
 
 def _delete_files(request: Request) -> Any:
@@ -124,4 +132,4 @@ def _vector_positions(request: Request, file: DataFile, footer: Mapping[int, Vec
         field = field_to_arrow(request.whole_schema.find_field(DELETE_ROW_FIELD_ID))
         found[DELETE_ROW_NAME] = pa.nulls(len(positions), field.type)
     fields = [field for field in schema_to_arrow(request.whole_schema) if field.name in found]
-    return pa.Table.from_arrays([found[field.name].cast(field.type) for field in fields], schema=pa.schema(fields))
+    return pa.Table.from_arrays([_in_type(found[field.name], field.type) for field in fields], schema=pa.schema(fields))
