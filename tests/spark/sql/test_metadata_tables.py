@@ -157,3 +157,30 @@ def test_a_changelog_view_leaves_out_copies_and_finds_updates(sql: Run, changed:
             sql(f"CALL lake.system.create_changelog_view(table => 'db.t', {arguments})")
     if pyspark.__version__ >= "4.1":  # older ones do not know the statement
         assert ("create_changelog_view",) in [row[-1:] for row in sql("SHOW PROCEDURES IN lake.system")]
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_position_deletes_without_rows_are_read_where_columns_are_required_and_partitions_changed(sql: Run, version: str) -> None:
+    sql(
+        "CREATE TABLE lake.db.r (id INT NOT NULL, data STRING NOT NULL) USING iceberg PARTITIONED BY (data)"
+        f" TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'merge-on-read')"
+    )
+    sql("INSERT INTO lake.db.r SELECT /*+ COALESCE(1) */ CAST(id AS INT), 'a' FROM range(0, 3)")
+    sql("DELETE FROM lake.db.r WHERE id = 1")
+    sql("ALTER TABLE lake.db.r DROP PARTITION FIELD data")
+    sql("INSERT INTO lake.db.r SELECT /*+ COALESCE(1) */ CAST(id AS INT), 'b' FROM range(3, 6)")
+    sql("DELETE FROM lake.db.r WHERE id = 5")
+    assert len(sql("SELECT * FROM lake.db.r.position_deletes")) == 2
+    wanted = "SELECT spec_id, partition.data, pos, row FROM lake.db.r.position_deletes"
+    assert sql(f"{wanted} WHERE partition.data = 'a' AND pos >= 0") == [(0, "a", 1, None)]
+    assert sql(f"{wanted} WHERE partition.data IS NULL AND pos >= 0") == [(1, None, 2, None)]
+    assert sql(f"{wanted} WHERE row.id IS NOT NULL") == []
+
+
+def test_changes_of_null_structs_with_required_members_are_read(sql: Run) -> None:
+    sql("CREATE TABLE lake.db.s (id INT NOT NULL, s STRUCT<a: INT NOT NULL, l: ARRAY<STRUCT<b: INT NOT NULL>>>) USING iceberg")
+    sql("INSERT INTO lake.db.s VALUES (1, NULL), (2, struct(1, array(NULL, struct(2))))")
+    expected = [(1, None), (2, (1, [None, (2,)]))]
+    assert sql("SELECT id, s FROM lake.db.s.changes ORDER BY id") == expected
+    assert sql("CALL lake.system.create_changelog_view('db.s')") == [("`s_changes`",)]
+    assert sql("SELECT id, s FROM s_changes ORDER BY id") == expected

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from icefloe.inspect.metadata_tables.file_tables import ManifestRows
 from icefloe.inspect.metadata_tables.registry import MetadataTable, metadata_table
@@ -111,5 +112,19 @@ class MetadataScanAnswers(OneScanAnswers):
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Schema) -> DataFrame:
-    """A `pyarrow.Table` of the columns of a schema as a DataFrame, which holds the rows."""
-    return spark.createDataFrame(in_spark_form(rows, schema), schema_to_struct(schema, field_ids=False))
+    """Return a DataFrame that holds the rows of a `pyarrow.Table` of the columns of a schema. Members of its structs are nullable."""
+    struct = schema_to_struct(schema, field_ids=False)
+    # PySpark casts the rows to the schema, and Arrow's cast refuses a null struct whose members are not nullable.
+    columns = [StructField(field.name, _nullable_members(field.dataType), field.nullable, field.metadata) for field in struct.fields]
+    return spark.createDataFrame(in_spark_form(rows, schema), StructType(columns))
+
+
+def _nullable_members(kind: DataType) -> DataType:
+    """Return a type whose structs, at every level, have nullable members."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, _nullable_members(field.dataType), True, field.metadata) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable_members(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(_nullable_members(kind.keyType), _nullable_members(kind.valueType), kind.valueContainsNull)
+    return kind
