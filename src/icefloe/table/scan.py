@@ -61,8 +61,16 @@ class DataScan:
         return replace(self, selected_fields=names)
 
     def use_ref(self, name: str) -> "DataScan":
-        """The snapshot that a branch or tag names; a branch is read by the table's schema, a tag by its snapshot's. Raises `NoSuchSnapshotError`."""
+        """Return a scan of the snapshot that a branch or tag names; a branch is read by the table's schema, a tag by its snapshot's.
+
+        The branch `main` of a table without snapshots has no rows.
+
+        Raises:
+            NoSuchSnapshotError: the table has no such branch or tag.
+        """
         ref = self.metadata.refs.get(name)
+        if ref is None and name == MAIN and self.metadata.current_snapshot_id is None:
+            return replace(self, snapshot_id=None, by_table_schema=True, branch=MAIN)
         if ref is None:
             known = ", ".join(sorted(self.metadata.refs)) or "none"
             raise NoSuchSnapshotError(

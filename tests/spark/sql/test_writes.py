@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.spark.sql.conftest import InsertOfSome, Run
@@ -215,6 +216,20 @@ def test_a_branch_that_is_named_comes_before_the_session_s(spark: SparkSession, 
         spark.conf.unset("spark.wap.branch")
 
 
+def test_the_main_branch_of_a_table_without_snapshots_is_read_and_written(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    sql("CREATE TABLE lake.db.m (id BIGINT) USING iceberg")
+    main = "lake.db.m.branch_main"
+    sql(f"DELETE FROM {main} WHERE id IN (1)")
+    sql(f"UPDATE {main} SET id = 2 WHERE id = 1")
+    assert sql(f"SELECT * FROM {main}") == spark.read.option("branch", "main").table("lake.db.m").collect() == []
+    with pytest.raises(Exception, match="has no branch or tag 'test'"):
+        sql("DELETE FROM lake.db.m.branch_test WHERE id IN (1)")
+    spark.range(1, 2).writeTo(main).append()
+    sql(f"INSERT INTO {main} VALUES (2)")
+    assert sql(f"SELECT id FROM {main} ORDER BY id") == [(1,), (2,)]
+    assert list(lake.load_table("db.m").refs()) == ["main"]
+
+
 def test_an_older_spec_is_written_where_it_is_asked_for(spark: SparkSession, table: Table) -> None:
     with table.update_spec() as update:
         update.add_field("id", "bucket[4]")
@@ -245,8 +260,10 @@ def test_the_isolation_level_says_what_others_may_have_done(
         write = write.option("isolation-level", level)
     run = write.overwritePartitions if verb == "partitions" else lambda: write.overwrite(F.col("kind") == "a")
     if fails:
-        with pytest.raises(Exception, match="rows"):
+        with pytest.raises(PySparkException, match="rows") as raised:
             run()
+        origin = raised.value._origin
+        assert origin.getClass().getName() == "org.apache.iceberg.exceptions.ValidationException"
         assert (10, "a") not in content(sql)
     else:
         run()
