@@ -179,6 +179,35 @@ def test_files_in_folders_of_an_older_spec_are_added_with_it(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_folders_of_some_identity_fields_match_an_older_spec_and_none_with_void_fields(tmp_path: Path, version: int) -> None:
+    table = make(tmp_path, ("id", "part", "value"), version=version)
+    table.update_spec().remove_field("part").commit()
+    table.update_spec().remove_field("value").commit()
+    table.update_spec().add_field("value", "identity", "value").commit()
+    expected = [row(number, part, 2.0) for number in (1, 2) for part in "ab"]
+    for number in (1, 2):
+        rows = [one for one in expected if one["id"] == number]
+        put(tmp_path / f"in/id={number}/1.parquet", rows, SCHEMA.remove(0))
+    if version == 1:
+        with pytest.raises(SchemaMismatchError, match=r"no partition spec of the table matches the partition columns \[id\]") as found:
+            table.add_files(str(tmp_path / "in"))
+        assert [problem.where for problem in found.value.problems] == ["value"]
+        assert table.refresh().current_snapshot() is None
+        return
+    table.add_files(str(tmp_path / "in"))
+    assert {tuple(field.name for field in table.specs()[file.spec_id].fields) for file in live(table)} == {("id",)}
+    for condition, chosen in {
+        "true": expected,
+        "id = 1": expected[:2],
+        "id = 2 AND part = 'a'": expected[2:3],
+        "value = 2.0": expected,
+        "value < 2.0": [],
+        "id > 2": [],
+    }.items():
+        assert sorted(table.scan(condition).to_arrow().to_pylist(), key=lambda one: (one["id"], one["part"])) == chosen
+
+
 def test_an_empty_folder_adds_nothing_and_one_that_is_not_there_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path)
     (tmp_path / "in" / "_temporary").mkdir(parents=True)

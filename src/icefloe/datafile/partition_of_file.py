@@ -55,9 +55,10 @@ class FilesToAdd:
         self._footers = FooterReader(request, extremes_of=sources, from_path=columns_from_path(spec))
 
     def file_to_add(self, location: str) -> FileToAdd:
-        """What a manifest says of one file. Raises as `FooterReader.read`, `refuse_values_of_path_alone` and `partition_of`."""
+        """What a manifest says of one file. Raises as `FooterReader.read`, `refuse_values_of_path_alone`, `refuse_other_layout` and `partition_of`."""
         stored = self._footers.read(location)
         refuse_values_of_path_alone(stored, self._spec, self._schema, self._name_mapping)
+        refuse_other_layout(location, self._spec, self._schema)
         partition = partition_of(stored, self._spec, self._schema)
         return FileToAdd(file=stored.data_file(self._spec.spec_id, partition), has_ids=stored.has_ids)
 
@@ -115,6 +116,27 @@ def refuse_values_of_path_alone(stored: StoredDataFile, spec: PartitionSpec, sch
                 for name, field_id in lost
             ],
             next_step="add the files to a table that is partitioned by these columns, or append their rows",
+        )
+
+
+def refuse_other_layout(location: str, spec: PartitionSpec, schema: Schema) -> None:
+    """Refuse a file whose folders name columns of the table, yet not every identity field of the spec: it was partitioned by another spec.
+
+    Raises:
+        SchemaMismatchError: every identity field without a folder is named.
+    """
+    columns = {name.lower() for name in schema.names}
+    folders = [name for name in _in_path(location) if name.lower() in columns]
+    named = {name.lower() for name in _in_path(location)}
+    lacking = [field for field in spec.fields if isinstance(field.transform, IdentityTransform) and field.name.lower() not in named]
+    if folders and lacking:
+        raise SchemaMismatchError(
+            f"no partition spec of the table matches the partition columns [{', '.join(folders)}] in the path of {location}",
+            path=location,
+            problems=[
+                Problem(where=field.name, what="is an identity partition field, and the path has no folder of it") for field in lacking
+            ],
+            next_step="put the files into a folder for every identity partition field, or append their rows",
         )
 
 
