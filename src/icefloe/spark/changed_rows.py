@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -22,7 +21,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.arrow_forms import with_offsets
 from icefloe.spark.distribution import distributed
 from icefloe.spark.jobs import run_job
-from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.leftovers import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.shapes import wkb_of_shapes
 from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.task_rows import GonePositions, PackedPositions, joined_positions, rows_in_form, with_row_ids
@@ -74,7 +73,7 @@ class TaskChanger:
     target: WriteTarget  # its schema has the columns of row lineage where rows keep their ids
     schema: Schema
     places: RowPlaces
-    finished: Accumulator[list[str]]
+    finished: FinishedFiles
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

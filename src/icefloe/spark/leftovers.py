@@ -9,9 +9,10 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, repeat
 
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
@@ -115,29 +116,56 @@ def none_left(target: WriteTarget) -> Iterator[None]:
         raise
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedFiles:
+    """The locations of the files that tasks of one operation finished: tasks add them, and the driver reads them.
+
+    All operations share one accumulator, because PySpark keeps every accumulator for as long as the process lives.
+    """
+
+    accumulator: Accumulator[dict[str, list[str]]]
+    operation_uuid: str
+
+    def add(self, locations: list[str]) -> None:
+        """Add locations, in a task."""
+        self.accumulator.add({self.operation_uuid: locations})
+
+    def pop(self) -> list[str]:
+        """Return the locations that arrived so far, and forget them, on the driver."""
+        return self.accumulator.value.pop(self.operation_uuid, [])
+
+
 @contextmanager
-def writing_job(spark: SparkSession, target: WriteTarget) -> Iterator[Accumulator[list[str]]]:
-    """An accumulator for the locations of files that tasks finished. Where the block fails, those are deleted at once, and any other file of the operation.
+def writing_job(spark: SparkSession, target: WriteTarget) -> Iterator[FinishedFiles]:
+    """Yield where tasks tell which files they finished. Where the block fails, those are deleted at once, and any other file of the operation.
 
     A block whose job ends well calls `delete_lost_attempts`.
     """
-    finished = spark.sparkContext.accumulator([], _Locations())
+    finished = FinishedFiles(_accumulator(spark.sparkContext), target.operation_uuid)
     with none_left(target):
         try:
             yield finished
         except BaseException:
-            for location in finished.value:
+            for location in finished.pop():
                 with suppress(IcefloeError):
                     target.io.delete(location)
             raise
+        finally:
+            finished.pop()
 
 
-class _Locations(AccumulatorParam[list[str]]):
-    """Locations of files, gathered from tasks."""
+@lru_cache(maxsize=1)
+def _accumulator(context: SparkContext) -> Accumulator[dict[str, list[str]]]:
+    return context.accumulator({}, _LocationsByOperation())
 
-    def zero(self, value: list[str]) -> list[str]:  # noqa: ARG002 Spark's signature
-        return []
 
-    def addInPlace(self, value1: list[str], value2: list[str]) -> list[str]:  # noqa: N802 Spark's name
-        value1.extend(value2)
+class _LocationsByOperation(AccumulatorParam[dict[str, list[str]]]):
+    """Locations of files by the id of their operation, gathered from tasks."""
+
+    def zero(self, value: dict[str, list[str]]) -> dict[str, list[str]]:  # noqa: ARG002 Spark's signature
+        return {}
+
+    def addInPlace(self, value1: dict[str, list[str]], value2: dict[str, list[str]]) -> dict[str, list[str]]:  # noqa: N802 Spark's name
+        for operation_uuid, locations in value2.items():
+            value1.setdefault(operation_uuid, []).extend(locations)
         return value1

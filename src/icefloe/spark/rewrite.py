@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
@@ -21,7 +20,7 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs import run_job
-from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.leftovers import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.task_errors import TaskErrors
 from icefloe.table.engine import RewriteGroupsRequest, RewriteRequest
 
@@ -39,7 +38,7 @@ class TaskRewriter:
     target: WriteTarget
     schema: Schema
     specs: Mapping[int, PartitionSpec]
-    finished: Accumulator[list[str]]
+    finished: FinishedFiles
     deletes: DeleteLoader
     delete_filter: BooleanExpression
     errors: TaskErrors = field(default_factory=TaskErrors)

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
-from pyspark.accumulators import Accumulator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -29,7 +28,7 @@ from icefloe.spark.arrow_forms import with_offsets
 from icefloe.spark.distribution import distributed
 from icefloe.spark.filters import column_named, quoted
 from icefloe.spark.jobs import run_job
-from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.leftovers import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.scan import read
 from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.task_rows import GonePositions, PackedPositions, joined_positions, rows_in_form, with_row_ids
@@ -73,7 +72,7 @@ class TaskUpserter:
     compares: bool
     inserts: bool
     keeps_row_ids: bool
-    finished: Accumulator[list[str]]
+    finished: FinishedFiles
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -25,7 +24,7 @@ from icefloe.spark.arrow_forms import differs, from_spark_form, with_offsets
 from icefloe.spark.distribution import distributed
 from icefloe.spark.fit import check_fits, widened_decimals
 from icefloe.spark.jobs import run_job
-from icefloe.spark.leftovers import Attempt, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.leftovers import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.shapes import wkb_of_shapes
 from icefloe.spark.task_errors import TaskErrors
 from icefloe.spark.task_values import TaskValues
@@ -58,7 +57,7 @@ class TaskWriter:
     """Runs in Spark's tasks: rows in, one row with the `TaskFiles` as bytes out."""
 
     target: WriteTarget
-    finished: Accumulator[list[str]]  # where the locations of finished files go
+    finished: FinishedFiles  # where the locations of finished files go
     names: tuple[str, ...] = ()  # of the columns, where they come under stand-ins
     errors: TaskErrors = field(default_factory=TaskErrors)
 
