@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, StringType
+from icefloe.kernel.types import LongType, NestedField, StringType
 from icefloe.spark import attach
 
 pytestmark = pytest.mark.spark
@@ -73,3 +73,19 @@ def test_the_maker_of_a_view_may_use_variables(spark: SparkSession, lake: Catalo
     spark.sql("CREATE OR REPLACE VIEW hostile.db.named AS SELECT '${icefloe.test.variable}' AS x")
     spark.sql("SET icefloe.test.variable=eight")
     assert spark.sql("SELECT x FROM hostile.db.named").collect() == [("seven",)]
+
+
+@pytest.mark.parametrize("text", ["\\", "'", "\\' || user() || '", "x\n;--", "${env:HOME}"])
+@pytest.mark.parametrize("escaped", ["true", "false"])
+def test_a_default_is_the_same_text_however_spark_reads_literals(spark: SparkSession, lake: Catalog, text: str, escaped: str) -> None:
+    lake.drop_table("db.defaults") if lake.table_exists("db.defaults") else None
+    columns = Schema(
+        NestedField(1, "id", LongType(), False), NestedField(2, "x", StringType(), False, initial_default=text, write_default=text)
+    )
+    lake.create_table("db.defaults", columns, properties={"format-version": "3"})
+    spark.conf.set("spark.sql.parser.escapedStringLiterals", escaped)
+    try:
+        spark.sql("INSERT INTO hostile.db.defaults (id) VALUES (1)")
+    finally:
+        spark.conf.unset("spark.sql.parser.escapedStringLiterals")
+    assert lake.load_table("db.defaults").scan().to_arrow()["x"].to_pylist() == [text]

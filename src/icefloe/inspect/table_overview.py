@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from icefloe.inspect.report import Column, Facts, Part, Report, grid
 from icefloe.inspect.view import MOST_LINES, View
 from icefloe.inspect.words import count_text, size_text, time_text
+from icefloe.kernel.commit.summary import count_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import walk
 from icefloe.kernel.types import children
@@ -142,8 +143,7 @@ def table(reader: TableReader) -> TableOverview:
 
 def summary_number(summary: Mapping[str, str], key: str) -> int | None:
     """A count of a snapshot's summary; None where it is not there or no number. Spec: Snapshots, optional summary fields."""
-    text = summary.get(key, "")
-    return int(text) if text.isascii() and text.isdecimal() else None
+    return count_of(summary.get(key))
 
 
 def _columns(metadata: TableMetadata) -> tuple[ColumnOverview, ...]:

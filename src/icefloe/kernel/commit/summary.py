@@ -92,6 +92,13 @@ def _with_one_nan(partitions: Collection[tuple[Any, ...]]) -> Collection[tuple[A
     return [tuple(_NAN if value != value else value for value in values) for values in partitions]  # noqa: PLR0124  NaN
 
 
+def count_of(text: str | None) -> int | None:
+    """Return the count that a text of a summary gives; None without one, and for a text that is no long, which others may have written."""
+    if text is None or not (text.isascii() and text.isdecimal()) or len(text) > _LARGEST_TOTAL_DIGITS:
+        return None
+    return int(text)
+
+
 def build_summary(
     operation: str,
     *,
@@ -153,9 +160,10 @@ def _totals(counts: Mapping[str, int], previous: Mapping[str, str] | None) -> di
     found = {}
     for key, grows_by, shrinks_by in _TOTALS:
         before = "0" if previous is None else previous.get(key)
-        if before is None or not (before.isascii() and before.isdecimal()) or len(before) > _LARGEST_TOTAL_DIGITS:
+        total = count_of(before)
+        if total is None:
             continue
-        after = int(before) + counts[grows_by] - counts[shrinks_by]
+        after = total + counts[grows_by] - counts[shrinks_by]
         if after >= 0:  # less means the parent's total was wrong
             found[key] = str(after)
     return found

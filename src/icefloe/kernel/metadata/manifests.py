@@ -4,10 +4,11 @@ the paths written into the snapshot itself.
 Floor: kernel.metadata. Spec: Snapshots (`manifest-list`, `manifests`).
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from icefloe.errors import ManifestFormatError
+from icefloe.errors import ManifestFormatError, MetadataFormatError, Problem
 from icefloe.kernel.avro.container import open_container
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.manifest_list.read import read_manifest_list
@@ -54,8 +55,20 @@ def spec_schema(metadata: TableMetadata, spec_id: int) -> Schema:
 
 
 def spec_partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
-    """The type of the partition tuples of a spec's manifests, also where a source column has been dropped since."""
-    return partition_type(metadata.spec_by_id(spec_id), metadata.schema(), [*metadata.schemas][::-1])
+    """The type of the partition tuples of a spec's manifests, also where a source column has been dropped since.
+
+    Raises:
+        MetadataFormatError: two fields of the spec have one field id, so that nothing tells their values apart.
+    """
+    spec = metadata.spec_by_id(spec_id)
+    counts = Counter(field.field_id for field in spec.fields)
+    if twice := [f"field id {field_id} stands twice" for field_id, count in counts.items() if count > 1]:
+        raise MetadataFormatError(
+            f"partition spec {spec_id} cannot be read with",
+            problems=[Problem(where=f"$.partition-specs[spec-id={spec_id}].fields", what=what) for what in twice],
+            next_step="the metadata is damaged; restore a metadata file that has the spec as it was",
+        )
+    return partition_type(spec, metadata.schema(), [*metadata.schemas][::-1])
 
 
 def table_partition_type(metadata: TableMetadata) -> StructType:

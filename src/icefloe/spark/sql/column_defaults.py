@@ -100,7 +100,8 @@ def _sql_of(kind: IcebergType, value: Any) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """The literal of a text; as bytes where `spark.sql.parser.escapedStringLiterals` decides what its signs mean."""
+    return f"CAST(X'{text.encode().hex()}' AS STRING)" if "'" in text or "\\" in text else f"'{text}'"
 
 
 _LITERALS: Mapping[type[IcebergType], Callable[[Any, Any], str]] = {

@@ -16,6 +16,7 @@ from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.replace_partitions import ReplacePartitions
+from icefloe.kernel.commit.summary import count_of
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -123,7 +124,7 @@ class ReplacedPartitions:
 
 
 def _replaced(engine: str, made: Attempt | None, attempts: int, files: Sequence[DataFile]) -> WriteResult:
-    counts: dict[str, int] = defaultdict(int, {key: int(text) for key, text in (made.summary if made else {}).items() if text.isdigit()})
+    counts: dict[str, int] = defaultdict(int, {key: count_of(text) or 0 for key, text in (made.summary if made else {}).items()})
     # Deletion vectors tell how many of the rows were gone before; other deletes may name a row twice, or none.
     unknown = counts["removed-position-delete-files"] or counts["removed-equality-delete-files"]
     return WriteResult(

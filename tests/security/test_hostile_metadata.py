@@ -1,0 +1,62 @@
+"""Metadata that others wrote ends in an answer or in an error of ours, whatever its numbers and ids say."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import icefloe.inspect as look
+from icefloe.catalog import load_catalog
+from icefloe.catalog.catalog import Catalog
+from icefloe.errors import MetadataFormatError
+from icefloe.table.static_table import StaticTable
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Catalog:
+    catalog = load_catalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    rows = pa.table({"kind": ["a", "b"], "id": [1, 2]})
+    catalog.create_table("db.t", rows.schema, partition_spec=["kind"]).append(rows)
+    return catalog
+
+
+def forged(lake: Catalog, change: Callable[[Any], None]) -> StaticTable:
+    """Return the table with its metadata changed."""
+    place = Path(lake.load_table("db.t").metadata_location.removeprefix("file://"))
+    metadata = json.loads(place.read_text())
+    change(metadata)
+    place = place.with_name("00099-forged.metadata.json")
+    place.write_text(json.dumps(metadata))
+    return StaticTable.from_metadata(str(place))
+
+
+def test_two_partition_fields_of_one_id_are_refused(lake: Catalog) -> None:
+    def twice(metadata: Any) -> None:
+        fields = metadata["partition-specs"][0]["fields"]
+        fields.append({**fields[0], "name": "other"})
+
+    with pytest.raises(MetadataFormatError, match="field id 1000 stands twice"):
+        forged(lake, twice).scan("id = 1").to_arrow()
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "²", "-1", ""])
+def test_a_count_of_a_summary_that_is_no_number_is_unknown(lake: Catalog, text: str) -> None:
+    table = forged(
+        lake, lambda metadata: metadata["snapshots"][0]["summary"].update({"total-records": text, "total-position-deletes": text})
+    )
+    assert look.table(table).total_records is None
+    assert "unknown" in str(look.table(table))
+    assert len(table.scan().to_arrow()) == 2
+
+
+def test_a_summary_with_strange_digits_does_not_make_a_commit_look_failed(lake: Catalog) -> None:
+    table = lake.load_table("db.t")
+    result = table.dynamic_partition_overwrite(
+        pa.table({"kind": ["c"], "id": [3]}), snapshot_properties={"note": "²", "number": "9" * 5000}
+    )
+    assert result.snapshot_id == table.refresh().current_snapshot().snapshot_id  # type: ignore[union-attr]
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
