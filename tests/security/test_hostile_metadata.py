@@ -11,7 +11,8 @@ import pytest
 import icefloe.inspect as look
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
-from icefloe.errors import MetadataFormatError
+from icefloe.errors import DataFileFormatError, ManifestFormatError, MetadataFormatError
+from icefloe.kernel.scan.file_objects import file_objects
 from icefloe.table.static_table import StaticTable
 
 
@@ -60,3 +61,20 @@ def test_a_summary_with_strange_digits_does_not_make_a_commit_look_failed(lake: 
     )
     assert result.snapshot_id == table.refresh().current_snapshot().snapshot_id  # type: ignore[union-attr]
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["file_format", "content"])
+def test_a_code_that_the_format_does_not_know_is_refused_by_its_name(name: str) -> None:
+    rows = pa.table({"file_format": ["P\x00RQUET" if name == "file_format" else "PARQUET"], "content": [7 if name == "content" else 0]})
+    with pytest.raises(ManifestFormatError, match=f"has the {name} "):
+        file_objects(rows, 0, [()])
+
+
+def test_a_footer_with_text_that_is_not_unicode_is_refused(lake: Catalog) -> None:
+    table = lake.load_table("db.t")
+    path = Path(next(iter(table.scan().plan_files())).file.file_path.removeprefix("file://"))
+    content = path.read_bytes()
+    assert content.count(b"parquet-cpp-arrow") == 1
+    path.write_bytes(content.replace(b"parquet-cpp-arrow", b"parquet-cpp-\xff\xfe\xff\xfe\xff"))
+    with pytest.raises(DataFileFormatError, match="the footer cannot be read"):
+        look.data_file(table, str(path))

@@ -134,12 +134,14 @@ def parquet_footer(reader: TableReader, path: str) -> ParquetFooter:
     with reader.io.open_input(path) as source:
         try:
             file = pq.ParquetFile(source, **footer_limits())
-            metadata = file.metadata
-            ids = list(_leaf_ids(file.schema_arrow))
-        except (pa.ArrowException, OSError) as error:
+            return _footer(file.metadata, list(_leaf_ids(file.schema_arrow)))
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataFileFormatError(
                 f"the footer cannot be read: {error}", path=path, next_step="the file is damaged or no Parquet file; restore it from a copy"
             ) from error
+
+
+def _footer(metadata: Any, ids: list[int | None]) -> ParquetFooter:
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     return ParquetFooter(
         created_by=metadata.created_by,

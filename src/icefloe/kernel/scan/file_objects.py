@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.errors import ManifestFormatError
 from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of, offsets_of
 from icefloe.kernel.avro.objects import Same, Values, objects
 from icefloe.kernel.manifest.columns import STATISTICS, partition_column, statistic_column
@@ -52,7 +53,7 @@ def file_objects(
         **{name: columns[name] for name in _PLAIN if name in columns},
         **{name: _tuples(columns[name]) for name in _LISTS if name in columns},
         **({name: _maps(rows, statistic, statistics) for name, statistic in STATISTICS.items()} if statistics else {}),
-        **{name: _named(columns[name], kinds) for name, kinds in _NAMED.items()},
+        **{name: _named(name, columns[name], kinds) for name, kinds in _NAMED.items()},
         "partition": partitions,
         "spec_id": Same(spec_id),
         **(known or {}),
@@ -110,9 +111,14 @@ def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, .
     return [distinct[code] for code in codes.tolist()]
 
 
-def _named(codes: Any, kinds: Mapping[Any, Any]) -> Values:
-    """What each value of a column stands for, which is mostly the same in all rows."""
+def _named(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
+    """Return what each value of a column stands for, which is mostly the same in all rows. Raises `ManifestFormatError`."""
     distinct = pc.unique(codes).to_pylist()
+    if unknown := [code for code in distinct if code not in kinds]:
+        raise ManifestFormatError(
+            f"a manifest entry has the {name} {unknown[0]!r}, which the format does not know",
+            next_step=f"restore the manifest from a copy; the format has {', '.join(map(str, kinds))}",
+        )
     return Same(kinds[distinct[0]]) if len(distinct) == 1 else [kinds[code] for code in codes.to_pylist()]
 
 

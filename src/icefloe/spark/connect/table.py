@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, in_one_line
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.spark.connect import options as names
@@ -134,5 +134,5 @@ def _by_data_source(spark: SparkSession, found: TableReader, asked: Asked) -> Da
 
 def _noted(frame: DataFrame, reading: Reading, found: TableReader) -> DataFrame:
     _READINGS[frame] = reading
-    LOG.info("%s is read by %s%s", found.full_name, reading.way, f": {reading.reason}" if reading.reason else "")
+    LOG.info("%s is read by %s%s", in_one_line(found.full_name), reading.way, f": {reading.reason}" if reading.reason else "")
     return frame
