@@ -29,6 +29,7 @@ import net.bytebuddy.description.type.TypeDescription;
 import net.bytebuddy.dynamic.ClassFileLocator;
 import net.bytebuddy.dynamic.DynamicType;
 import net.bytebuddy.dynamic.scaffold.TypeValidation;
+import net.bytebuddy.implementation.FixedValue;
 import net.bytebuddy.implementation.MethodCall;
 import net.bytebuddy.jar.asm.MethodVisitor;
 import net.bytebuddy.jar.asm.Opcodes;
@@ -44,7 +45,7 @@ import org.apache.spark.sql.SparkSession;
 public final class Prepare {
   private static final List<String> NEW_INTERFACES = List.of("org/apache/spark/sql/connector/catalog/CatalogManager");
   private static final List<String> CHANGED =
-      List.of("org/apache/spark/sql/connector/catalog/CatalogManager", "org/apache/spark/sql/RuntimeConfig", "startMetastoreAndSpark", "stopSpark", "stopMetastoreAndSpark");
+      List.of("org/apache/spark/sql/connector/catalog/CatalogManager", "org/apache/spark/sql/RuntimeConfig", "countDeletes", "startMetastoreAndSpark", "stopSpark", "stopMetastoreAndSpark");
   private final ClassFileLocator classFiles = ClassFileLocator.ForClassLoader.ofSystemLoader();
   private final TypePool types = TypePool.Default.of(classFiles);
   private final ByteBuddy byteBuddy = new ByteBuddy().with(TypeValidation.DISABLED).ignore(none()); // lambdas are synthetic methods
@@ -122,6 +123,7 @@ public final class Prepare {
     copy = copy.method(named("startMetastoreAndSpark").and(isStatic())).intercept(MethodCall.invoke(Suite.class.getMethod("start", Class.class)).withOwnType());
     copy = copy.method(named("stopMetastoreAndSpark").and(isStatic())).intercept(MethodCall.invoke(Suite.class.getMethod("stop")));
     copy = copy.method(named("dbPath").and(isStatic())).intercept(MethodCall.invoke(Suite.class.getMethod("databasePath", String.class)).withAllArguments());
+    copy = copy.method(named("countDeletes")).intercept(FixedValue.value(false)); // in Java's own metrics of a scan
     copy =
         copy.visit(
                 MemberSubstitution.relaxed()
