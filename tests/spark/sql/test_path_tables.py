@@ -116,6 +116,10 @@ def test_metadata_tables_are_read_by_the_folder_and_their_name(spark: SparkSessi
     assert spark.read.format("iceberg").option("snapshot-id", first).load(f"{folder}#entries").count() == 1
     assert spark.read.format("iceberg").load(f"{folder}#changes").count() == 2
     assert spark.read.format("iceberg").option("versionAsOf", first).load(folder).count() == 1
+    assert spark.read.format("iceberg").option("versionAsOf", first).load(f"{folder}#entries").count() == 1
+    for other in ("branch", "tag"):
+        with pytest.raises(PySparkException, match="by another option"):
+            spark.read.format("iceberg").option("versionAsOf", first).option(other, "main").load(folder)
     with pytest.raises(PySparkException, match="no snapshot"):
         spark.read.format("iceberg").option("timestampAsOf", "2001-01-01 00:00:00").load(folder)
     with pytest.raises(PySparkException, match="select and filter the DataFrame"):

@@ -106,7 +106,7 @@ class HiddenAnswers(Answers):
         folder, _, part = (asked.path or "").rpartition("#")
         if of_location and part.lower() in METADATA_TABLES:
             given["table"] = [asked.path]
-            return self._metadata_table(replace(asked, path=folder), part.lower())
+            return self._metadata_table(replace(asked, path=folder), part.lower(), given)
         name = [asked.path or ""] if of_location else _parts(self._spark, asked)
         given["table"] = list(name)  # Spark's own errors say it
         found = None if of_location else found_in(self._spark, name)
@@ -118,9 +118,12 @@ class HiddenAnswers(Answers):
                 f"this session has no catalog {name[0]!r}, and it is not configured elsewhere",
                 next_step=f'attach it: icefloe.spark.attach(spark, "{name[0]}", catalog)',
             ) from error
-        return AskedTableAnswers(self._spark, table, _at(asked, table, given))
+        at = _at(asked, table, given)
+        if at.is_part:
+            asked = replace(asked, snapshot_id=at.snapshot_id, branch=at.branch, tag=at.tag, as_of_ms=at.as_of_ms)
+        return AskedTableAnswers(self._spark, table, asked)
 
-    def _metadata_table(self, asked: Asked, name: str) -> MetadataTableAnswers:
+    def _metadata_table(self, asked: Asked, name: str, given: Mapping[str, Any]) -> MetadataTableAnswers:
         """Return a metadata table of a table by its folder, as Java names it: `/folder/of/table#files`."""
         if asked.columns != ("*",) or asked.where is not None:
             raise InvalidInputError(
@@ -128,7 +131,7 @@ class HiddenAnswers(Answers):
                 next_step="select and filter the DataFrame",
             )
         table = self._opened(asked, told_to(self._spark._jsparkSession))
-        selected = Selected(table=table, metadata_table=name)  # type: ignore[arg-type]  # both are read alike
+        selected = replace(_at(asked, table, given), metadata_table=name)
         kind = ChangesAnswers if name == CHANGES else MetadataTableAnswers
         return kind(self._spark, "path", selected, name)
 
@@ -159,16 +162,18 @@ class HiddenAnswers(Answers):
     stage_table = create_table
 
 
-def _at(asked: Asked, table: Table | StaticTable, given: Mapping[str, Any]) -> Asked:
-    """Return the options with the version or time that Spark asks for, as by its options versionAsOf and timestampAsOf."""
-    at = Selected(table=table)  # type: ignore[arg-type]  # both are read alike
-    if given.get("version") is not None:
-        at = at_version(at, given["version"])
-    elif given.get("timestamp") is not None:
-        at = at_timestamp(at, given["timestamp"])
-    else:
-        return asked
-    return replace(asked, snapshot_id=at.snapshot_id, branch=at.branch, tag=at.tag, as_of_ms=at.as_of_ms)
+def _at(asked: Asked, table: Table | StaticTable, given: Mapping[str, Any]) -> Selected:
+    """Return the version or time that Spark asks for, as by its options versionAsOf and timestampAsOf. Raises `InvalidInputError` beside another one."""
+    selected = Selected(table=table)  # type: ignore[arg-type]  # both are read alike
+    version, micros = given.get("version"), given.get("timestamp")
+    if version is None and micros is None:
+        return selected
+    if any(point is not None for point in (asked.snapshot_id, asked.branch, asked.tag, asked.as_of_ms)):
+        raise InvalidInputError(
+            f"{table.full_name} is read as of a version or a time and by another option that says which snapshot",
+            next_step="give one of versionAsOf, timestampAsOf, snapshot-id, branch, tag and as-of-timestamp",
+        )
+    return at_version(selected, version) if version is not None else at_timestamp(selected, int(micros or 0))
 
 
 class AskedTableAnswers(TableAnswers):
