@@ -23,10 +23,6 @@ def restored() -> Iterator[None]:
     active_session()
 
 
-def limits_of_task(_: int) -> Limits:
-    return limits()
-
-
 def type_of(kind: str, levels: int) -> tuple[str, str]:
     """Return Spark's name of a type that is so many levels deep, and an expression that makes a value of it."""
     name, value = "bigint", "cast(7 as bigint)"
@@ -81,6 +77,9 @@ def test_rows_of_a_deeper_table_are_not_appended(spark: SparkSession, lake: SqlC
 
 @pytest.mark.usefixtures("restored")
 def test_tasks_have_the_limits_of_the_driver(spark: SparkSession) -> None:
+    def limits_of_task(_: int) -> Limits:  # in here, since tasks cannot import tests
+        return limits()
+
     for given in (Limits(manifest_schema_types=3), Limits()):
         set_limits(given)
         active_session()  # as every job of Icefloe asks for it

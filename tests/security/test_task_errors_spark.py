@@ -85,11 +85,10 @@ def in_job(spark: SparkSession, function: Callable[[int], Any]) -> Any:
     return run_job(spark, "test", spark.sparkContext.parallelize([1], 1).map(task).collect)
 
 
-def refused(_: int) -> None:
-    raise StoragePermissionError("locked", path="/locked", next_step="unlock it")
-
-
 def test_what_an_earlier_job_signed_is_not_believed_in_a_later_one(spark: SparkSession) -> None:
+    def refused(_: int) -> None:  # in here, since tasks cannot import tests
+        raise StoragePermissionError("locked", path="/locked", next_step="unlock it")
+
     with pytest.raises(StoragePermissionError) as first:
         in_job(spark, refused)
     assert "icefloe-error" not in str(first.value)

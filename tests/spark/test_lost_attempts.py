@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,7 +119,7 @@ def test_files_of_the_attempt_that_lost_are_deleted_and_no_others(tmp_path: Path
 class Refusing(LocalFileIO):
     """A storage that deletes nothing."""
 
-    def delete(self, location: str) -> None:
+    def delete_if(self, location: str, may_delete: Callable[[str], bool]) -> bool:
         raise StorageError(f"no right to delete {location}", path=location)
 
 

@@ -1,6 +1,6 @@
 """An Icefloe catalog of each test's own in the shared session's SQL, under the name `lake`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +19,22 @@ def sql(spark: SparkSession, lake: SqlCatalog) -> Run:
     """Runs a statement and returns its rows as tuples."""
     attach(spark, "lake", lake)
     return lambda text: [tuple(row) for row in spark.sql(text).collect()]
+
+
+@pytest.fixture(autouse=True)
+def active_session_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Make the shared session the active one again: a test with a session of its own leaves that one active, and Spark loads catalogs by its settings."""
+    yield
+    if "spark" in request.fixturenames:
+        request.getfixturevalue("spark").createDataFrame([], "id int")
+
+
+@pytest.fixture
+def no_temporary_views(spark: SparkSession) -> None:
+    """Other tests leave temporary views in the shared session, which SHOW VIEWS lists."""
+    for view in spark.catalog.listTables():
+        if view.isTemporary:
+            spark.catalog.dropTempView(view.name)
 
 
 @pytest.fixture

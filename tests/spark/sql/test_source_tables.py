@@ -21,7 +21,7 @@ def spark_with_sources(spark: SparkSession, lake: SqlCatalog, tmp_path: Path) ->
     spark.sql(
         f"CREATE TABLE divided_source (id BIGINT, kind STRING) USING parquet PARTITIONED BY (kind) LOCATION '{tmp_path}/divided'",
     )
-    spark.sql("INSERT INTO divided_source VALUES (1, 'a'), (2, 'b c'), (3, 'b c')")
+    spark.sql("INSERT INTO divided_source SELECT * FROM VALUES (1, 'a'), (2, 'b c'), (3, 'b c') AS v(id, kind) DISTRIBUTE BY kind")
     spark.sql(f"CREATE TABLE text_source (line STRING) USING text LOCATION '{tmp_path}/text'")
     yield spark
     for name in ("plain_source", "divided_source", "text_source"):

@@ -201,6 +201,7 @@ def test_what_create_table_like_cannot_take_is_said_of_its_source(made: Run, lak
     assert lake.load_table("db.u").properties["write.format.default"] == "avro"
 
 
+@pytest.mark.usefixtures("no_temporary_views")
 def test_a_catalog_without_a_current_namespace_has_no_tables_of_one_name(made: Run) -> None:
     made("USE lake")
     try:

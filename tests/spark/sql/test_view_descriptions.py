@@ -81,6 +81,7 @@ def test_a_view_is_made_at_a_location(made: Run, lake: SqlCatalog, tmp_path: obj
     assert lake.load_view("db.w").location() == f"{tmp_path}/elsewhere"
 
 
+@pytest.mark.usefixtures("no_temporary_views")
 def test_views_are_listed_with_temporary_ones(made: Run, lake: SqlCatalog) -> None:
     made(f"CREATE VIEW lake.db.prefix_w AS {QUERY}")
     made("CREATE TEMPORARY VIEW passing AS SELECT 1 AS one")

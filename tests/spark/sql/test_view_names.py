@@ -155,6 +155,7 @@ def test_a_view_is_read_with_the_settings_of_the_session(made: Run, spark: Spark
         spark.conf.set("spark.sql.session.timeZone", str(before))
 
 
+@pytest.mark.usefixtures("no_temporary_views")
 def test_views_lie_in_namespaces_of_several_levels_and_have_columns_with_dots(made: Run, lake: SqlCatalog) -> None:
     lake.create_namespace(("db", "inner"))
     made("CREATE VIEW lake.db.`inner`.`odd name` (`x.y` COMMENT 'dotted') AS SELECT id FROM lake.db.t WHERE id = 1")

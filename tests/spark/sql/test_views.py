@@ -36,6 +36,7 @@ def test_a_view_is_read_by_what_its_tables_plan(made: Run, lake: SqlCatalog) -> 
     assert view.sql_for("spark").sql == "SELECT id + 1, k FROM lake.db.t WHERE id > 3"
 
 
+@pytest.mark.usefixtures("no_temporary_views")
 def test_names_in_a_view_are_those_of_where_it_was_made(made: Run) -> None:
     made("USE lake.db")
     try:
