@@ -231,8 +231,8 @@ def test_a_value_that_does_not_fit_ends_the_write_with_its_own_error(
 def test_a_failed_write_leaves_no_files_of_the_tasks_that_had_succeeded(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Two tasks run at a time, so the first two have written when the last meets its null.
-    frame = spark.range(0, 4000, 1, 4).withColumn("id", F.expr("nullif(id, 3999)"))
+    # More tasks than may run at once, so the first ones have finished when the last meets its null.
+    frame = spark.range(0, 4000, 1, 16).withColumn("id", F.expr("nullif(id, 3999)"))
     seen: list[str] = []
     delete = LocalFileIO.delete
     monkeypatch.setattr(LocalFileIO, "delete", lambda io, location: (seen.append(location), delete(io, location))[1])
