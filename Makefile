@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark test-java-suite fuzz check format bench wheel native lock clean
+.PHONY: help setup demo test test-all test-spark test-java-suite fuzz check docs format bench wheel native lock clean
 PYTHON := .venv/bin/python
 # Tests run in as many processes as there are cores, four at most; all of Spark's in two of them.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadgroup
@@ -29,11 +29,15 @@ test-java-suite: setup ## Java Iceberg's own Spark tests on Icefloe; needs Maven
 fuzz: setup ## damaged inputs for every reader, 120,000 of them; ARGS="--seed 7 --target manifest" for others
 	$(PYTHON) -m tests.fuzz --cases 120000 $(ARGS)
 
-check: setup ## formatting, lint, types, floors
+check: setup docs ## formatting, lint, types, layers, and the documentation's links and names
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
+
+docs: ## the documentation as a site, site/index.html; it needs no network and no web server
+	@python3 scripts/setup docs
+	@NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet --strict
 
 format: setup ## format, and fix what lint can fix
 	.venv/bin/ruff format .
@@ -53,4 +57,4 @@ lock: ## make the pins in requirements/ anew (ARGS=--upgrade for the newest vers
 	@scripts/lock $(ARGS)
 
 clean: ## remove what was built here, but not the environments
-	rm -rf .benchmarks demo-warehouse .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache dist spark-warehouse
+	rm -rf site .benchmarks demo-warehouse .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache dist spark-warehouse

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")))
 PYTHON = re.compile(r"^<!-- test(?P<spark>: spark)? -->\n+```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 SEPARATORS = {"&&", "||", "|", ">", ">>", ";", "&"}
 SHELL = re.compile(r"^```(?:sh|bash|console)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)

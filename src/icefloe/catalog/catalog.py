@@ -144,8 +144,14 @@ class Catalog(CatalogViews):
             properties: table properties; `format-version` chooses 1, 2 (the default) or 3.
 
         Raises:
-            TableAlreadyExistsError, NoSuchNamespaceError, InvalidIdentifierError, InvalidSchemaError, UnsupportedTypeError,
-            InvalidPartitionSpecError, InvalidPropertyError, UnsupportedFormatVersionError
+            TableAlreadyExistsError: A table has the name already.
+            NoSuchNamespaceError: The namespace does not exist.
+            InvalidIdentifierError: The name is empty, or the catalog cannot keep it.
+            InvalidSchemaError: The schema violates a rule of the format; `problems` lists each field.
+            UnsupportedTypeError: A column has a type that Iceberg does not have, or not in this format version.
+            InvalidPartitionSpecError: A partition field names a column that does not exist, or a transform that its type does not take.
+            InvalidPropertyError: A property has a value that it may not have.
+            UnsupportedFormatVersionError: The format version is none that Icefloe reads and writes.
         """
         handle, metadata = self.new_table(
             self.resolve_name(identifier),
@@ -205,7 +211,9 @@ class Catalog(CatalogViews):
         none is given. The arguments are those of `create_table`; to put rows in within the same commit, use `transaction().replace_table`.
 
         Raises:
-            NoSuchTableError, CommitConflictError; InvalidSchemaError, InvalidPartitionSpecError and the others of `create_table`.
+            NoSuchTableError: The table does not exist.
+            CommitConflictError: Other writers won the race too often, or changed the same thing.
+            IcefloeError: The new definition is refused for a reason of `create_table`.
         """
         with self.transaction() as transaction:
             made = transaction.replace_table(
@@ -315,7 +323,7 @@ class Catalog(CatalogViews):
             allow_outside: folders outside the table's location whose files may be deleted too. Without it such files stay, and the report names them.
 
         Raises:
-            NoSuchTableError
+            NoSuchTableError: The table does not exist.
             InvalidInputError: the table's property `gc.enabled` is false: other tables may need its files. Nothing was changed.
             NoSuchFileError, MetadataFormatError: its metadata cannot be read. Nothing was changed.
             CommitConflictError: other writers committed to it again and again. Nothing was changed.

@@ -84,8 +84,13 @@ class CatalogViews(ABC):
         Raises:
             ViewAlreadyExistsError, TableAlreadyExistsError: the name is taken.
             UnsupportedFeatureError: this catalog keeps no views.
-            InvalidInputError: a query is empty, no SELECT, or its dialect stands twice. InvalidSchemaError, UnsupportedTypeError
-            InvalidPropertyError, InvalidIdentifierError, NoSuchNamespaceError, CommitUnknownError
+            InvalidInputError: a query is empty, no SELECT, or its dialect is there twice.
+            InvalidSchemaError: The columns violate a rule of the format.
+            UnsupportedTypeError: A column has a type that Iceberg does not have.
+            InvalidPropertyError: A property has a value that it may not have.
+            InvalidIdentifierError: The name is empty, or the catalog cannot keep it.
+            NoSuchNamespaceError: The namespace does not exist.
+            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
         """
         name = self.resolve_name(identifier)
         pointers = self._views()
@@ -116,7 +121,8 @@ class CatalogViews(ABC):
         Raises:
             NoSuchViewError: there is none of the name, or the name is a table's.
             InvalidInputError: as `create_view`; or a dialect of the current version would be lost (see `replace.drop-dialect.allowed`).
-            CommitConflictError, CommitUnknownError
+            CommitConflictError: Other writers won the race too often, or changed the same thing.
+            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
         """
         name = self.resolve_name(identifier)
         definition = _definition(name, sql, schema, dialect, default_namespace, default_catalog)
@@ -159,7 +165,12 @@ class CatalogViews(ABC):
         """Makes a name for a view that exists as a metadata file.
 
         Raises:
-            ViewAlreadyExistsError, TableAlreadyExistsError, NoSuchNamespaceError, NoSuchFileError, MetadataFormatError, UnsupportedFeatureError
+            ViewAlreadyExistsError: A view has the name already.
+            TableAlreadyExistsError: A table has the name already.
+            NoSuchNamespaceError: The namespace does not exist.
+            NoSuchFileError: The metadata file does not exist.
+            MetadataFormatError: The metadata file is damaged, or violates the format.
+            UnsupportedFeatureError: The catalog keeps no views.
         """
         name = self.resolve_name(identifier)
         pointers = self._views()
@@ -173,7 +184,11 @@ class CatalogViews(ABC):
         """Changes the name; files stay where they are.
 
         Raises:
-            NoSuchViewError, NoSuchNamespaceError, ViewAlreadyExistsError, TableAlreadyExistsError, UnsupportedFeatureError
+            NoSuchViewError: The view does not exist.
+            NoSuchNamespaceError: The namespace does not exist.
+            ViewAlreadyExistsError: A view has the name already.
+            TableAlreadyExistsError: A table has the name already.
+            UnsupportedFeatureError: The catalog keeps no views.
         """
         source, target = self.resolve_name(from_identifier), self.resolve_name(to_identifier)
         self._views().rename(source, target)

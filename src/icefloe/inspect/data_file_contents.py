@@ -110,7 +110,11 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
     """One live data or delete file of a snapshot: by number in the order of the manifests (from 1), path, or a part of the path.
 
     Raises:
-        NoSuchSnapshotError, NoSuchFileError, InvalidInputError, AvroFormatError, ManifestFormatError
+        NoSuchSnapshotError: The snapshot does not exist.
+        NoSuchFileError: A file that the metadata names does not exist.
+        InvalidInputError: No file matches, or several do.
+        AvroFormatError: A manifest or manifest list is damaged.
+        ManifestFormatError: A manifest or manifest list violates the format.
         DataFileFormatError: the file is not the Parquet file that it should be.
     """
     snapshot = existing_snapshot_of(reader, snapshot_id)

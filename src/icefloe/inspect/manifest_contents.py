@@ -201,7 +201,10 @@ def manifest_list(reader: TableReader, snapshot_id: int | None = None) -> Manife
     """The manifest list of a snapshot, the current one by default, with decoded partition bounds.
 
     Raises:
-        NoSuchSnapshotError, NoSuchFileError, AvroFormatError, ManifestFormatError
+        NoSuchSnapshotError: The snapshot does not exist.
+        NoSuchFileError: A file that the metadata names does not exist.
+        AvroFormatError: A manifest or manifest list is damaged.
+        ManifestFormatError: A manifest or manifest list violates the format.
     """
     snapshot = existing_snapshot_of(reader, snapshot_id)
     specs: dict[int, tuple[PartitionColumn, ...]] = {}
@@ -220,7 +223,11 @@ def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None 
     """One manifest of a snapshot with every entry, deleted ones too: by number in the manifest list (from 1), path, or a part of the path.
 
     Raises:
-        NoSuchSnapshotError, NoSuchFileError, InvalidInputError, AvroFormatError, ManifestFormatError
+        NoSuchSnapshotError: The snapshot does not exist.
+        NoSuchFileError: A file that the metadata names does not exist.
+        InvalidInputError: No file matches, or several do.
+        AvroFormatError: A manifest or manifest list is damaged.
+        ManifestFormatError: A manifest or manifest list violates the format.
     """
     chosen = chosen_manifest(reader, which, snapshot_id)
     columns = columns_by_id(reader.metadata)

@@ -199,7 +199,11 @@ def trace(reader: TableReader, where: str | BooleanExpression | None = None, sna
         snapshot_id: the snapshot to read; None is the current one.
 
     Raises:
-        InvalidFilterError, NoSuchSnapshotError, NoSuchFileError, AvroFormatError, ManifestFormatError
+        InvalidFilterError: The filter cannot be parsed, or does not fit the columns.
+        NoSuchSnapshotError: The snapshot does not exist.
+        NoSuchFileError: A file that the metadata names does not exist.
+        AvroFormatError: A manifest or manifest list is damaged.
+        ManifestFormatError: A manifest or manifest list violates the format.
     """
     scan = reader.scan(row_filter=where, snapshot_id=snapshot_id)
     plan, chosen = scan.plan(explain=True), scan.snapshot()

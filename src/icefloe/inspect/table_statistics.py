@@ -137,7 +137,10 @@ def statistics(reader: TableReader, snapshot_id: int | None = None) -> Statistic
     """The statistics of a snapshot; by default the newest of the current snapshot and its ancestors.
 
     Raises:
-        NoSuchSnapshotError, NoSuchFileError, DataFileFormatError, PuffinFormatError
+        NoSuchSnapshotError: The snapshot does not exist.
+        NoSuchFileError: A file that the metadata names does not exist.
+        DataFileFormatError: A file is damaged, or is not of the format that it should be.
+        PuffinFormatError: A statistics file is damaged.
     """
     return StatisticsOverview(
         table=reader.full_name,

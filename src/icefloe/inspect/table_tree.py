@@ -178,7 +178,10 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
     """A table's tree with one snapshot opened, the current one by default.
 
     Raises:
-        NoSuchSnapshotError, NoSuchFileError, AvroFormatError, ManifestFormatError
+        NoSuchSnapshotError: The snapshot does not exist.
+        NoSuchFileError: A file that the metadata names does not exist.
+        AvroFormatError: A manifest or manifest list is damaged.
+        ManifestFormatError: A manifest or manifest list violates the format.
     """
     metadata = reader.metadata
     chosen = snapshot_of(reader, snapshot_id)

@@ -32,7 +32,9 @@ class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, Expire
 
         Raises:
             InvalidInputError: the folder of a table that is in a catalog: only the catalog knows which of its files is the table.
-            NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError
+            NoSuchFileError: There is no such file, or the folder holds no table.
+            MetadataFormatError: The metadata file is damaged, or violates the format.
+            UnsupportedFormatVersionError: The format version is none that Icefloe reads and writes.
         """
         io = load_file_io(properties or {}, metadata_location)
         metadata_location = metadata_file_of(metadata_location, io)

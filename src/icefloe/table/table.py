@@ -59,7 +59,9 @@ class Table(TableReader, ChangesRows, ChangesByStatement, ChangesMetadata, Chang
         Raises:
             InvalidSchemaError: a column is not there.
             InvalidInputError: a column is no primitive, or within a list or map.
-            NoSuchSnapshotError, CommitConflictError, CommitUnknownError
+            NoSuchSnapshotError: The snapshot does not exist.
+            CommitConflictError: Other writers won the race too often, or changed the same thing.
+            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
         Spec: Table Statistics; Puffin file format.
         """
         snapshot = self.metadata.current_snapshot() if snapshot_id is None else None
@@ -75,7 +77,9 @@ class Table(TableReader, ChangesRows, ChangesByStatement, ChangesMetadata, Chang
 
         Raises:
             InvalidInputError: the table was never partitioned.
-            NoSuchSnapshotError, CommitConflictError, CommitUnknownError
+            NoSuchSnapshotError: The snapshot does not exist.
+            CommitConflictError: Other writers won the race too often, or changed the same thing.
+            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
         Spec: Partition Statistics.
         """
         file = compute_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id, self._handle.ids, self._commit)

@@ -204,7 +204,9 @@ class TableReader:
         """A `pyarrow.Table` of one row for each partition: of a snapshot, or of the newest that has such statistics; None where there are none.
 
         Raises:
-            NoSuchSnapshotError, NoSuchFileError, DataFileFormatError
+            NoSuchSnapshotError: The snapshot does not exist.
+            NoSuchFileError: A file that the metadata names does not exist.
+            DataFileFormatError: A file is damaged, or is not of the format that it should be.
         Spec: Partition Statistics File, for the columns.
         """
         return read_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)

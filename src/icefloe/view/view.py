@@ -105,7 +105,10 @@ class View:
 
         Raises:
             InvalidInputError: the queries are wrong, or a dialect would be lost that the view may not lose.
-            InvalidPropertyError, CommitConflictError, CommitUnknownError, NoSuchViewError
+            InvalidPropertyError: A property has a value that it may not have.
+            CommitConflictError: Other writers won the race too often, or changed the same thing.
+            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
+            NoSuchViewError: The view does not exist.
         """
         given = property_texts(properties or {}, "view")
         self._commit(
@@ -121,7 +124,9 @@ class View:
 
         Raises:
             InvalidInputError: it is not kept, or lacks a dialect that the view may not lose.
-            CommitConflictError, CommitUnknownError, NoSuchViewError
+            CommitConflictError: Other writers won the race too often, or changed the same thing.
+            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
+            NoSuchViewError: The view does not exist.
         """
         self._commit(lambda base, _: rollback_updates(base, version_id))
 

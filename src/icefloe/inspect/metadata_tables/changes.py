@@ -75,7 +75,9 @@ def changes(
         NoSuchSnapshotError: there is no such snapshot.
         InvalidInputError: the start is no ancestor of the end; a snapshot removed rows whose parent was expired; there is no such column; or a snapshot has
             several rows with equal identifier columns.
-        InvalidFilterError, NoSuchFileError, FormatError
+        InvalidFilterError: The filter cannot be parsed, or does not fit the columns.
+        NoSuchFileError: A file that the metadata names does not exist.
+        FormatError: A file is damaged, or violates the format.
     """
     by_default = changes_schema(table.metadata)
     schema = Schema(*by_default.fields, *changes_metadata_columns(table.metadata))

@@ -73,7 +73,7 @@ class ChangesRows(Changing):
         Raises:
             CommitInvalidatedError: others did what the isolation level forbids. Nothing of this write is left.
             InvalidInputError: the isolation level is none.
-            And as `append` and `delete` do.
+            IcefloeError: The write fails for a reason of `append` or `delete`.
         """
         rules = isolation_rules(isolation_level, validate_from_snapshot_id)
         return self._replace(df, overwrite_filter, snapshot_properties, case_sensitive, branch, rules)
