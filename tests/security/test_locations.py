@@ -226,7 +226,7 @@ def test_hosts_that_the_configuration_names_are_known(no_requests: list[Any]) ->
         ({"io.allowed-locations": "hdfs://nn/x"}, None),
         ({}, "hdfs://nn:8020/db/t/metadata/x.json"),
     ):
-        io = load_file_io(properties, base)
+        io = load_file_io(properties, base, is_trusted=True)
         with pytest.raises(IcefloeError, match="no request in this test"):
             io.read("hdfs://nn:8020/x")
         with pytest.raises(IcefloeError, match="no request in this test"):

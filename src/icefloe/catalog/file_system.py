@@ -1,6 +1,7 @@
 """`FileSystemCatalog`: tables as folders of a warehouse, as Java's HadoopCatalog keeps them. Floor: catalog. Spec: File System Tables."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os.path import realpath
 
 from icefloe.catalog.catalog import UNIQUE_TABLE_LOCATION, Catalog
@@ -9,6 +10,7 @@ from icefloe.catalog.transaction import CatalogTransaction
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.io.choose import load_file_io
 from icefloe.io.folders import LocalFolders
+from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import local_path, qualified, scheme_of
 from icefloe.pointer.file_system import FileSystemPointerStore
 from icefloe.pointer.identifier import Identifier, dotted
@@ -61,7 +63,13 @@ class FileSystemCatalog(Catalog):
             return found
         warehouse, namespace, name = location.rsplit("/", 2)
         opened = cls("path", **{**(properties or {}), "warehouse": warehouse or "/"})
-        handle = opened._handle((namespace, name), found.metadata_location)
+        # The folder above is not the caller's choice of a warehouse, so it vouches for nothing.
+        given = properties or {}
+        handle = replace(
+            opened._handle((namespace, name), found.metadata_location),
+            io=load_file_io(given, found.metadata_location),
+            policy=LocationPolicy.of(given),
+        )
         return Table(handle, load_metadata(handle))
 
     def transaction(self) -> CatalogTransaction:

@@ -1,9 +1,11 @@
 """`AllowedStores`: which storages a table's locations may reach, and which of the catalog's credentials go there.
 
-A location in metadata is hostile: its scheme chooses a library and its host a machine to connect to. Only the catalog's configuration, and the place of the
-metadata file that the catalog names, say what is allowed. `choose.py` asks here for every location. Floor: io. Spec: File Locations in Metadata.
+A location in metadata is hostile: its scheme chooses a library and its host a machine to connect to. So is the metadata location in a row of a catalog, which
+others can write. Only the catalog's configuration, and a location that the caller names, say what is allowed. `choose.py` asks here for every location.
+Floor: io. Spec: File Locations in Metadata.
 """
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ import pyarrow.compute as pc
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.location_policy import ALLOWED_LOCATIONS, LocationPolicy, listed
 from icefloe.io.location_scope import LocationScope, folders_of
-from icefloe.io.locations import scheme_of
+from icefloe.io.locations import local_path, scheme_of
 
 ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"
@@ -47,12 +49,19 @@ class AllowedStores:
     scope: LocationScope | None = None
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], location: str | None = None) -> "AllowedStores":
-        """Return what a catalog's properties allow to the table whose metadata file is at `location`. Raises `InvalidPropertyError`."""
+    def of(cls, properties: Mapping[str, str], location: str | None = None, *, is_trusted: bool = False) -> "AllowedStores":
+        """Return what a catalog's properties allow to the table whose metadata file is at `location`.
+
+        Args:
+            is_trusted: the caller named the location, and no catalog did, so its host may be connected to.
+
+        Raises:
+            InvalidPropertyError
+        """
         policy = LocationPolicy.of(properties)
         given = frozenset(text.lower().rstrip(":/") for text in listed(properties.get(ALLOWED_SCHEMES)))
         trusted = [policy.warehouse] if policy.warehouse else []
-        known = [*trusted, *listed(properties.get(ALLOWED_LOCATIONS)), *([location] if location else [])]
+        known = [*trusted, *listed(properties.get(ALLOWED_LOCATIONS)), *([location] if location and is_trusted else [])]
         is_remote = location is not None and scheme_of(location) not in (LOCAL, MEMORY)
         return cls(
             schemes=SCHEMES | given | {scheme_of(place) for place in trusted},
@@ -81,8 +90,12 @@ class AllowedStores:
             )
         elif (host := host_of(location)) and not self.knows(scheme, host):
             raise _refusal(location, f"its host {host!r} is not known to the catalog", f"add the location to {ALLOWED_LOCATIONS}")
-        if self.scope is not None and not self.scope.contains(location):
+        if self.scope is not None and not (self.scope.contains(location) and self._leads_inside(scheme, location)):
             raise _refusal(location, "it is outside the table and the policy is strict", f"add its folder to {ALLOWED_LOCATIONS}")
+
+    def _leads_inside(self, scheme: str, location: str) -> bool:
+        """Whether a local file that is a symbolic link leads to one in the scope."""
+        return self.scope is None or scheme != LOCAL or self.scope.contains(os.path.realpath(local_path(location)))
 
     def knows(self, scheme: str, host: str) -> bool:
         """Return True where the catalog knows a host, or it is an account of Azure's."""
@@ -93,7 +106,7 @@ class AllowedStores:
         if self.scope is not None:
             paths = locations.to_pylist()
             for location, is_inside in zip(paths, self.scope.each(paths), strict=True):
-                if not is_inside:
+                if not is_inside or scheme_of(location) == LOCAL:
                     self.check(location)
         found = pc.struct_field(pc.extract_regex(locations, _PREFIX), "prefix")
         first = pa.table({"prefix": found, "path": locations}).group_by("prefix", use_threads=False).aggregate([("path", "first")])

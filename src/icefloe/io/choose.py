@@ -65,16 +65,19 @@ class SchemeFileIO:
         return self.at(location).open_output(location)
 
 
-def load_file_io(properties: Mapping[str, str], location: str | None = None) -> FileIO:
+def load_file_io(properties: Mapping[str, str], location: str | None = None, *, is_trusted: bool = False) -> FileIO:
     """The storage for a catalog or table with these properties.
 
     With a `location`, the place of a table's metadata file or of the warehouse, the library that answers it is loaded at once, so that a missing one is
     reported before any work; and where it is in an object store, local files are not read.
 
+    Args:
+        is_trusted: the caller named the location, and no catalog did, so its host may be connected to.
+
     Raises:
         UnsupportedFeatureError: nothing answers the location's scheme. LocationNotAllowedError: the catalog's configuration does not allow it.
     """
-    chosen = SchemeFileIO(dict(properties), AllowedStores.of(properties, location))
+    chosen = SchemeFileIO(dict(properties), AllowedStores.of(properties, location, is_trusted=is_trusted))
     if location is not None and isinstance(storage := chosen.at(location), ObjectStoreFileIO):
         storage.connect()
     return chosen

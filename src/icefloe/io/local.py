@@ -123,13 +123,14 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def open_output(self, location: str) -> Any:
-        """A `pyarrow.OSFile` to a file that did not exist before."""
+        """A `pyarrow.PythonFile` to a file that did not exist before.
+
+        The file is written as it was opened: by its name, another user's link in its place would be followed, and what it leads to truncated.
+        """
         path = local_path(location)
         try:
             _make_parent(path, location)
-            # pyarrow truncates what is there, so the name is taken first.
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-            return pa.OSFile(path, "wb")
+            return pa.PythonFile(open(path, "xb"), mode="w")
         except OSError as error:
             raise storage_error(error, location) from error
 

@@ -5,14 +5,16 @@ What is in the location is `icefloe.table.expiry.deletion_scope`. Floor: table. 
 """
 
 import logging
+import os
 from collections.abc import Iterator
 
-from icefloe.errors import LocationNotAllowedError, NotFoundError, in_one_line
+from icefloe.errors import LocationNotAllowedError, in_one_line
 from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.location_scope import Place, folders_of, place_of_file, place_of_folder
 from icefloe.io.locations import is_relative, join
 from icefloe.kernel.metadata.properties import DATA_PATH, METADATA_PATH
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.pointer.identifier import Identifier
 from icefloe.pointer.pointer import KeepsFolders
 from icefloe.table.handle import TableHandle
 
@@ -20,30 +22,28 @@ LOG = logging.getLogger(__name__)
 _WARNED: set[tuple[str, str]] = set()
 
 
-def is_vouched(handle: TableHandle, place: Place) -> bool:
-    """Return True where the catalog vouches for a folder: it is in the warehouse or in the table's namespace's location, or is or is in an allowed location."""
-    if _is_configured(handle.policy, place):
-        return True
-    try:
-        namespace = handle.store.namespace_properties(handle.identifier[:-1]).get("location")
-    except NotFoundError:
-        return False
-    return any(place.is_below(folder) and not folder.is_root for folder in folders_of([namespace] if namespace else []))
+def is_configured(policy: LocationPolicy, place: Place) -> bool:
+    """Return True where the catalog's configuration vouches for a folder: it is in the warehouse, or it is or is in an allowed location.
+
+    The `location` of a namespace vouches for nothing: everybody who may make a namespace can set it.
+    """
+    return policy.trusted().holds(place) or place in folders_of(policy.allowed_locations)
 
 
 def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
     """Return the place of the table's location where it is the table's own; None otherwise.
 
-    It is where it lies in a folder that the catalog vouches for, or where the metadata file that the catalog names is in its folder `metadata`. A bucket, a
-    folder at the top of a machine, and a folder that holds the warehouse are no table's own.
+    It is where it lies in a folder that the configuration vouches for, or where the metadata file that the catalog names is in its folder `metadata`. A bucket,
+    a folder at the top of a machine, and a folder that holds the warehouse are no table's own. In a file-system catalog the folder that the name gives is the
+    table's own, and what a link in its place leads to is not: another user may have put the link there.
     """
     if isinstance(handle.store, KeepsFolders):
-        return place_of_folder(handle.store.table_location(handle.identifier))
+        return _folder_in_place(handle.store.table_location(handle.identifier), handle.identifier)
     place = place_of_folder(location)
     if place is None or place.is_root or holds_warehouse(handle.policy, place):
         return None
     is_deep = place.store != "file" or place.path.count("/") > 1
-    return place if (is_deep and _is_of_metadata_file(place, metadata_location)) or is_vouched(handle, place) else None
+    return place if (is_deep and _is_of_metadata_file(place, metadata_location)) or is_configured(handle.policy, place) else None
 
 
 def holds_warehouse(policy: LocationPolicy, place: Place) -> bool:
@@ -59,19 +59,27 @@ def check_view_location(name: str, policy: LocationPolicy, location: str, metada
         LocationNotAllowedError
     """
     place = place_of_folder(location)
-    if place is not None and (_is_of_metadata_file(place, metadata_location) or _is_configured(policy, place)):
+    if place is not None and (_is_of_metadata_file(place, metadata_location) or is_configured(policy, place)):
         return
     raise _not_own("view", name, location, metadata_location)
 
 
-def _is_configured(policy: LocationPolicy, place: Place) -> bool:
-    return policy.trusted().holds(place) or place in folders_of(policy.allowed_locations)
-
-
 def _is_of_metadata_file(place: Place, metadata_location: str) -> bool:
-    """Whether the metadata file is in the folder `metadata` of the place."""
+    """Whether the metadata file is in the folder `metadata` of the place.
+
+    A local one must be there, without links on the way: a folder above it may have become a link since the file was read.
+    """
     named = place_of_file(metadata_location) if metadata_location else None
-    return named is not None and Place(named.store, named.path.rpartition("/")[0]) == Place(place.store, f"{place.path}/metadata")
+    if named is None or Place(named.store, named.path.rpartition("/")[0]) != Place(place.store, f"{place.path}/metadata"):
+        return False
+    return named.store != "file" or (os.path.isfile(named.path) and os.path.realpath(named.path) == named.path)
+
+
+def _folder_in_place(location: str, identifier: Identifier) -> Place | None:
+    """The place of a table's folder in a file-system catalog; None where a link below the warehouse leads elsewhere."""
+    below = "/" + "/".join(identifier)
+    place, base = place_of_folder(location), place_of_folder(location.removesuffix(below) or "/")
+    return place if base is not None and place == Place(base.store, base.path + below) else None
 
 
 def _not_own(noun: str, name: str, location: str, metadata_location: str) -> LocationNotAllowedError:
@@ -154,4 +162,4 @@ def _is_inside(handle: TableHandle, location: str, folder: str) -> bool:
         return False
     if own is not None and (place == own or place.is_below(own)):
         return True
-    return is_vouched(handle, place)
+    return is_configured(handle.policy, place)

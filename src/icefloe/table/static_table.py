@@ -36,7 +36,7 @@ class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, Expire
             MetadataFormatError: The metadata file is damaged, or violates the format.
             UnsupportedFormatVersionError: The format version is none that Icefloe reads and writes.
         """
-        io = load_file_io(properties or {}, metadata_location)
+        io = load_file_io(properties or {}, metadata_location, is_trusted=True)
         metadata_location = metadata_file_of(metadata_location, io)
         loaded = read_metadata_at(io, metadata_location)
         return cls(loaded, io, loaded.metadata.location.rstrip("/").rpartition("/")[2] or metadata_location)

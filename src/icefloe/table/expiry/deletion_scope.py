@@ -24,7 +24,7 @@ from icefloe.pointer.pointer import KeepsFolders, TablePointer, other_tables
 from icefloe.table.expiry.cleaning import named_in_metadata
 from icefloe.table.expiry.unreachable_files import files_of_snapshots, live_keys
 from icefloe.table.handle import TableHandle, read_metadata_at
-from icefloe.table.own_location import holds_warehouse, is_vouched, own_location
+from icefloe.table.own_location import holds_warehouse, is_configured, own_location
 
 # Properties that name folders of a table's files. The last three are Java's, and decide where it writes.
 PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -66,7 +66,7 @@ def deletion_scope(
     for place in folders_of(_configured_paths(metadata)):
         if place.is_root or holds_warehouse(handle.policy, place):
             continue
-        if (own is not None and place.is_below(own)) or is_vouched(handle, place):
+        if (own is not None and place.is_below(own)) or is_configured(handle.policy, place):
             counted.append(place)
     if not counted and not vouched:
         return DeletionScope(table_name=handle.table_name, folders=LocationScope())

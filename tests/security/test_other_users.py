@@ -1,0 +1,99 @@
+"""Another user who can write in the warehouse and puts links in the place of folders and files, between a check and what follows it."""
+
+import os
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from icefloe import SqlCatalog, Table
+from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.errors import LocationNotAllowedError
+from icefloe.io.choose import load_file_io
+from icefloe.table.expiry import expire_snapshots
+from icefloe.table.own_location import own_location
+
+ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder of the user who runs Icefloe, which the other user cannot write to."""
+    folder = tmp_path / "home" / "me"
+    folder.mkdir(parents=True)
+    (folder / "thesis.pdf").write_text("mine")
+    return folder
+
+
+def replace_by_link(path: Path, target: Path) -> None:
+    if not path.is_symlink():
+        os.rename(path, f"{path}-moved")
+        path.symlink_to(target)
+
+
+def test_a_file_that_becomes_a_link_after_it_was_made_is_not_written_through(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.parquet"
+    made: list[str] = []
+
+    def swap() -> None:
+        made.append(str(path))
+        path.unlink()
+        path.symlink_to(home / "thesis.pdf")
+
+    real = os.close
+
+    def close(descriptor: int) -> None:
+        real(descriptor)
+        if path.exists() and not made:
+            swap()
+
+    monkeypatch.setattr(os, "close", close)
+    with load_file_io({}).open_output(str(path)) as out:
+        if not made:
+            swap()
+        out.write(b"rows of a table")
+    assert (home / "thesis.pdf").read_text() == "mine"
+
+
+@pytest.fixture(params=["sql", "file-system"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    warehouse = str(tmp_path / "lake")
+    (tmp_path / "lake").mkdir()
+    lake = (
+        SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=warehouse)
+        if request.param == "sql"
+        else FileSystemCatalog("lake", warehouse=warehouse)
+    )
+    lake.create_namespace("db")
+    made: Table = lake.create_table("db.t", ROWS.schema)
+    made.append(ROWS)
+    made.overwrite(ROWS)
+    return made
+
+
+def test_a_table_s_folder_that_becomes_a_link_before_its_place_is_looked_up_leads_nowhere(
+    table: Table, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other user's metadata names `data/<name>`, and the user who expires snapshots has such a file."""
+    first = table.snapshots()[0].snapshot_id
+    name = Path(next(iter(table.scan(snapshot_id=first).plan_files())).file.file_path).name
+    (home / "data").mkdir()
+    (home / "data" / name).write_text("mine")
+    real = expire_snapshots.deletion_scope  # type: ignore[attr-defined]
+
+    def scope_of_a_link(handle: Any, metadata: Any, *given: Any) -> Any:
+        if len(metadata.snapshots) == 1:  # the commit is done
+            replace_by_link(Path(table.location()), home)
+        return real(handle, metadata, *given)
+
+    monkeypatch.setattr(expire_snapshots, "deletion_scope", scope_of_a_link)
+    with suppress(LocationNotAllowedError):
+        table.expire_snapshots(datetime.now(UTC) + timedelta(days=1), retain_last=1)
+    assert Path(table.location()).is_symlink()
+    assert (home / "data" / name).read_text() == "mine"
+    assert own_location(table._handle, table.location(), table.metadata_location) is None
