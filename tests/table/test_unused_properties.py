@@ -16,7 +16,6 @@ from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PR
 from icefloe.table import warnings_once
 
 ARROW = pa.schema([("id", pa.int64()), ("v", pa.string())])
-DOCS = Path(__file__).parents[2] / "docs"
 # Names that `ALL` does not list: prefixes, what the column `comment` and the metadata say, and what changing the version does.
 OTHERS = {
     METRICS_COLUMN_PREFIX,
@@ -98,13 +97,6 @@ def test_a_catalog_property_without_effect_is_warned_of_once(tmp_path: Path, cap
     load_catalog("lake", **known, **given)
     load_catalog("lake", **known, **given)
     assert sorted(warned(caplog, "catalog property")) == sorted(given)
-
-
-def test_the_documents_name_every_property_without_effect() -> None:
-    written = (DOCS / "spark-writes.md").read_text(encoding="utf-8") + (DOCS / "spark-reads.md").read_text(encoding="utf-8")
-    assert [name for name in (*UNUSED_PROPERTIES, *UNUSED_PREFIXES) if f"`{name}" not in written] == []
-    catalogs = (DOCS / "catalogs.md").read_text(encoding="utf-8")
-    assert [name for name in UNUSED_CATALOG_PROPERTIES if f"`{name}`" not in catalogs] == []
 
 
 @pytest.mark.parametrize(("name", "text", "codec"), [("compression-codec", "gzip", "GZIP"), ("compression-codec", "zstd", "ZSTD")])

@@ -13,6 +13,7 @@ from icefloe.errors import InvalidInputError, InvalidPropertyError, UnsupportedF
 from icefloe.kernel.metadata import properties as table_properties
 from icefloe.kernel.metadata.properties import Property
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.option import Option
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.spark.rows_in_form import WriteForm
@@ -64,6 +65,40 @@ SETTINGS = (
     *(name for name, (_, in_session) in _PROPERTIES.items() if in_session),
     *_COMPRESSION,
     SNAPSHOT_PROPERTY,
+)
+# The same for the configuration reference: options of a write, then settings of the session in full.
+WRITE_OPTIONS = (
+    *(Option(name, f"`{known.name}` for one write.") for name, (known, _) in _PROPERTIES.items()),
+    *(
+        Option(name, f"{', '.join(f'`{known.name}`' for known in formats.values())} for one write, by its format.")
+        for name, formats in _COMPRESSION.items()
+    ),
+    Option("use-table-distribution-and-ordering", "`false`: rows are neither distributed nor sorted before they are written.", "`true`"),
+    Option(
+        "check-nullability", "`false`: columns that may hold null are not refused before the job; a null in a required column is.", "`true`"
+    ),
+    Option("check-ordering", "`false`: the order of the columns is not checked before the job.", "`true`"),
+    Option("merge-schema", "`true`: columns that the table lacks are added in the commit of the rows.", "`false`"),
+    Option("mergeSchema", "The same.", "`false`"),
+    Option("branch", "The branch that is written.", "`main`"),
+    Option("overwrite-mode", "Of an overwrite of everything: `static`, or `dynamic`, the partitions that the rows are in.", "`static`"),
+    Option(
+        "isolation-level",
+        "Of overwrites: refused where others deleted rows meanwhile (`snapshot`), also where they added some (`serializable`).",
+    ),
+    Option("validate-from-snapshot-id", "Of overwrites: the snapshot that was read, after which others' commits are checked."),
+    Option("output-spec-id", "Partition spec of the new files.", "the table's newest"),
+    Option("output-sort-order-id", "Sort order of the new files, by which rows are sorted.", "the table's newest"),
+    Option(SNAPSHOT_PROPERTY, "An entry of the snapshot's summary; the rest of the name is its key."),
+)
+WRITE_SETTINGS = (
+    *(
+        Option(_SESSION + option.name, f"The write option `{option.name.rstrip('.')}` for the session.", option.default)
+        for option in WRITE_OPTIONS
+        if option.name in SETTINGS
+    ),
+    Option("spark.wap.id", "Where `write.wap.enabled` is true: writes are staged under this id, to be published later."),
+    Option("spark.wap.branch", "Where `write.wap.enabled` is true: writes go to this branch, and reads come from it."),
 )
 # From this likeness on (difflib's measure) an option is taken for a misspelt one of these: let be in silence, it would write other files than were asked for.
 _LIKE = 0.85

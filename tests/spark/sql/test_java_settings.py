@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -19,7 +18,6 @@ from icefloe.spark.sql.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTION
 from icefloe.spark.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY
 from icefloe.table import Table, warnings_once
 
-DOCS = Path(__file__).parents[3] / "docs"
 # What Spark itself does with the options of a read, and `table/rows/wap.py` with settings.
 OF_SPARK = {"path", "versionAsOf", "timestampAsOf"}
 OF_WAP = {"spark.wap.id", "spark.wap.branch"}
@@ -42,14 +40,6 @@ def test_every_write_option_of_javas_is_acted_on_or_refused() -> None:
     known = {*KNOWN_OPTIONS, SNAPSHOT_PROPERTY.rstrip(".")}
     assert [name for name in WRITE_OPTIONS if name.lower() not in known] == []
     assert set(REFUSED_OPTIONS) <= known
-
-
-def test_the_documents_name_every_setting_and_option_without_effect() -> None:
-    reads = (DOCS / "spark-reads.md").read_text(encoding="utf-8")
-    assert [name for name in UNUSED_READ_OPTIONS if f"`{name}`" not in reads] == []
-    assert [name for name in (*UNUSED_SETTINGS, *ACTED_ON_SETTINGS) if f"`{SESSION_PREFIX}{name}`" not in reads] == []
-    writes = (DOCS / "spark-writes.md").read_text(encoding="utf-8")
-    assert [name for name in REFUSED_OPTIONS if f"`{name}`" not in writes] == []
 
 
 @pytest.fixture

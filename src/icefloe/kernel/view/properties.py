@@ -27,10 +27,24 @@ def _codec(text: str) -> str:
     return text.lower()
 
 
-VERSION_HISTORY_NUM_ENTRIES = Property("version.history.num-entries", 10, _positive, "a whole number (versions) of at least 1")
-REPLACE_DROP_DIALECT_ALLOWED = Property("replace.drop-dialect.allowed", False, _true_or_false, "true or false")
+VERSION_HISTORY_NUM_ENTRIES = Property(
+    "version.history.num-entries",
+    10,
+    _positive,
+    "a whole number (versions) of at least 1",
+    "How many versions of a view its metadata keeps.",
+)
+REPLACE_DROP_DIALECT_ALLOWED = Property(
+    "replace.drop-dialect.allowed",
+    False,
+    _true_or_false,
+    "true or false",
+    "Whether a new version may lack a SQL dialect that the current one has.",
+)
 # The name is that of the table property; the default of views is another.
-VIEW_METADATA_CODEC = Property("write.metadata.compression-codec", "gzip", _codec, "one of none, gzip")
+VIEW_METADATA_CODEC = Property(
+    "write.metadata.compression-codec", "gzip", _codec, "one of none, gzip", "Compression of the view's metadata files."
+)
 
 ALL: tuple[Property[object], ...] = (VERSION_HISTORY_NUM_ENTRIES, REPLACE_DROP_DIALECT_ALLOWED, VIEW_METADATA_CODEC, METADATA_PATH)  # type: ignore[assignment]
 

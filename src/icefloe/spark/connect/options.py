@@ -13,6 +13,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.load import load_catalog
 from icefloe.catalog.memory import InMemoryCatalog
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.kernel.option import Option
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.task_errors import key_of_this_process
 from icefloe.table.handle import read_metadata_at
@@ -29,6 +30,22 @@ START, END = "start-snapshot-id", "end-snapshot-id"
 COLUMNS, WHERE, OVERWRITE_MODE = "columns", "where", "overwrite-mode"
 SNAPSHOT_PROPERTY = "snapshot-property."
 _OWN = (CATALOG, TABLE, PATH, STORAGE, READ_ID, SNAPSHOT_ID, BRANCH, TAG, AS_OF, START, END, COLUMNS, WHERE, OVERWRITE_MODE)
+# The same for the configuration reference, without those that Icefloe sets itself.
+DATA_SOURCE_OPTIONS = (
+    Option(TABLE, "The table, as `namespace.table`.", java=False),
+    Option(CATALOG, "Its catalog; without it, the first part of the table's name.", java=False),
+    Option(PATH, "What `load` and `save` are given: `catalog.namespace.table`, a metadata file or the folder of a table."),
+    Option(SNAPSHOT_ID, "The snapshot that is read, by its id."),
+    Option(BRANCH, "The branch that is read or written."),
+    Option(TAG, "The tag that is read."),
+    Option(AS_OF, "The snapshot that was current then: milliseconds from 1970-01-01 UTC, or a time with its zone."),
+    Option(START, "Only rows that were appended after this snapshot."),
+    Option(END, "Last snapshot of that range.", "the current one"),
+    Option(COLUMNS, "Columns that are read, with commas between them, or as a list in JSON.", "all", java=False),
+    Option(WHERE, "Filter of the rows, in Icefloe's own grammar.", "none", java=False),
+    Option(OVERWRITE_MODE, "`static`, or `dynamic`: an overwrite replaces the partitions that the rows are in.", "`static`"),
+    Option(SNAPSHOT_PROPERTY, "An entry of the snapshot's summary; the rest of the name is its key."),
+)
 _POINTS = (SNAPSHOT_ID, BRANCH, TAG, AS_OF)
 # What Spark has for its own formats: a table of an attached catalog takes them.
 SPARK_POINTS = ("versionasof", "timestampasof")

@@ -19,6 +19,7 @@ from icefloe.kernel.metadata.properties import (
     SPLIT_SIZE,
     Property,
 )
+from icefloe.kernel.option import Option
 from icefloe.spark.connect.options import milliseconds
 from icefloe.spark.planning import PlanningMode
 from icefloe.spark.sql.read_answers import Wanted
@@ -37,7 +38,11 @@ _READS: tuple[tuple[str, str, Property[Any], str], ...] = (
 _LEAST_SPLITS = "spark.sql.files.minPartitionNum"
 _ADAPTIVE = "read.adaptive-split-size.enabled"
 _SPLIT_COUNT: Property[int | None] = Property(
-    "read.adaptive-split-size.parallelism", None, SPLIT_SIZE.parse, "a whole number of at least 1"
+    "read.adaptive-split-size.parallelism",
+    None,
+    SPLIT_SIZE.parse,
+    "a whole number of at least 1",
+    "How many tasks a small table is cut into at least; Spark's own number where it is not set.",
 )
 _AGGREGATES = ("aggregate-push-down-enabled", "aggregate-push-down.enabled")
 _COLUMN_STATISTICS = "report-column-stats"
@@ -50,6 +55,34 @@ ACTED_ON_OPTIONS = (*_SELECTING, *RANGE_OPTIONS, "planning-mode", *(option for o
 ACTED_ON_SETTINGS = (
     *(setting for _, setting, *_ in _READS if setting),
     *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _PLANNING),
+)
+
+# The same for the configuration reference: options of a read, then settings of the session in full.
+READ_OPTIONS = (
+    Option("snapshot-id", "The snapshot that is read, by its id."),
+    Option("branch", "The branch that is read."),
+    Option("tag", "The tag that is read."),
+    Option("as-of-timestamp", "The snapshot that was current then: milliseconds from 1970-01-01 UTC, or a time with its zone."),
+    Option("start-snapshot-id", "Only rows appended after this snapshot; of the table `.changes`, changes after it."),
+    Option("end-snapshot-id", "Last snapshot of that range.", "the current one"),
+    Option("start-timestamp", "Of the table `.changes`: changes after this time, in milliseconds."),
+    Option("end-timestamp", "Of the table `.changes`: changes up to this time, in milliseconds."),
+    Option("planning-mode", "`read.data-planning-mode` for one read.", java=False),
+    Option("split-size", "`read.split.target-size` for one read."),
+    Option("file-open-cost", "`read.split.open-file-cost` for one read."),
+    Option("vectorization-enabled", "`read.parquet.vectorization.enabled` for one read."),
+    Option("batch-size", "`read.parquet.vectorization.batch-size` for one read."),
+    Option("aggregate-push-down-enabled", "`false`: `count`, `min` and `max` are computed from rows.", "`true`"),
+)
+READ_SETTINGS = (
+    Option(SESSION_PREFIX + "read.split-size", "`read.split.target-size` for the session.", java=False),
+    Option(SESSION_PREFIX + "vectorization.enabled", "`read.parquet.vectorization.enabled` for the session."),
+    Option(SESSION_PREFIX + _ADAPTIVE, "`read.split.adaptive-size.enabled` for the session."),
+    Option(SESSION_PREFIX + _SPLIT_COUNT.name, _SPLIT_COUNT.meaning),
+    Option(SESSION_PREFIX + _AGGREGATES[1], "`false`: `count`, `min` and `max` are computed from rows.", "`true`"),
+    Option(SESSION_PREFIX + _COLUMN_STATISTICS, "`false`: numbers of distinct values do not reach Spark's optimizer.", "`true`"),
+    Option(SESSION_PREFIX + _PLANNING, "`read.data-planning-mode` for the session."),
+    Option(PLANNING_SETTING, "The same; it is preferred to the one above.", java=False),
 )
 
 

@@ -1,0 +1,47 @@
+"""Properties of a catalog that Icefloe acts on, and its environment variables, with their meanings. Layer: catalog.
+
+Those of Java's without effect are in `unused_options.py`, those about storage in `io/storage_options.py`.
+"""
+
+from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, UNIQUE_TABLE_LOCATION
+from icefloe.catalog.catalog_views import DEFAULT_NAMESPACE, DEFAULT_PREFIX, OVERRIDE_PREFIX
+from icefloe.kernel.option import Option
+from icefloe.pointer.sql import SCHEMA_VERSION
+
+CATALOG_OPTIONS = (
+    Option("type", "`sql`, `file-system` (or `hadoop`), or `in-memory`, which is SQLite in memory.", "`sql`"),
+    Option("uri", "Address of the database of a SQL catalog, as SQLAlchemy writes it: `sqlite:////folder/catalog.db`."),
+    Option("warehouse", "Folder of the tables: `warehouse/namespace/table`."),
+    Option(TABLE_DEFAULT_PREFIX, "The property of that name of each table that the catalog creates, where the call gives none."),
+    Option(TABLE_OVERRIDE_PREFIX, "The property of that name of each table that the catalog creates, whatever the call gives."),
+    Option(DEFAULT_PREFIX, "The same for views."),
+    Option(OVERRIDE_PREFIX, "The same for views."),
+    Option(DEFAULT_NAMESPACE, "Namespace of a name of one part; levels are joined with dots."),
+    Option(UNIQUE_TABLE_LOCATION, "`true`: the folder of each new table has a unique suffix.", "`false`"),
+    Option(SCHEMA_VERSION, "`V1` lets a SQL catalog add to a database without views the column that views need.", "`V0`"),
+    Option("init_catalog_tables", "`false`: a SQL catalog does not create its tables in the database.", "`true`", java=False),
+    Option("echo", "`true`: SQLAlchemy logs every statement.", "`false`", java=False),
+)
+ENVIRONMENT = (
+    Option("ICEFLOE_CATALOG__NAME__KEY", "A property of a catalog: in `KEY`, `__` is a dot and `_` a hyphen.", java=False),
+    Option("PYICEBERG_CATALOG__NAME__KEY", "The same, as PyIceberg's users have it.", java=False),
+    Option("ICEFLOE_CATALOG", "The catalog of `load_catalog()` without a name.", "`default`", java=False),
+    Option("PYICEBERG_DEFAULT_CATALOG", "The same, as PyIceberg's users have it.", java=False),
+    Option("ICEFLOE_HOME", "Folder where `icefloe.yaml` is looked for first; then the working folder and the home folder.", java=False),
+    Option(
+        "PYICEBERG_HOME", "Folder where `.pyiceberg.yaml` is looked for first; then the home folder and the working folder.", java=False
+    ),
+    Option("XDG_CACHE_HOME", "Folder of caches, where `icefloe` keeps compiled classes.", "`~/.cache`", java=False),
+    Option("COLUMNS", "Width of the command line's output where it does not go to a terminal.", java=False),
+    Option("JAVA_HOME", "Java that Spark runs on, where it is 17 or later; else Icefloe looks for one, or brings its own.", java=False),
+    Option("PYSPARK_PYTHON", "Python of Spark's tasks.", "this Python", java=False),
+    Option("PYSPARK_DRIVER_PYTHON", "Python of Spark's driver.", "this Python", java=False),
+    Option("PYSPARK_SUBMIT_ARGS", "Arguments of `spark-submit` for the session that Icefloe starts.", "`pyspark-shell`", java=False),
+    Option(
+        "SPARK_LOCAL_IP",
+        "Address of Spark's driver; Icefloe gives one where the machine's own name does not resolve.",
+        "`127.0.0.1`",
+        java=False,
+    ),
+    Option("SPARK_CONF_DIR", "Folder of `spark-defaults.conf`.", "`conf` of Spark's own folder", java=False),
+)

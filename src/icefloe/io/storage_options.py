@@ -1,0 +1,41 @@
+"""Properties of a catalog about storage, with their meanings: which locations are allowed, and how object stores are reached. Layer: io.
+
+`location_policy.py`, `allowed_stores.py` and `object_store.py` read them.
+"""
+
+from icefloe.io.allowed_stores import ALLOWED_SCHEMES
+from icefloe.io.location_policy import ALLOWED_LOCATIONS, DELETE_OUTSIDE, POLICY, WARN
+from icefloe.kernel.option import Option
+
+LOCATION_OPTIONS = (
+    Option(POLICY, "`strict`: nothing is read or written outside the table, the warehouse and the allowed locations.", WARN, java=False),
+    Option(ALLOWED_LOCATIONS, "Folders, with commas between them, that tables may name.", java=False),
+    Option(ALLOWED_SCHEMES, "Schemes, with commas between them, that tables may name besides the usual ones.", java=False),
+    Option(DELETE_OUTSIDE, "Folders outside of a table in which its expiry and purge may delete files.", java=False),
+)
+# The names are those of PyIceberg, so that its configuration files work; some are Java's too, whose FileIO classes have names of their own.
+STORAGE_OPTIONS = (
+    Option("s3.endpoint", "Address of the S3 service."),
+    Option("s3.access-key-id", "Access key; without it, the machine's own credentials."),
+    Option("s3.secret-access-key", "Secret of the access key."),
+    Option("s3.session-token", "Token of temporary credentials."),
+    Option("s3.anonymous", "`true`: no credentials are sent.", "false", java=False),
+    Option("s3.region", "Region of the bucket.", java=False),
+    Option("s3.connect-timeout", "Seconds to wait for a connection.", java=False),
+    Option("s3.request-timeout", "Seconds to wait for an answer.", java=False),
+    Option("gcs.project-id", "Project of the bucket."),
+    Option("gcs.oauth2.token", "OAuth token; without it, the machine's own credentials."),
+    Option("gcs.service.host", "Address of the service."),
+    Option("gcs.default-bucket-location", "Where a new bucket would be made.", java=False),
+    Option("adls.account-name", "Storage account that the keys are for; the warehouse's where it is not set.", java=False),
+    Option("adls.account-host", "Host of that account, where it is not one of Azure's.", java=False),
+    Option("adls.account-key", "Key of the account.", java=False),
+    Option("adls.sas-token", "Shared access signature of the account.", java=False),
+    Option("adls.connection-string", "Connection string of the account.", java=False),
+    Option("adls.tenant-id", "Tenant of a service principal.", java=False),
+    Option("adls.client-id", "Id of a service principal.", java=False),
+    Option("adls.client-secret", "Secret of a service principal.", java=False),
+    Option("hdfs.host", "Name node.", java=False),
+    Option("hdfs.port", "Port of the name node.", java=False),
+    Option("hdfs.user", "User that files are read and written as.", java=False),
+)

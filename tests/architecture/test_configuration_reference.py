@@ -1,0 +1,97 @@
+"""docs/configuration.md is what the code declares, and the declarations name everything that the code reads."""
+
+import re
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from tests.java_names import CATALOG_PROPERTIES, READ_OPTIONS, SESSION_SETTINGS, TABLE_PROPERTIES, WRITE_OPTIONS
+
+from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
+from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
+from icefloe.io import object_store
+from icefloe.io.storage_options import STORAGE_OPTIONS
+from icefloe.kernel.limits import PREFIX
+from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
+from icefloe.kernel.view import properties as view_properties
+from icefloe.spark import write_options
+from icefloe.spark.connect import options as data_source
+from icefloe.spark.sql import read_options
+from icefloe.spark.sql.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+
+ROOT = Path(__file__).parents[2]
+
+
+def names(options: object) -> set[str]:
+    return {option.name for option in options}  # type: ignore[attr-defined]
+
+
+def test_the_page_is_what_the_code_declares() -> None:
+    spec = spec_from_file_location("configuration_reference", ROOT / "scripts" / "configuration_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    reference = module_from_spec(spec)
+    spec.loader.exec_module(reference)
+    assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == reference.page(), f"run {reference.COMMAND}"
+
+
+def test_the_page_names_everything_that_has_no_effect() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    unused = [*UNUSED_PROPERTIES, *UNUSED_PREFIXES, *UNUSED_CATALOG_PROPERTIES, *UNUSED_READ_OPTIONS, *write_options.REFUSED_OPTIONS]
+    settings = [SESSION_PREFIX + name for name in UNUSED_SETTINGS]
+    assert [name for name in (*unused, *settings) if f"`{name}`" not in page] == []
+
+
+def test_every_property_has_a_meaning() -> None:
+    known = (*properties.ALL, *view_properties.ALL)
+    assert [one.name for one in known if not re.fullmatch(r"[A-Z`].+\.", one.meaning)] == []
+    assert len(names(properties.ALL)) == len(properties.ALL)
+
+
+def test_table_properties_are_those_of_java() -> None:
+    assert names(properties.ALL) - set(TABLE_PROPERTIES) == set()
+
+
+def test_every_option_of_a_read_that_has_an_effect_is_listed() -> None:
+    assert names(read_options.READ_OPTIONS) == set(read_options.ACTED_ON_OPTIONS)
+    assert {one.name for one in read_options.READ_OPTIONS if one.java} <= set(READ_OPTIONS)
+
+
+def test_every_option_of_a_write_that_has_an_effect_is_listed() -> None:
+    known = {*write_options.KNOWN_OPTIONS, write_options.SNAPSHOT_PROPERTY} - write_options.REFUSED_OPTIONS.keys()
+    assert {name.lower() for name in names(write_options.WRITE_OPTIONS)} == known - {"snapshot-id", "as-of-timestamp", "tag"}
+    assert {one.name.rstrip(".") for one in write_options.WRITE_OPTIONS if one.java} <= set(WRITE_OPTIONS)
+
+
+def test_every_setting_of_a_session_that_has_an_effect_is_listed() -> None:
+    acted_on = {SESSION_PREFIX + name for name in (*read_options.ACTED_ON_SETTINGS, *write_options.SETTINGS)}
+    listed = (*read_options.READ_SETTINGS, *write_options.WRITE_SETTINGS)
+    assert names(listed) - {"spark.wap.id", "spark.wap.branch", read_options.PLANNING_SETTING} == acted_on
+    assert {one.name for one in listed if one.java} <= set(SESSION_SETTINGS)
+
+
+def test_every_option_of_the_data_source_is_listed() -> None:
+    own = {*data_source._OWN, data_source.SNAPSHOT_PROPERTY} - {data_source.STORAGE, data_source.READ_ID}  # Icefloe sets these two itself
+    assert names(data_source.DATA_SOURCE_OPTIONS) == own
+
+
+def test_every_storage_property_is_listed() -> None:
+    assert names(STORAGE_OPTIONS) == {name for known in object_store._OPTIONS.values() for name in known}
+
+
+def test_every_catalog_property_that_the_code_reads_is_listed() -> None:
+    read = re.compile(r"""(?:properties\.get\(|is_true\((?:self\.)?properties, )"([\w.-]+)\"""")
+    found = {name for path in (ROOT / "src/icefloe/catalog").rglob("*.py") for name in read.findall(path.read_text(encoding="utf-8"))}
+    assert len(found) > 3
+    assert found - names(CATALOG_OPTIONS) == set()
+    assert {one.name for one in CATALOG_OPTIONS if one.java} - {"type", "default-namespace", "jdbc.schema-version"} <= set(
+        CATALOG_PROPERTIES
+    )
+
+
+def test_every_environment_variable_that_the_code_reads_is_listed() -> None:
+    read = re.compile(r"""environ(?:\.get\(|\.setdefault\(|\[)"(\w+)\"""")
+    found = {name for path in (ROOT / "src/icefloe").rglob("*.py") for name in read.findall(path.read_text(encoding="utf-8"))}
+    assert len(found) > 5
+    assert found - names(ENVIRONMENT) == set()
+    assert all(not name.startswith(PREFIX) for name in names(ENVIRONMENT))
