@@ -131,11 +131,7 @@ class Projector:
             found = initial_values(field, length)
             return found if found.type == target else found.cast(target)
         if field.required:
-            raise DataFileFormatError(
-                f"{self.path} lacks the required column {field.name!r} (field id {field.field_id})",
-                path=self.path,
-                next_step="the file was not written for this table, or the column was made required without a default",
-            )
+            raise lacks_required(self.path, field)
         return pa.nulls(length, target)
 
     def array(self, array: Any, arrow: Any, field: NestedField, target: Any) -> Any:
@@ -212,6 +208,16 @@ class Projector:
             f"column {field.name!r} (field id {field.field_id}) of {self.path} is stored as {found}, which cannot be read as {field.field_type}",
             path=self.path,
         )
+
+
+def lacks_required(path: str, field: NestedField) -> DataFileFormatError:
+    """Return the error for a file that lacks a required column without a default. Spec: Column Projection."""
+    return DataFileFormatError(
+        f"{path} lacks the required column {field.name!r} (field id {field.field_id}), which has no default",
+        path=path,
+        next_step="make the column optional (update_schema().make_column_optional), or leave it out of the columns that are read; "
+        "a required column added to a table with rows needs a default",
+    )
 
 
 def _floored(array: Any, target: Any) -> Any:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.projection import lacks_required
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.columns import ENTRY_FIELDS
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -37,8 +38,10 @@ from icefloe.kernel.types import (
     NestedField,
     PrimitiveType,
     StringType,
+    StructType,
     TimestampType,
     TimestamptzType,
+    children,
 )
 from icefloe.spark.deleted_rows import MOST_POSITIONS, fits, load_positions
 from icefloe.spark.equality_deletes import EqualityDeletes, ends_of, equality_deletes, key_ids_of
@@ -92,12 +95,13 @@ def shares(request: ScanRequest, needed: Schema, deletes: DeleteLoader, ask_ids:
     has.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, PuffinFormatError: as `DeleteLoader.positions_of`.
+        NoSuchFileError, DataFileFormatError, PuffinFormatError: as `DeleteLoader.positions_of`; `DataFileFormatError` also for a file that lacks a required
+            column without a default.
     """
     against_positions = positions_taken(request.schemas) or _too_many_positions(request.plan.delete_files)
     keys = _Keys.of(request, deletes)
     read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
-    columns = _Columns(read, has_mapping=request.name_mapping is not None)
+    columns = _Columns(read, needed, has_mapping=request.name_mapping is not None, may_be_missing=request.may_be_missing)
     alike: dict[_Likeness, list[PlannedFiles]] = {}
     for part in request.plan.parts:
         constant_ids = _constant_ids(request.specs[part.spec_id], read)
@@ -190,14 +194,22 @@ def _with_keys(share: Share, likeness: _Likeness, keys: _Keys) -> Share:
 
 
 class _Columns:
-    """What it means for a read that a file lacks columns. `fields` are those that are read."""
+    """What it means for a read that a file lacks columns. `fields` are those that are read, with the keys of equality deletes; `needed` those of the table."""
 
-    def __init__(self, fields: Iterable[NestedField], *, has_mapping: bool) -> None:
+    def __init__(self, fields: Iterable[NestedField], needed: Schema, *, has_mapping: bool, may_be_missing: frozenset[int]) -> None:
         tops = tuple({field.field_id: field for field in fields}.values())
         self._tops = {field.field_id: field for field in tops if field.initial_default is not None}
         # Fields inside structs, with the column they are in.
         self._inner = [(top, field) for top in tops for _, field in walk((top,)) if field is not top and field.initial_default is not None]
-        self.matter = has_mapping or bool(self._tops or self._inner)
+        self._needed = needed
+        is_late = any(field.field_id in may_be_missing for _, field in walk(needed.fields))
+        self.matter = has_mapping or is_late or bool(self._tops or self._inner)
+
+    def check_required(self, path: str, ids: FieldIds, constant_ids: frozenset[int]) -> None:
+        """Check that the file with these field ids has every required column without a default. Raises `DataFileFormatError`."""
+        missing = next(_required_beyond(self._needed.fields, ids | constant_ids), None) if ids is not None else None
+        if missing is not None:
+            raise lacks_required(path, missing)
 
     def without(self, ids: FieldIds, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
         """For a file with these field ids the reason against Spark's own scan, if there is one, and the columns that it lacks and that have a default."""
@@ -214,12 +226,25 @@ class _Columns:
         return "", missing
 
 
+def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_struct: bool = True) -> Iterator[NestedField]:
+    """Yield the required fields without a default that are not among the ids; of those in a missing struct, the struct is the one that counts."""
+    for field in fields:
+        if field.field_id in ids or not in_struct:
+            yield from _required_beyond(children(field.field_type), ids, in_struct=isinstance(field.field_type, StructType))
+        elif field.required and field.initial_default is None:
+            yield field
+
+
 def _by_columns(part: PlannedFiles, likeness: _Likeness, columns: _Columns, ask_ids: AskIds) -> Iterator[tuple[_Likeness, PlannedFiles]]:
     """The files that are to be read alike, divided by what their columns are, where that matters."""
     if likeness.reason or not columns.matter:
         yield likeness, part
         return
-    found = [columns.without(ids, likeness.constant_ids) for ids in ask_ids(list(part.tasks()))]
+    tasks = list(part.tasks())
+    found = []
+    for task, ids in zip(tasks, ask_ids(tasks), strict=True):
+        columns.check_required(task.file.file_path, ids, likeness.constant_ids)
+        found.append(columns.without(ids, likeness.constant_ids))
     for reason, missing in dict.fromkeys(found):
         rows = np.array([number for number, one in enumerate(found) if one == (reason, missing)], np.int64)
         files = part if len(rows) == len(part) else part.take(rows)

@@ -46,6 +46,8 @@ class ScanRequest:
     # Field ids of the columns of files that have none.
     name_mapping: NameMapping | None = None
     limit: int | None = None
+    # Ids of required columns that files of the plan may lack, by the schemas that these were written with. Such a file is refused.
+    may_be_missing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

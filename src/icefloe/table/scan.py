@@ -22,7 +22,7 @@ from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import ScanPlan, plan_scan
 from icefloe.kernel.scan.question import Parallel
-from icefloe.kernel.schema.history import as_files_hold
+from icefloe.kernel.schema.history import as_files_hold, fields_that_files_may_lack
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
@@ -261,4 +261,5 @@ class DataScan:
             schemas=self.metadata.schemas,
             name_mapping=NAME_MAPPING.read(self.metadata.properties),
             limit=self.limit,
+            may_be_missing=fields_that_files_may_lack(schema.fields, schemas_of_files(self.metadata, self.snapshot())),
         )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from icefloe import ListType, LongType, NestedField, Schema, StringType, StructType
-from icefloe.kernel.schema.history import as_files_hold, is_whole
+from icefloe.kernel.schema.history import as_files_hold, fields_that_files_may_lack, is_whole
 from icefloe.kernel.schema.metadata_columns import POS
 
 ID = NestedField(1, "id", LongType(), required=True)
@@ -19,23 +19,27 @@ def test_a_history_with_a_gap_is_not_whole(ids: tuple[int, ...], whole: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "required"),
+    ("before", "now", "required", "late"),
     [
-        ((), (ID, NAME), [True, True]),
-        (((ID, OPTIONAL),), (ID, NAME), [True, False]),
-        (((ID,),), (ID, NAME), [True, False]),  # added to files that were there
-        (((ID,),), (ID, replace(NAME, initial_default="x")), [True, True]),
-        (((ID, NAME), (ID,)), (ID, NAME), [True, False]),  # dropped, and brought back by an older schema
-        (((ID, NAME),), (ID, OPTIONAL), [True, False]),
+        ((), (ID, NAME), [True, True], set()),
+        (((ID, OPTIONAL),), (ID, NAME), [True, False], set()),
+        (((ID,),), (ID, NAME), [True, True], {2}),  # added to files that were there
+        (((ID,),), (ID, replace(NAME, initial_default="x")), [True, True], set()),
+        (((ID,),), (ID, OPTIONAL), [True, False], set()),
+        (((ID, NAME), (ID,)), (ID, NAME), [True, True], {2}),  # dropped, and brought back by an older schema
+        (((ID,), (ID, OPTIONAL)), (ID, NAME), [True, False], {2}),
+        (((ID, NAME),), (ID, OPTIONAL), [True, False], set()),
     ],
 )
-def test_a_column_is_required_where_every_file_has_values(
-    before: tuple[tuple[NestedField, ...], ...], now: tuple[NestedField, ...], required: list[bool]
+def test_a_column_is_required_where_no_file_holds_nulls_and_late_where_files_may_lack_it(
+    before: tuple[tuple[NestedField, ...], ...], now: tuple[NestedField, ...], required: list[bool], late: set[int]
 ) -> None:
     history = [Schema(*fields, schema_id=number) for number, fields in enumerate((*before, now))]
     assert [field.required for field in as_files_hold(now, history)] == required
+    assert fields_that_files_may_lack(now, history) == late
     assert as_files_hold(now, history[-1:]) == as_files_hold(now, ()) == now
     assert as_files_hold((POS,), history) == (POS,)  # no file has it
+    assert not fields_that_files_may_lack((POS,), history)
 
 
 def test_fields_inside_others_are_doubted_as_well() -> None:
@@ -48,11 +52,14 @@ def test_fields_inside_others_are_doubted_as_well() -> None:
     assert as_files_hold(history[1].fields, history) == schema(1, required=False).fields
 
 
-def test_a_field_of_a_struct_that_a_file_lacks_is_not_null_there() -> None:
+def test_a_field_of_a_struct_is_late_where_a_file_has_the_struct_without_it() -> None:
     inner = StructType(replace(NAME, required=True))
     struct = NestedField(5, "s", inner)
-    assert as_files_hold((ID, struct), [Schema(ID), Schema(ID, struct, schema_id=1)]) == (ID, struct)
+    history = [Schema(ID), Schema(ID, struct, schema_id=1)]
+    assert as_files_hold((ID, struct), history) == (ID, struct)
+    assert not fields_that_files_may_lack((ID, struct), history)
     bare = replace(struct, field_type=StructType(ID))
     grown = replace(struct, field_type=StructType(ID, NAME))
-    held = as_files_hold((grown,), [Schema(bare), Schema(grown, schema_id=1)])
-    assert held == (replace(grown, field_type=StructType(ID, OPTIONAL)),)
+    history = [Schema(bare), Schema(grown, schema_id=1)]
+    assert as_files_hold((grown,), history) == (grown,)
+    assert fields_that_files_may_lack((grown,), history) == {2}

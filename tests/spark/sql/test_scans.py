@@ -1,5 +1,6 @@
 """What a scan tells Spark's optimizer, and what it spares the query: filters that hold, aggregates of metadata, limits, sizes, files left out at run time."""
 
+import re
 import uuid
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -11,7 +12,8 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
-from icefloe import SqlCatalog
+from icefloe import LongType, SqlCatalog
+from icefloe.errors import DataFileFormatError
 from icefloe.spark.sql.attach import attach
 from icefloe.table import Table
 
@@ -321,6 +323,27 @@ def test_nulls_of_a_column_that_became_required_are_found_and_can_be_deleted(
     sql("DELETE FROM lake.db.late WHERE key IS NULL")
     sql("INSERT INTO lake.db.late SELECT * FROM lake.db.late")
     assert sql("SELECT * FROM lake.db.late") == [(five, 3), (five, 3)]
+
+
+def test_a_file_that_lacks_a_required_column_is_refused(sql: Run, spark: SparkSession, lake: SqlCatalog) -> None:
+    table = lake.create_table("db.lacks", pa.schema([("x", pa.int64()), ("at", pa.struct([("y", pa.int64())]))]))
+    table.append(pa.table({"x": [1], "at": [{"y": 1}]}))
+    (old,) = [task.file.file_path for task in table.scan().plan_files()]
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.add_column("key", LongType(), required=True).add_column("at.z", LongType(), required=True)
+    spark.sql("INSERT INTO lake.db.lacks VALUES (2, named_struct('y', 2L, 'z', 2L), 2)")
+    for column, name in (("key", "key"), ("at.z", "z"), ("at", "z")):
+        with pytest.raises(Exception, match=rf"{re.escape(old)} lacks the required column '{name}'(?s:.*)make the column optional"):
+            sql(f"SELECT {column} FROM lake.db.lacks")
+        with pytest.raises(DataFileFormatError, match=f"lacks the required column '{name}'"):
+            table.refresh().scan(selected_fields=(column,)).to_arrow()
+        with pytest.raises(DataFileFormatError, match=f"lacks the required column '{name}'"):
+            table.scan(selected_fields=(column,)).to_spark().collect()
+    assert sorted(sql("SELECT x, at.y FROM lake.db.lacks")) == [(1, 1), (2, 2)]
+    assert sql("SELECT key FROM lake.db.lacks WHERE x = 2") == [(2,)]  # the other file is not read
+    with table.update_schema() as update:
+        update.make_column_optional("key")
+    assert sorted(sql("SELECT x, key FROM lake.db.lacks")) == [(1, None), (2, 2)]
 
 
 def test_required_columns_that_always_were_take_nullable_rows_and_are_shown(sql: Run, lake: SqlCatalog) -> None:

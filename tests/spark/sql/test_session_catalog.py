@@ -140,6 +140,46 @@ def test_a_namespace_is_one_for_both(sql: Run, lake: SqlCatalog, tmp_path: Path)
     assert (lake.namespace_exists("other"), ("other",) in sql("SHOW NAMESPACES")) == (False, False)
 
 
+def test_the_properties_of_a_namespace_are_kept_by_both_catalogs(sql: Run, lake: SqlCatalog, tmp_path: Path) -> None:
+    sql(f"CREATE NAMESPACE other COMMENT 'of both' LOCATION '{tmp_path}/other' WITH DBPROPERTIES ('stage' = 'raw')")
+    own = lake.load_namespace_properties("other")
+    assert (own["stage"], own["comment"]) == ("raw", "of both")
+    assert own.get("location") != f"{tmp_path}/other"  # of Spark's tables
+    sql("ALTER NAMESPACE other SET DBPROPERTIES ('stage' = 'clean', 'since' = '2026')")
+    sql(f"ALTER NAMESPACE other SET LOCATION '{tmp_path}/elsewhere'")
+    own = lake.load_namespace_properties("other")
+    assert (own["stage"], own["since"]) == ("clean", "2026")
+    assert own.get("location") != f"{tmp_path}/elsewhere"
+    assert "(since,2026), (stage,clean)" in str(sql("DESCRIBE NAMESPACE EXTENDED other"))
+    sql("DROP NAMESPACE other")
+
+
+def test_a_namespace_beside_a_catalog_of_folders_has_the_properties_that_spark_keeps(spark: SparkSession, tmp_path: Path) -> None:
+    own = spark.newSession()
+    attach(own, "spark_catalog", FileSystemCatalog("folders", warehouse=f"{tmp_path}/folders"))
+    own.sql(f"CREATE NAMESPACE beside LOCATION '{tmp_path}/beside' WITH DBPROPERTIES ('stage' = 'raw')")
+    try:
+        own.sql("ALTER NAMESPACE beside SET DBPROPERTIES ('stage' = 'clean')")
+        own.sql("CREATE TABLE beside.t USING iceberg AS SELECT 1 AS one")
+        assert "(stage,clean)" in str(own.sql("DESCRIBE NAMESPACE EXTENDED beside").collect())
+    finally:
+        own.sql("DROP NAMESPACE beside CASCADE")
+
+
+def test_a_branch_is_cached_and_refreshed_by_its_name(sql: Run, lake: SqlCatalog) -> None:
+    sql("CREATE TABLE t USING iceberg AS SELECT 1L AS id")
+    sql("ALTER TABLE t CREATE BRANCH b")
+    sql("CACHE TABLE mixed.t.branch_b")
+    assert sql("SELECT * FROM mixed.t.branch_b") == [(1,)]
+    lake.load_table("mixed.t").append(pa.table({"id": [2]}), branch="b")  # by others
+    sql("REFRESH TABLE mixed.t.branch_b")
+    assert sorted(sql("SELECT * FROM mixed.t.branch_b")) == [(1,), (2,)]
+    sql("MERGE INTO mixed.t.branch_b t USING (SELECT 3L AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *")
+    assert sorted(sql("SELECT * FROM mixed.t.branch_b")) == [(1,), (2,), (3,)]
+    assert sql("SELECT * FROM t") == [(1,)]
+    sql("UNCACHE TABLE mixed.t.branch_b")
+
+
 def test_data_frames_write_both_kinds(session: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     session.range(3).write.format("parquet").saveAsTable("p")
     session.range(3).write.format("iceberg").saveAsTable("t")

@@ -302,6 +302,20 @@ def test_columns_are_merged_in_the_commit_of_the_rows(spark: SparkSession, sql: 
     assert len(content(sql)) == 4
 
 
+def test_columns_are_merged_by_the_settings_of_the_session_that_writes(spark: SparkSession, sql: Run, table: Table) -> None:
+    """A copy of a session, as `foreachBatch` has, keeps its catalogs and has settings of its own."""
+    sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
+    copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    rows = copy.createDataFrame([(10, "a")], "ID BIGINT, kind STRING")
+    rows.writeTo(TABLE).option("merge-schema", "true").option("check-ordering", "false").append()
+    assert table.refresh().schema().names == ["id", "kind", "v"]
+    copy.conf.set("spark.sql.caseSensitive", "true")
+    rows.writeTo(TABLE).option("merge-schema", "true").option("check-ordering", "false").append()
+    assert table.refresh().schema().names == ["id", "kind", "v", "ID"]
+    found = copy.sql("SELECT id, ID, kind FROM lake.db.t WHERE kind = 'a' ORDER BY id NULLS FIRST").collect()
+    assert [tuple(row) for row in found] == [(None, 10, "a"), (1, None, "a"), (10, None, "a")]
+
+
 def test_a_merge_that_fails_in_a_task_adds_no_column(spark: SparkSession, sql: Run, table: Table) -> None:
     sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
     rows = frame(spark, (10, "a", 1.0)).selectExpr("id", "kind", "v", "raise_error('no such luck') AS extra")

@@ -143,6 +143,11 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
     ask(null, "alter_namespace", new Object[] {"namespace", namespace, "changes", changes});
   }
 
+  /** Whether namespaces have properties of the catalog's own. */
+  boolean keepsNamespaceProperties() {
+    return is("keeps_namespace_properties", new Object[0]);
+  }
+
   public boolean dropNamespace(String[] namespace, boolean cascade) {
     return is("drop_namespace", new Object[] {"namespace", namespace, "cascade", Boolean.valueOf(cascade)});
   }

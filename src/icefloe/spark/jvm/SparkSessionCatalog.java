@@ -1,6 +1,7 @@
 package icefloe;
 
 import java.lang.reflect.Field;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -124,7 +125,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
 
   public void invalidateTable(Identifier name) {
     iceberg.invalidateTable(name);
-    tables().invalidateTable(name);
+    if (name.namespace().length == 1) tables().invalidateTable(name); // of a branch, as default.t.branch_b, Spark's own catalog knows nothing
   }
 
   public boolean tableExists(Identifier name) {
@@ -237,16 +238,29 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return found;
   }
 
-  /** In both catalogs; Iceberg's has no place for what Spark adds by itself, such as the owner. */
+  /** In both catalogs, with its properties where Iceberg's keeps any. The location is one for Spark's own tables. */
   public void createNamespace(String[] namespace, Map properties) throws Exception {
     if (iceberg.namespaceExists(namespace)) throw new org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException(namespace);
     namespaces().createNamespace(namespace, properties);
-    prepare(namespace);
+    Map kept = new LinkedHashMap(properties);
+    kept.remove(SupportsNamespaces.PROP_LOCATION);
+    iceberg.createNamespace(namespace, iceberg.keepsNamespaceProperties() ? kept : Collections.EMPTY_MAP);
   }
 
   public void alterNamespace(String[] namespace, NamespaceChange[] changes) throws NoSuchNamespaceException {
-    if (isOfSpark(namespace)) namespaces().alterNamespace(namespace, changes);
-    else iceberg.alterNamespace(namespace, changes);
+    boolean isOfSpark = isOfSpark(namespace);
+    if (isOfSpark) namespaces().alterNamespace(namespace, changes);
+    if (!isOfSpark) iceberg.alterNamespace(namespace, changes);
+    else if (iceberg.namespaceExists(namespace) && iceberg.keepsNamespaceProperties()) iceberg.alterNamespace(namespace, withoutLocation(changes));
+  }
+
+  private static NamespaceChange[] withoutLocation(NamespaceChange[] changes) {
+    ArrayList kept = new ArrayList();
+    for (int i = 0; i < changes.length; i++) {
+      boolean isLocation = changes[i] instanceof NamespaceChange.SetProperty && ((NamespaceChange.SetProperty) changes[i]).property().equals(SupportsNamespaces.PROP_LOCATION);
+      if (!isLocation) kept.add(changes[i]);
+    }
+    return (NamespaceChange[]) kept.toArray(new NamespaceChange[0]);
   }
 
   public boolean dropNamespace(String[] namespace, boolean cascade) throws Exception {

@@ -176,8 +176,13 @@ class CatalogAnswers(Answers):
     def create_namespace(self, asked: Asked) -> None:
         given = asked["properties"]
         # Spark names the user on its own account, and folders have no properties.
-        is_plain = given.keys() == {_OWNER} and isinstance(self._catalog, FileSystemCatalog)
+        is_plain = given.keys() == {_OWNER} and not self.keeps_namespace_properties(asked)
         self._catalog.create_namespace(tuple(asked["namespace"]), {} if is_plain else given)
+
+    @answer
+    def keeps_namespace_properties(self, _: Asked) -> bool:
+        """Whether namespaces have properties; folders have none."""
+        return not isinstance(self._catalog, FileSystemCatalog)
 
     @answer
     def alter_namespace(self, asked: Asked) -> None:

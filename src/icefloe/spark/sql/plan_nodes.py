@@ -54,7 +54,12 @@ def with_part(spark: SparkSession, whole: Any, place: int, part: Any) -> Any:
 
 def rows_of(spark: SparkSession, session: Any, plan: Any) -> DataFrame:
     """The rows of a plan in a session of Java's, lazily."""
-    return DataFrame(java_class(spark, "org.apache.spark.sql.classic.Dataset").ofRows(session, plan), spark)
+    return DataFrame(java_class(spark, "org.apache.spark.sql.classic.Dataset").ofRows(session, plan), session_of(spark, session))
+
+
+def session_of(spark: SparkSession, session: Any) -> SparkSession:
+    """Return a session of Java's as one of Python's: the attached one, or a copy of it with settings of its own, such as `foreachBatch` has."""
+    return spark if session == spark._jsparkSession else SparkSession(spark.sparkContext, session)
 
 
 def what_answers(spark: SparkSession, part: Any) -> Any:

@@ -23,6 +23,7 @@ from icefloe.spark.sql.answers import THIS, ObjectAnswers, answer
 from icefloe.spark.sql.cached_rows import recache
 from icefloe.spark.sql.gathered_source import OF_MERGE, merged_rows
 from icefloe.spark.sql.merge_counts import unmatched_of
+from icefloe.spark.sql.plan_nodes import session_of
 from icefloe.spark.sql.read_answers import ReadAnswers, ScanBuilderAnswers
 from icefloe.spark.sql.scan_answers import ScanQuestion
 from icefloe.spark.sql.selectors import Selected
@@ -61,8 +62,12 @@ class RowLevelAnswers(ReadAnswers):
             recache(self._spark, self.parts())
 
     def frame(self, rows: Any) -> DataFrame:
-        """Rows that Spark hands over, as a DataFrame of the session."""
-        return DataFrame(rows, self._spark)
+        """Rows that Spark hands over, as a DataFrame of their session."""
+        return DataFrame(rows, self.session_of(rows.sparkSession()))
+
+    def session_of(self, session: Any) -> SparkSession:
+        """A session of Java's that runs a statement, by whose settings rows are written."""
+        return session_of(self._spark, session)
 
     def _check_writable(self) -> None:
         if self._selected.is_past:

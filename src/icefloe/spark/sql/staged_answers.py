@@ -43,11 +43,11 @@ class StagedAnswers(TableAnswers):
         unseen = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
         super().__init__(spark, catalog_name, Selected(table=unseen))
 
-    def write(self, rows: Callable[[], DataFrame], asked: WriteAnswers) -> None:
+    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], asked: WriteAnswers) -> None:
         """The rows of the new table: whatever was there before is gone with the commit already."""
         self._is_written = True
         name = self._selected.table.full_name
-        how = understood(self._spark, asked.options, self._member.table_metadata, name)
+        how = understood(spark, asked.options, self._member.table_metadata, name)
         self._member.append(RowsInForm(rows=rows(), form=how.form), how.snapshot_properties, branch_of(how, None, name) or MAIN)
 
     @answer

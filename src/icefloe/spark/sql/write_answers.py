@@ -6,7 +6,7 @@ What is written over what is `writing.py`; UPDATE and MERGE are `row_level.py`. 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.spark.sql.answers import THIS, ObjectAnswers, answer
@@ -40,11 +40,11 @@ class WritableAnswers(RowLevelAnswers):
     def new_write_builder(self, info: Mapping[str, Any]) -> "WriteAnswers":
         return WriteAnswers(self, info["options"])
 
-    def write(self, rows: Callable[[], DataFrame], asked: "WriteAnswers") -> None:
-        """Rows: appended, or in the place of those that the predicates or the rows' partitions say."""
+    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], asked: "WriteAnswers") -> None:
+        """Rows of a session: appended, or in the place of those that the predicates or the rows' partitions say."""
         self._check_writable()
         table = self._selected.table
-        options = understood(self._spark, asked.options, table.metadata, table.full_name)
+        options = understood(spark, asked.options, table.metadata, table.full_name)
         self._run(
             Write(
                 rows=rows(),
@@ -100,10 +100,11 @@ class WriteAnswers(ObjectAnswers):
     def run(self, session: Any, query: Any) -> None:
         """Writes and commits the rows of a query; those to append may be the rows of a MERGE that only inserts."""
         joins = OF_INSERTS if self.over is None and not self.whole_partitions else ()
-        self._table.write(lambda: self._table.query_rows(session, query, joins), self)
+        self._table.write(self._table.session_of(session), lambda: self._table.query_rows(session, query, joins), self)
         self._table.recache()
 
     @answer
     def insert(self, rows: Any) -> None:
         """Writes and commits."""
-        self._table.write(lambda: self._table.frame(rows), self)
+        frame = self._table.frame(rows)
+        self._table.write(frame.sparkSession, lambda: frame, self)

@@ -23,11 +23,13 @@ from icefloe.kernel.expressions.predicate import (
     LessThanOrEqual,
     all_of,
 )
+from icefloe.kernel.metadata.history import schemas_of_files
 from icefloe.kernel.metadata.properties import MERGE_ISOLATION_LEVEL, MERGE_MODE, NAME_MAPPING
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.plan import ScanPlan, plan_scan
+from icefloe.kernel.schema.history import fields_that_files_may_lack
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     GeographyType,
@@ -282,6 +284,7 @@ def _is_merge_on_read(base: TableMetadata) -> bool:
 
 def _scan(handle: TableHandle, base: TableMetadata, plan: ScanPlan) -> ScanRequest:
     schema = base.schema()
+    snapshot = None if plan.snapshot_id is None else base.snapshot_by_id(plan.snapshot_id)
     return ScanRequest(
         table_name=handle.table_name,
         plan=plan,
@@ -292,4 +295,5 @@ def _scan(handle: TableHandle, base: TableMetadata, plan: ScanPlan) -> ScanReque
         io=handle.io,
         schemas=tuple(base.schemas),
         name_mapping=NAME_MAPPING.read(base.properties),
+        may_be_missing=fields_that_files_may_lack(schema.fields, schemas_of_files(base, snapshot)),
     )
