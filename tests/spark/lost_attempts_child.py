@@ -24,6 +24,7 @@ from icefloe.table import table as table_module
 from icefloe.table.table import Table
 
 ROWS, PARTITIONS, LOST = 200_000, 4, 1
+LATE_S = 12.0
 
 
 class KilledWriter(spark_write.TaskWriter):
@@ -38,6 +39,16 @@ class KilledWriter(spark_write.TaskWriter):
             if context is not None and context.partitionId() == LOST and context.attemptNumber() == 0 and number == 4:
                 os.kill(os.getpid(), signal.SIGKILL)
             yield batch
+
+
+class LateWriter(spark_write.TaskWriter):
+    """Reads its rows long after its task failed in its first attempt at one partition, as Python does whose imports take that long."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        if context is not None and context.partitionId() == LOST and context.attemptNumber() == 0:
+            time.sleep(LATE_S)
+        return super().__call__(batches)
 
 
 def failing(rows: DataFrame, attempts: int) -> DataFrame:
@@ -63,7 +74,7 @@ def outcome(table: Table, name: str) -> dict[str, Any]:
 
 def settled(folder: Path, wanted: int) -> int:
     """The data files that are there once lost tasks are over, which may take a while: they delete their own when they see that nobody listens."""
-    for _ in range(100):
+    for _ in range(200):
         found = len(list(folder.rglob("*.parquet")))
         if found == wanted:
             break
@@ -87,6 +98,10 @@ def run(spark: SparkSession, table: Table) -> None:
     table.append(failing(rows, attempts=1))
     tell(outcome(table, "failed once"))
     whole = spark_write.TaskWriter
+    spark_write.TaskWriter = LateWriter  # type: ignore[misc]
+    table.append(failing(rows, attempts=1))
+    time.sleep(LATE_S)  # the files are there by now, if nothing deleted them
+    tell(outcome(table, "failed once, wrote late"))
     spark_write.TaskWriter = KilledWriter  # type: ignore[misc]
     table.append(rows)
     spark_write.TaskWriter = whole  # type: ignore[misc]

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -35,22 +36,24 @@ def test_lost_tasks_and_a_lost_driver(lake: SqlCatalog, tmp_path: Path) -> None:
     child = Path(__file__).parent / "lost_attempts_child.py"
     ended = subprocess.run([sys.executable, str(child), str(tmp_path)], capture_output=True, text=True, timeout=500, check=False)
     lines = [json.loads(line.removeprefix("OUTCOME")) for line in ended.stdout.splitlines() if line.startswith("OUTCOME")]
-    assert [line["name"] for line in lines] == ["failed", "failed once", "killed once"], ended.stderr[-3000:]
-    failed, retried, killed = lines
+    assert [line["name"] for line in lines] == ["failed", "failed once", "failed once, wrote late", "killed once"], ended.stderr[-3000:]
+    failed, retried, late, killed = lines
     assert failed == {"name": "failed", "rows": 3, "named": 1, "there": 1, "words": True}
     assert retried["rows"] == 3 + ROWS
     assert retried["there"] == retried["named"] > 8
-    assert killed["rows"] == 3 + 2 * ROWS
-    assert killed["there"] == killed["named"] > retried["named"]
+    assert late["rows"] == 3 + 2 * ROWS
+    assert late["there"] == late["named"] > retried["named"]
+    assert killed["rows"] == 3 + 3 * ROWS
+    assert killed["there"] == killed["named"] > late["named"]
 
     assert ended.returncode == -signal.SIGKILL
     table.refresh()
-    assert table.scan().count() == 3 + 2 * ROWS
+    assert table.scan().count() == 3 + 3 * ROWS
     there = {str(path) for path in (tmp_path / "warehouse").rglob("*.parquet")}
     named = {task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()}
     assert named < there  # what the lost driver wrote is there, and nothing names it
     table.append(pa.table({"id": [4]}))
-    assert table.scan().count() == 4 + 2 * ROWS
+    assert table.scan().count() == 4 + 3 * ROWS
 
 
 JOBS = ("append", "append by the data source", "upsert", "update", "merge", "delete")
@@ -114,6 +117,25 @@ def test_files_of_the_attempt_that_lost_are_deleted_and_no_others(tmp_path: Path
     assert all(Path(path).exists() for path in (*first, *second))
     delete_files_of_operation(target, set(second), (0.0,))
     assert sorted(str(path) for path in (tmp_path / "data").iterdir()) == sorted([*second, str(other)])
+
+
+def test_files_that_a_lost_attempt_writes_after_the_last_look_are_deleted_and_delete_files_of_the_operation_are_kept(
+    tmp_path: Path,
+) -> None:
+    target, first, second = two_attempts(tmp_path)
+    before = set(threading.enumerate())
+    delete_files_of_operation(target, set(second), (0.0,), (0.5,) * 10)
+    looking = set(threading.enumerate()) - before
+    assert not any(Path(path).exists() for path in first)
+    batch = pa.RecordBatch.from_pydict({"id": [1, 2]}, schema=pa.schema([("id", pa.int64())]))
+    late = write_batches(target, [batch], partition_id=0, task_id=1)
+    of_driver = [tmp_path / "data" / f"00000-0-0f0f-{name}" for name in ("deletes.puffin", "deletes-00001-00001.parquet")]
+    for path in of_driver:
+        path.write_bytes(b"of the same operation")
+    for thread in looking:
+        thread.join(60)
+    assert not any(Path(file.file_path).exists() for file in late)
+    assert all(path.exists() for path in (*of_driver, *map(Path, second)))
 
 
 class Refusing(LocalFileIO):

@@ -5,8 +5,10 @@ Spec: Writing Data Files.
 """
 
 import logging
+import re
+import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +26,9 @@ from icefloe.spark.native import gateway_is_at_hand
 
 # Seconds before each look for the files: the Python of a task that failed or lost writes on until it sees that nobody listens, or Spark ends it after two.
 LOOK_AGAIN_S = (0.0, 1.0, 3.0)
+# Seconds before each look of a thread, when nothing waits any longer. Python that was still importing when its task failed reads afterwards what Spark had
+# sent it until then, takes the closed connection for the end of the rows, and writes files; where processors are busy that is long after the failure.
+LOOK_LATER_S = (5.0, 10.0, 30.0)
 MOST_LOOKS_MORE = 20
 SPECULATION = "spark.speculation"
 LOG = logging.getLogger(__name__)
@@ -48,27 +53,59 @@ def this_attempt() -> Attempt:
     return Attempt(stage_id=context.stageId(), number=context.attemptNumber(), speculates=speculates)
 
 
-def delete_files_of_operation(target: WriteTarget, kept: Collection[str] = (), waits_s: Sequence[float] = LOOK_AGAIN_S) -> None:
-    """Deletes the files with the operation's id in their name, save those `kept`; no metadata names them. The data folder is listed.
+def delete_files_of_operation(
+    target: WriteTarget,
+    kept: Collection[str] = (),
+    waits_s: Sequence[float] = LOOK_AGAIN_S,
+    later_s: Sequence[float] = LOOK_LATER_S,
+) -> None:
+    """Delete the files with the operation's id in their name, except `kept`; no metadata names them. The data folder is listed.
 
-    An attempt that was cut short may still write on, so this looks again, and again, and then for as long as there was something to find. Where the storage
-    refuses, a warning says what may be left: the caller must hear of the operation's own error, or that it succeeded.
+    An attempt that was cut short may still write, so this looks several times, then for as long as there is something to delete. A thread that ends with
+    the process looks again later. Where the storage refuses, a warning says what may be left: the caller must get the operation's own error, or its success.
+
+    Args:
+        kept: the locations of all files that the operation's tasks returned.
+        waits_s: seconds before each look, until the last of which the caller waits.
+        later_s: seconds before each look of the thread, which deletes files of tasks alone.
     """
     # A storage may list a file under another form of its location; a name is never given twice in an operation.
-    kept_names = {_name(location) for location in kept}
-    try:
+    kept_names = frozenset(map(_name, kept))
+    with _warning_of(target):
         for look, wait_s in enumerate(chain(waits_s, repeat(waits_s[-1], MOST_LOOKS_MORE)), start=1):
             time.sleep(wait_s)
-            found = [
-                location
-                for location in _files_there(target)
-                if target.operation_uuid in _name(location) and _name(location) not in kept_names
-            ]
-            failures = delete_files(target.io, found)
-            if failures:
-                raise failures[0][1]
+            found = _delete_where(target, lambda name: target.operation_uuid in name and name not in kept_names)
             if not found and look >= len(waits_s):
-                return
+                break
+        threading.Thread(target=_delete_later, args=(target, kept_names, later_s), name="icefloe-lost-attempts", daemon=True).start()
+
+
+def _delete_later(target: WriteTarget, kept_names: Collection[str], waits_s: Iterable[float]) -> None:
+    """Delete what tasks of the operation wrote after the last look of `delete_files_of_operation`.
+
+    The operation goes on meanwhile: its delete files have its id in their names too, but another text behind it (`write_deletes.py`), and are not touched.
+    """
+    of_task = re.compile(rf"\d+-\d+-{re.escape(target.operation_uuid)}-\d+\.\w+")
+    with _warning_of(target):
+        for wait_s in waits_s:
+            time.sleep(wait_s)
+            _delete_where(target, lambda name: of_task.fullmatch(name) is not None and name not in kept_names)
+
+
+def _delete_where(target: WriteTarget, is_lost: Callable[[str], bool]) -> list[str]:
+    """Delete the files of the data folder whose names are those of lost files, and return their locations. Raises the first error of the storage."""
+    found = [location for location in _files_there(target) if is_lost(_name(location))]
+    failures = delete_files(target.io, found)
+    if failures:
+        raise failures[0][1]
+    return found
+
+
+@contextmanager
+def _warning_of(target: WriteTarget) -> Iterator[None]:
+    """Log a warning where the block fails because of the storage."""
+    try:
+        yield
     except IcefloeError as error:
         LOG.warning(
             "files that no metadata names may be left in %s, with %s in their names: %s", target.data_location, target.operation_uuid, error
