@@ -22,7 +22,7 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnfinishedDropError,
 )
-from icefloe.io.folders import LocalFolders
+from icefloe.io.folders import OpenFolder
 from icefloe.kernel.commit.outcome import Conflicted
 from icefloe.table.expiry import purge_table
 
@@ -48,7 +48,7 @@ def table(catalog: FileSystemCatalog) -> Table:
 def half_dropped(catalog: FileSystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch) -> FileSystemCatalog:
     """A catalog whose only table was dropped by a process that ended before it deleted anything."""
     with monkeypatch.context() as patched:
-        patched.setattr(LocalFolders, "remove", killed)
+        patched.setattr(OpenFolder, "remove", killed)
         with pytest.raises(KeyboardInterrupt):
             catalog.drop_table("db.t")
     return catalog
@@ -98,7 +98,7 @@ def test_the_next_drop_purge_or_creation_deletes_what_is_left(half_dropped: File
     for _ in range(2):
         half_dropped.create_table("db.t", SCHEMA)
         with monkeypatch.context() as patched:
-            patched.setattr(LocalFolders, "remove", killed)
+            patched.setattr(OpenFolder, "remove", killed)
             with pytest.raises(KeyboardInterrupt):
                 half_dropped.drop_table("db.t")
     report = half_dropped.purge_table("db.t")

@@ -1,6 +1,7 @@
 """Another user who can write in the warehouse and puts links in the place of folders and files, between a check and what follows it."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 
 from icefloe import SqlCatalog, Table
 from icefloe.catalog.file_system import FileSystemCatalog
-from icefloe.errors import LocationNotAllowedError
+from icefloe.errors import LocationNotAllowedError, NotFoundError, StorageError
 from icefloe.io.choose import load_file_io
+from icefloe.pointer.dropped_folders import DroppedFolders
 from icefloe.table.expiry import expire_snapshots
 from icefloe.table.own_location import own_location
 
@@ -32,6 +34,17 @@ def replace_by_link(path: Path, target: Path) -> None:
     if not path.is_symlink():
         os.rename(path, f"{path}-moved")
         path.symlink_to(target)
+
+
+def before(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, act: Callable[..., None]) -> None:
+    """Call `act` with the same arguments before each call of a function."""
+    real = getattr(owner, name)
+
+    def both(*given: Any, **options: Any) -> Any:
+        act(*given, **options)
+        return real(*given, **options)
+
+    monkeypatch.setattr(owner, name, both)
 
 
 def test_a_file_that_becomes_a_link_after_it_was_made_is_not_written_through(
@@ -97,3 +110,54 @@ def test_a_table_s_folder_that_becomes_a_link_before_its_place_is_looked_up_lead
     assert Path(table.location()).is_symlink()
     assert (home / "data" / name).read_text() == "mine"
     assert own_location(table._handle, table.location(), table.metadata_location) is None
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> FileSystemCatalog:
+    made = FileSystemCatalog("lake", warehouse=str(tmp_path / "lake"))
+    made.create_namespace("db")
+    made.create_table("db.t", ROWS.schema).append(ROWS)
+    return made
+
+
+@pytest.mark.parametrize("link", [".dropped", ".dropped/t"])
+def test_the_folder_of_dropped_tables_that_becomes_a_link_while_it_is_deleted_leads_nowhere(
+    lake: FileSystemCatalog, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    """The other user has put folders called as those of the home folder beside the dropped table, which takes long to delete."""
+    dropped = tmp_path / "lake" / "db" / ".dropped"
+    (dropped / "t" / "me").mkdir(parents=True)
+    (home / "t").mkdir()
+    (home / "t" / "me").mkdir()
+    (home / "t" / "me" / "thesis.pdf").write_text("mine")
+    target = home if link == ".dropped" else home / "t"
+    swap = _after_the_first(lambda: replace_by_link(tmp_path / "lake" / "db" / link, target))
+    before(monkeypatch, os, "rmdir", swap)
+    before(monkeypatch, os, "fwalk", swap)
+    with suppress(StorageError):
+        lake.drop_table("db.t")
+    assert (tmp_path / "lake" / "db" / link).is_symlink()
+    assert (home / "t" / "me" / "thesis.pdf").read_text() == "mine"
+
+
+def _after_the_first(act: Callable[[], None]) -> Callable[..., None]:
+    calls: list[int] = []
+
+    def called(*_: Any, **__: Any) -> None:
+        calls.append(1)
+        if len(calls) > 1:
+            act()
+
+    return called
+
+
+def test_a_namespace_that_becomes_a_link_before_its_table_is_moved_moves_and_deletes_nothing_else(
+    lake: FileSystemCatalog, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "t").mkdir()
+    (home / "t" / "thesis.pdf").write_text("mine")
+    before(monkeypatch, DroppedFolders, "add", lambda *_: replace_by_link(tmp_path / "lake" / "db", home))
+    with suppress(NotFoundError):
+        lake.drop_table("db.t")
+    assert (tmp_path / "lake" / "db").is_symlink()
+    assert (home / "t" / "thesis.pdf").read_text() == "mine"

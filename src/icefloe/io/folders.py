@@ -1,19 +1,22 @@
 """`LocalFolders`: folders of this machine: what is in them, made, moved and removed. Files are `local.py`.
 
-A symbolic link is never followed by what deletes: the link itself is deleted. Floor: io.
+A symbolic link is never followed by what deletes: the link itself is deleted. Folders are deleted and moved in a folder that is held open, because another user
+may put a link in the place of a folder on the way at any time. Floor: io.
 """
 
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from icefloe.errors import StorageError
 from icefloe.io.locations import local_path
 from icefloe.kernel.storage_errors import storage_error
 
-# How often a folder is removed or moved anew because another process works in it at the same time.
+# How often a folder is removed anew because another process works in it at the same time.
 TRIES = 20
 
 
@@ -69,6 +72,111 @@ class OpenFolder:
         except OSError as error:
             raise storage_error(error, f"{self.location}/{name}") from error
 
+    @contextmanager
+    def inner(self, name: str, *, make: bool = False) -> Iterator[Self | None]:
+        """Hold a folder of this one open, made with `make` where it is missing; None where there is none.
+
+        Raises:
+            StorageError: a symbolic link or a file is in its place.
+        """
+        location = f"{self.location}/{name}"
+        try:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=self.descriptor)
+            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            yield None
+            return
+        except OSError as error:
+            if not stat.S_ISDIR(self._mode(name)):
+                raise StorageError(
+                    f"{location} is a symbolic link or a file, and no folder: nothing behind a link is deleted",
+                    path=location,
+                    next_step="remove the link",
+                ) from error
+            raise storage_error(error, location) from error
+        try:
+            yield replace(self, location=location, descriptor=descriptor)
+        finally:
+            os.close(descriptor)
+
+    def holds(self, path: str) -> bool:
+        """Return whether there is a file or folder of that name, or of that path below this folder."""
+        try:
+            os.stat(path, dir_fd=self.descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise storage_error(error, f"{self.location}/{path}") from error
+        return True
+
+    def move(self, name: str, target: Self, new_name: str) -> bool:
+        """Rename a folder, or the symbolic link in its place, into `target` in one step. Returns False where either is not there."""
+        try:
+            os.rename(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise storage_error(error, f"{self.location}/{name}") from error
+        return True
+
+    def remove(self, name: str, *, with_content: bool = False) -> None:
+        """Remove an empty folder; with `with_content` whatever is there, and of a symbolic link the link alone. What is not there is no error.
+
+        What cannot be deleted stops nothing: the first error is raised after all else is deleted.
+        """
+        location = f"{self.location}/{name}"
+        try:
+            if not with_content:
+                os.rmdir(name, dir_fd=self.descriptor)
+            elif stat.S_ISDIR(self._mode(name)):
+                self._remove_tree(name)
+            else:
+                os.unlink(name, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            return
+        except RecursionError as error:
+            raise StorageError(
+                f"folders in {location} are nested too deeply to be deleted",
+                path=location,
+                next_step="delete the folder with the system's tools",
+            ) from error
+        except OSError as error:
+            raise storage_error(error, str(error.filename or location)) from error
+
+    def _remove_tree(self, name: str) -> None:
+        """Remove a folder with its content, also where another process deletes or writes in it at the same time."""
+        failures: list[OSError] = []
+        for _ in range(TRIES):
+            failures.clear()
+            for folder, folders, files, descriptor in os.fwalk(name, topdown=False, onerror=failures.append, dir_fd=self.descriptor):
+                for remove, names in ((_unlink, files), (_rmdir, folders)):
+                    for inner in names:
+                        try:
+                            remove(inner, descriptor)
+                        except FileNotFoundError:
+                            continue
+                        except OSError as error:
+                            error.filename = os.path.join(self.location, folder, inner)
+                            failures.append(error)
+            try:
+                os.rmdir(name, dir_fd=self.descriptor)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                error.filename = os.path.join(self.location, name)
+                failures.append(error)
+            else:
+                return
+            if any(isinstance(failure, PermissionError) for failure in failures):
+                break
+        raise failures[0]
+
+    def _mode(self, name: str) -> int:
+        """The kind and rights of an entry; of a symbolic link its own."""
+        return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False).st_mode
+
     def _publish(self, temporary: str, name: str) -> None:
         """Give the finished file its name unless the name is taken."""
         try:
@@ -117,10 +225,6 @@ class LocalFolders:
         finally:
             os.close(descriptor)
 
-    def is_link(self, location: str) -> bool:
-        """Return whether a symbolic link stands there."""
-        return os.path.islink(local_path(location))
-
     def make(self, location: str) -> bool:
         """Makes a folder and those above it; whether it was not there."""
         path = local_path(location)
@@ -132,76 +236,18 @@ class LocalFolders:
             raise storage_error(error, location) from error
         return True
 
-    def move(self, location: str, target: str) -> bool:
-        """Rename a folder in one step, or the symbolic link in its place; make the folders above `target`.
-
-        Returns:
-            False where there is nothing at `location`.
-        """
-        path, new = local_path(location), local_path(target)
-        try:
-            for _ in range(TRIES):
-                os.makedirs(os.path.dirname(new), exist_ok=True)
-                with suppress(FileNotFoundError):
-                    os.rename(path, new)
-                    return True
-                if not os.path.lexists(path):
-                    return False
-                # Another process has just removed the empty folder above the target.
-        except OSError as error:
-            raise storage_error(error, location) from error
-        raise StorageError(f"{location} could not be moved to {target}: the folder of the latter is removed again and again", path=location)
-
-    def remove(self, location: str, *, with_content: bool = False) -> None:
-        """Remove a folder, an empty one unless `with_content`. Where a symbolic link is, the link is removed, and what it leads to stays.
-
-        What cannot be deleted stops nothing: the first error is raised after all else is deleted. A folder that is not there is no error.
-        """
+    def remove(self, location: str) -> None:
+        """Remove an empty folder, or the symbolic link in its place. A folder that is not there is no error."""
         path = local_path(location)
         try:
             if os.path.islink(path):
                 os.unlink(path)
-            elif with_content:
-                _remove_tree(path)
             else:
                 os.rmdir(path)
         except FileNotFoundError:
             return
-        except RecursionError as error:
-            raise StorageError(
-                f"folders in {location} are nested too deeply to be deleted",
-                path=location,
-                next_step="delete the folder with the system's tools",
-            ) from error
         except OSError as error:
-            raise storage_error(error, str(error.filename or location)) from error
-
-
-def _remove_tree(path: str) -> None:
-    """Remove a folder with its content, also where another process deletes or writes in it at the same time."""
-    failures: list[OSError] = []
-    for _ in range(TRIES):
-        failures.clear()
-        for folder, folders, files, descriptor in os.fwalk(path, topdown=False, onerror=failures.append):
-            for remove, names in ((_unlink, files), (_rmdir, folders)):
-                for name in names:
-                    try:
-                        remove(name, descriptor)
-                    except FileNotFoundError:
-                        continue
-                    except OSError as error:
-                        error.filename = os.path.join(folder, name)
-                        failures.append(error)
-        with suppress(FileNotFoundError):
-            try:
-                os.rmdir(path)
-            except OSError as error:
-                failures.append(error)
-        if not os.path.lexists(path):
-            return
-        if any(isinstance(failure, PermissionError) for failure in failures):
-            break
-    raise failures[0]
+            raise storage_error(error, location) from error
 
 
 def _unlink(name: str, descriptor: int) -> None:

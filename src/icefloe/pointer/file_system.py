@@ -283,7 +283,7 @@ class FileSystemPointerStore:
                 f"table {dotted(identifier)!r} has gc.enabled=false, and dropping it in a file-system catalog deletes its files",
                 next_step="set gc.enabled to true where no other table needs the files",
             )
-        if not self._dropped.add(identifier):
+        if not self._dropped.add(identifier, location.rpartition("/")[2]):
             raise gone
         self._dropped.delete(identifier)
         return True

@@ -4,7 +4,7 @@ Floor: pointer. Spec: File System Tables.
 """
 
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, Self
 
 
 class OpenFolder(Protocol):
@@ -22,6 +22,18 @@ class OpenFolder(Protocol):
     def delete(self, name: str) -> None:
         """Delete a file; a file that is not there is no error."""
 
+    def inner(self, name: str, *, make: bool = False) -> AbstractContextManager[Self | None]:
+        """Hold a folder of this one open, made with `make`; None where there is none. Raises `StorageError` where it is a symbolic link or a file."""
+
+    def holds(self, path: str) -> bool:
+        """Return whether there is a file or folder of that path below this folder."""
+
+    def move(self, name: str, target: Self, new_name: str) -> bool:
+        """Rename a folder, or the link in its place, into `target` in one step. Returns False where either is not there."""
+
+    def remove(self, name: str, *, with_content: bool = False) -> None:
+        """Remove an empty folder; with `with_content` whatever is there, and of a symbolic link the link alone."""
+
 
 class Folders(Protocol):
     """Folders by location."""
@@ -32,14 +44,8 @@ class Folders(Protocol):
     def opened(self, location: str) -> AbstractContextManager[OpenFolder | None]:
         """Hold a folder open; None where there is no such folder."""
 
-    def is_link(self, location: str) -> bool:
-        """Return whether a symbolic link stands there."""
-
     def make(self, location: str) -> bool:
         """Makes a folder; whether it was not there."""
 
-    def move(self, location: str, target: str) -> bool:
-        """Rename a folder in one step, making the folders above `target`. Returns False where there is nothing at `location`."""
-
-    def remove(self, location: str, *, with_content: bool = False) -> None:
-        """Remove a folder, an empty one unless `with_content`, and a symbolic link without what it leads to."""
+    def remove(self, location: str) -> None:
+        """Remove an empty folder, or the symbolic link in its place."""
