@@ -14,7 +14,7 @@ from tests.security.bombs import BOMBS
 from icefloe import Limits
 
 LIMITS = {field.name for field in fields(Limits)}
-AVRO = ("manifest", "entries", "schema_of")  # what the compiled reader and the generated one read
+AVRO = ("manifest", "entries", "schema_of")  # what the compiled reader and the one over fastavro read
 ROOT = Path(__file__).parents[2]
 LITTLE = 16 * 1024 * 1024  # bytes: limits that a test sets, so that bombs need not be large
 
@@ -42,18 +42,18 @@ REFUSED: dict[str, tuple[str, str, dict[str, int], int]] = {
 }
 
 
-NATIVE, GENERATED = "the compiled reader", "the generated reader"
+NATIVE, FASTAVRO = "the compiled reader", "the reader over fastavro"
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[tuple[str, str], dict[str, Any]]:
-    """What became of each bomb, by reader; the generated Python program reads where the compiled reader is missing."""
+    """What became of each bomb, by reader; fastavro reads where the compiled reader is missing."""
     asked = [(name, limits, megabytes) for name, (_, _, limits, megabytes) in REFUSED.items()]
-    readers = {NATIVE: [*asked, ("names_of_structs_in_lists", {}, 200)], GENERATED: [one for one in asked if one[0].startswith(AVRO)]}
+    readers = {NATIVE: [*asked, ("names_of_structs_in_lists", {}, 200)], FASTAVRO: [one for one in asked if one[0].startswith(AVRO)]}
     hide = "import sys; sys.modules['icefloe.kernel.avro.native._manifest'] = None; "
     found = {}
     for reader, bombs in readers.items():
-        start = hide if reader == GENERATED else ""
+        start = hide if reader == FASTAVRO else ""
         command = [sys.executable, "-c", f"{start}from tests.security import bombs; bombs.main()", json.dumps(bombs)]
         environment = {**os.environ, "MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
         ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=500)
@@ -73,7 +73,7 @@ def test_a_bomb_is_refused_in_little_memory_with_the_file_and_the_setting(
     outcomes: dict[tuple[str, str], dict[str, Any]], name: str
 ) -> None:
     error, text, _, megabytes = REFUSED[name]
-    for reader in (NATIVE, GENERATED) if name.startswith(AVRO) else (NATIVE,):
+    for reader in (NATIVE, FASTAVRO) if name.startswith(AVRO) else (NATIVE,):
         found = outcomes[reader, name]
         assert (found["error"], text in found["text"]) == (error, True), (reader, found)
         assert name == "deep_name_mapping" or "s3://bucket/table/file" in found["text"] or "memory://bombs/file" in found["text"]

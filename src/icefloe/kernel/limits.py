@@ -25,7 +25,7 @@ class Limits:
     avro_file_bytes: int = 2048 * _MIB
     # Types of an Avro schema, counted where they are used: named types may stand for exponentially many.
     avro_schema_types: int = 200_000
-    # The same of a manifest or a manifest list, whose schema may become a program of 100 KB a type. A partition field has three.
+    # The same of a manifest or a manifest list. A partition field has three.
     manifest_schema_types: int = 5_000
     # Bytes of a metadata file of a table or a view, unpacked. A million snapshots take 0.7 GB.
     metadata_bytes: int = 1024 * _MIB

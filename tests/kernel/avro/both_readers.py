@@ -1,8 +1,11 @@
-"""The generated program and the compiled reader over the same bytes: what each gives or how it refuses, and that the two agree."""
+"""The reader over fastavro and the compiled reader over the same bytes: what each gives or how it refuses, and that what both give is equal."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro import compiled
@@ -11,6 +14,31 @@ from icefloe.kernel.avro.container import open_container
 from icefloe.kernel.avro.wanted import IdMap, Slots, Struct, WantedField
 
 READERS = (False, True) if compiled.AVAILABLE else (False,)
+needs_module = pytest.mark.skipif(not compiled.AVAILABLE, reason="the C module is not built here: there is no C compiler or no Python.h")
+# The parameter `by_compiled`, with a name for each reader.
+each_reader = pytest.mark.parametrize("by_compiled", READERS, ids=lambda by_compiled: "compiled" if by_compiled else "fastavro")
+
+
+@contextmanager
+def reading_by(by_compiled: bool) -> Iterator[None]:
+    """Whatever reads manifests and manifest lists inside reads by one of the readers."""
+    before = [reader.__kwdefaults__ for reader in (read_arrays, read_batches)]  # type: ignore[attr-defined]
+    for reader in (read_arrays, read_batches):
+        reader.__kwdefaults__ = {**reader.__kwdefaults__, "by_compiled": by_compiled}  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for reader, defaults in zip((read_arrays, read_batches), before, strict=True):
+            reader.__kwdefaults__ = defaults  # type: ignore[attr-defined]
+
+
+@pytest.fixture(
+    scope="module", autouse=True, params=READERS, ids=lambda by_compiled: "read-by-compiled" if by_compiled else "read-by-fastavro"
+)
+def manifest_reader(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs every test of a folder by each reader, where its `conftest.py` imports this."""
+    with reading_by(request.param):
+        yield
 
 
 def lists_of(content: bytes, wanted: Struct, *, by_compiled: bool, batch_records: int = 2) -> Any:
@@ -71,18 +99,27 @@ def with_whole_maps(wanted: Struct) -> Struct:
     return Struct(tuple(whole(want) for want in wanted.fields))
 
 
-def agreed(content: bytes, wanted: Struct, **options: Any) -> Any:
-    """The columns as lists, or the error's text, from all readers; fails where they differ."""
-    found = lists_of(content, wanted, by_compiled=False, **options)
-    for by_compiled in READERS:
-        lists = lists_of(content, wanted, by_compiled=by_compiled, **options)
-        if lists != found and repr(lists) != repr(found):  # NaN is not equal to itself
-            assert has_a_key_twice(content, wanted), (lists, found)
-            continue
-        arrays = arrays_of(content, wanted, by_compiled=by_compiled)
-        if isinstance(found, str):
-            assert arrays == found
-            continue
-        plain = {name: in_lists(column, column.type) for name, column in arrays.items()}
-        assert repr(plain) == repr(found) or plain == found
+def result_of(content: bytes, wanted: Struct, *, by_compiled: bool, **options: Any) -> Any:
+    """The columns as lists, or the error's text, from one reader; fails where its lists and its arrays differ."""
+    found = lists_of(content, wanted, by_compiled=by_compiled, **options)
+    arrays = arrays_of(content, wanted, by_compiled=by_compiled)
+    if isinstance(found, str):
+        assert arrays == found
+        return found
+    plain = {name: in_lists(column, column.type) for name, column in arrays.items()}
+    assert repr(plain) == repr(found) or plain == found or has_a_key_twice(content, wanted)
     return found
+
+
+def agreed(content: bytes, wanted: Struct, **options: Any) -> Any:
+    """The columns as lists from all readers, or the text of an error where one refuses; fails where what they give differs.
+
+    One may refuse damage that the other does not see; `fastavro_reader.py` tells which.
+    """
+    results = [result_of(content, wanted, by_compiled=by_compiled, **options) for by_compiled in READERS]
+    refused = [result for result in results if isinstance(result, str)]
+    assert all("some.avro" in text for text in refused)
+    if refused:
+        return refused[0]
+    assert len({repr(result) for result in results}) == 1 or has_a_key_twice(content, wanted), results
+    return results[0]

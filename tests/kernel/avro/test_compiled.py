@@ -1,6 +1,6 @@
 """The compiled reader by itself: what it refuses, what it hands over, and that it holds the same numbers as its C source.
 
-That it gives what the generated program gives is test_columns.py, through both_readers.py.
+That it gives what the reader over fastavro gives is test_columns.py, through both_readers.py.
 """
 
 import json
@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.kernel.avro.both_readers import needs_module
 
+from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro import compiled, native
-from icefloe.kernel.avro.compiled import RefusedError, run_steps
+from icefloe.kernel.avro.compiled import run_steps
 from icefloe.kernel.avro.container import open_container, write_container
-from icefloe.kernel.avro.schema import field, id_map, record
+from icefloe.kernel.avro.schema import array, field, id_map, record
 from icefloe.kernel.avro.steps import Form, Step, compile_steps
 from icefloe.kernel.avro.varint import encode_long
-from icefloe.kernel.avro.wanted import IdMap, Numbers, Slots, Struct, Value, WantedField
+from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Slots, Struct, Value, WantedField
 from icefloe.kernel.avro.write_columns import Put
 
 SOURCE = Path(native.__file__).parent
-
-needs_module = pytest.mark.skipif(not compiled.AVAILABLE, reason="the C module is not built here: there is no C compiler or no Python.h")
 
 
 def numbers_of(enum: str, source: str) -> dict[str, int]:
@@ -84,9 +84,31 @@ def read(kind: Any, shape: Any, *records: bytes) -> Any:
     ],
 )
 def test_a_value_that_the_bytes_do_not_hold_is_refused(kind: Any, data: bytes) -> None:
-    for shape in (Value("x"), Value("x", repeats=True)):
-        with pytest.raises(RefusedError, match="do not follow the schema"):
-            read(kind, shape, data)
+    with pytest.raises(AvroFormatError, match=r"some\.avro.*bytes into the block that begins here"):
+        read(kind, Value("x"), data)
+
+
+@needs_module
+@pytest.mark.parametrize(
+    ("records", "where"),
+    [
+        ([b"\x02\x02" * 2 + b"\x00\x00", b"\x80"], r"64 bits, in the field x\.number of record 1, 7 bytes"),
+        ([b"\x02\x01"], r"negative, in the field x\.text of record 0, 2 bytes"),
+        ([b"\x02\x00\x04"], r"no such branch, in the field x\.rows of record 0, 3 bytes"),
+        ([b"\x02\x00\x02\x02\x06"], r"no such branch, in the field x\.rows\.lower of record 0, 5 bytes"),
+        ([b"\x02\x00\x02\x60"], r"more items than there are bytes, in the field x\.rows of record 0, 4 bytes"),
+        ([b"\x02\x00\x00\x06ab"], r"end inside a value, or .*, in the field y of record 0, 4 bytes"),
+    ],
+)
+def test_an_error_names_the_field_the_record_and_the_byte(records: list[bytes], where: str) -> None:
+    rows = array(5, record("row", [field(6, "lower", "bytes", required=False)]))
+    inner = record("inner", [field(2, "number", "long"), field(3, "text", "string"), field(4, "rows", rows, required=False)])
+    schema = record("r", [field(1, "x", inner), field(7, "y", "bytes")])
+    container = open_container(write_container(json.dumps(schema), {}, "null", records), "some.avro")
+    shape = Struct((WantedField(2, (), Value("number")), WantedField(4, (), Rows("rows", (WantedField(6, (), Value("lower")),)))))
+    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), shape),)))
+    with pytest.raises(AvroFormatError, match=rf"some\.avro.*{where} into the block that begins here \(at byte {container.body_start}\)"):
+        list(run_steps([(container, steps)], None))
 
 
 @needs_module
@@ -100,7 +122,7 @@ def test_a_count_is_never_believed(count: int) -> None:
         (id_map(10, 11, "bytes"), Slots(((1, "x"),))),
         (id_map(10, 11, "long"), Slots(((1, "x"),))),
     ):
-        with pytest.raises(RefusedError):
+        with pytest.raises(AvroFormatError):
             read(kind, shape, encode_long(count) + size + b"\x02\x02\x00")
 
 
@@ -138,7 +160,7 @@ def test_a_reader_that_has_refused_a_block_gives_nothing_any_more() -> None:
     container = file_of("long", b"\x02")
     steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
     reader = compiled._native.Reader(steps.code, steps.columns, steps.most_slots, 2**20)
-    with pytest.raises(ValueError, match="do not follow"):
+    with pytest.raises(ValueError, match="more than 64 bits"):
         reader.run(b"\x80", 1)
     for use in (lambda: reader.run(b"\x02", 1), reader.take):
         with pytest.raises(RuntimeError):

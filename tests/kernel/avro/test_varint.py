@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.kernel.avro.failure import TornDataError
-from icefloe.kernel.avro.varint import decode_long, decode_rest_of_length, encode_long
+from icefloe.kernel.avro.varint import decode_long, encode_long
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,3 @@ def test_a_number_beyond_64_bits_is_refused(encoded: bytes) -> None:
 def test_a_number_that_is_cut_short_is_an_index_error() -> None:
     with pytest.raises(IndexError):
         decode_long(b"\x80\x80", 0)
-
-
-def test_a_negative_length_is_refused() -> None:
-    with pytest.raises(TornDataError, match=r"negative \(-3\)"):
-        decode_rest_of_length(b"", 0, 5)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kernel.avro.both_readers import READERS
+from tests.kernel.avro.both_readers import READERS, needs_module
 
 from icefloe.kernel.avro.container import write_records_container
 from icefloe.kernel.avro.encode import encoder
@@ -90,6 +90,7 @@ def test_fewer_rows_than_promised_are_refused(by_compiled: bool, kind: Any) -> N
         write_records(record("r", [field(1, "x", kind)]), {1: values}, 2, by_compiled=by_compiled)
 
 
+@needs_module
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(*[st.binary(max_size=9)] * 7), max_size=6), st.sets(st.integers(0, 5)))
 def test_splicing_replaces_the_spans_and_nothing_else(rows: list[tuple[bytes, ...]], block_ends: set[int]) -> None:
@@ -106,32 +107,31 @@ def test_splicing_replaces_the_spans_and_nothing_else(rows: list[tuple[bytes, ..
     pieces = [Records(b"".join(row[i] for row in rows), np.cumsum([len(row[i]) for row in rows], dtype=np.int64)) for i in (5, 6)]
     cuts = [Cut(table[:, 1], table[:, 2], pieces[0]), Cut(table[:, 3], table[:, 4], pieces[1])]
     blocks = [data[start:end] for start, end in pairwise([*edges_of_blocks, len(data)])]
-    for by_compiled in READERS:
-        found = splice_records(blocks, table[:, 0], table[:, 5], cuts, by_compiled=by_compiled)
-        assert plain(found) == (b"".join(expected), np.cumsum([len(one) for one in expected]).tolist())
+    found = splice_records(blocks, table[:, 0], table[:, 5], cuts)
+    assert plain(found) == (b"".join(expected), np.cumsum([len(one) for one in expected]).tolist())
 
 
-@pytest.mark.parametrize("by_compiled", READERS)
+@needs_module
 @pytest.mark.parametrize(
     ("start", "stop", "begin", "end"),
     [(0, 9, 2, 3), (-1, 3, 0, 1), (3, 1, 1, 2), (0, 4, 3, 2), (2, 4, 1, 3), (0, 2, 1, 3), (0, 2**62, 0, 1)],
 )
-def test_positions_that_contradict_each_other_are_refused(by_compiled: bool, start: int, stop: int, begin: int, end: int) -> None:
+def test_positions_that_contradict_each_other_are_refused(start: int, stop: int, begin: int, end: int) -> None:
     def one(number: int) -> Any:
         return np.array([number], np.int64)
 
     piece = Records(b"x", one(1))
     with pytest.raises(ValueError, match="contradicts itself"):
-        splice_records([b"abcd"], one(start), one(stop), [Cut(one(begin), one(end), piece)], by_compiled=by_compiled)
+        splice_records([b"abcd"], one(start), one(stop), [Cut(one(begin), one(end), piece)])
 
 
-@pytest.mark.parametrize("by_compiled", READERS)
+@needs_module
 @pytest.mark.parametrize("rows", [[(1, 3)], [(2, 3), (0, 1)], [(3, 5)]])
-def test_records_across_blocks_or_out_of_order_are_refused(by_compiled: bool, rows: list[tuple[int, int]]) -> None:
+def test_records_across_blocks_or_out_of_order_are_refused(rows: list[tuple[int, int]]) -> None:
     starts, stops = (np.array(edges, np.int64) for edges in zip(*rows, strict=True))
     nothing = Cut(starts, starts, Records(b"", np.zeros(len(rows), np.int64)))
     with pytest.raises(ValueError, match="contradicts itself"):
-        splice_records([b"ab", b"cd"], starts, stops, [nothing], by_compiled=by_compiled)
+        splice_records([b"ab", b"cd"], starts, stops, [nothing])
 
 
 @pytest.mark.parametrize("by_compiled", READERS)

@@ -1,1 +1,1 @@
-"""Avro as columns: schemas with field ids, a decoder generated per writer schema, encoders, container files. It knows no Iceberg type. Floor: kernel.avro."""
+"""Avro as columns: schemas with field ids, a compiled reader and one over fastavro, encoders, container files. It knows no Iceberg type. Layer: kernel.avro."""

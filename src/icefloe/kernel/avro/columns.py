@@ -1,18 +1,18 @@
 """Reads a container's records as columns: as Python values, or as Arrow arrays without a Python object per value.
 
-The compiled reader does it where it is there (`compiled.py`), the generated program elsewhere (`generated.py`). What they give is equal, and what one refuses
-the other does; in both cases it is the generated program that tells what is wrong.
-Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
+The compiled reader does it where it is there (`compiled.py`), fastavro elsewhere (`fastavro_reader.py`). Of sound files both give the same, and each refuses
+what is damaged with an error that names the file and the byte.
+Layer: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from icefloe.errors import AvroFormatError
-from icefloe.kernel.avro import compiled, generated
-from icefloe.kernel.avro.compiled import RefusedError, arrow_columns, python_columns, run_blocks, run_steps
+from icefloe.kernel.avro import compiled
+from icefloe.kernel.avro.compiled import arrow_columns, python_columns, run_blocks, run_steps
 from icefloe.kernel.avro.container import Container, unpacked_blocks
-from icefloe.kernel.avro.failure import SCHEMA_ERRORS, broken_column
+from icefloe.kernel.avro.failure import SCHEMA_ERRORS, broken_column, broken_schema
+from icefloe.kernel.avro.fastavro_reader import arrays_of_values, read_values
 from icefloe.kernel.avro.steps import Steps, compile_steps
 from icefloe.kernel.avro.wanted import Struct
 
@@ -28,15 +28,12 @@ def read_batches(
     Raises:
         AvroFormatError: the file is damaged, or its schema lacks a required field. The error names the file and the byte.
     """
-    if not by_compiled:
-        yield from generated.read_lists(container, wanted, batch_records)
-        return
     steps = _compiled(container, wanted)
-    try:
-        for _, batch in run_steps([(container, steps)], batch_records):
-            yield python_columns(steps, batch)
-    except RefusedError as error:
-        raise _refusal(container, wanted, error) from error
+    if not by_compiled:
+        yield from read_values(container, wanted, batch_records)
+        return
+    for _, batch in run_steps([(container, steps)], batch_records):
+        yield python_columns(steps, batch)
 
 
 def read_arrays(containers: Iterable[Container], wanted: Struct, *, by_compiled: bool = compiled.AVAILABLE) -> Iterator[dict[str, Any]]:
@@ -50,17 +47,16 @@ def read_arrays(containers: Iterable[Container], wanted: Struct, *, by_compiled:
     Raises:
         As `read_batches`.
     """
-    if not by_compiled:
-        for container in containers:
-            steps = _compiled(container, wanted)
-            for lists in generated.read_lists(container, wanted, _BATCH_RECORDS):
-                yield _as_arrays(container, steps, lists)
-        return
-    try:
+    if by_compiled:
         for steps, batch in run_steps(_with_steps(containers, wanted), None):
             yield arrow_columns(steps, batch)
-    except RefusedError as error:
-        raise _refusal(error.container, wanted, error) from error
+        return
+    for container, steps in _with_steps(containers, wanted):
+        for values in read_values(container, wanted, _BATCH_RECORDS):
+            try:
+                yield arrays_of_values(steps, values)
+            except OverflowError as error:
+                raise broken_column(container.path, container.body_start, str(error)) from error
 
 
 def _with_steps(containers: Iterable[Container], wanted: Struct) -> Iterator[tuple[Container, Steps]]:
@@ -80,43 +76,21 @@ class Spans(NamedTuple):
     columns: dict[str, Any]
 
 
-def read_spans(containers: Sequence[Container], wanted: Struct, *, by_compiled: bool = compiled.AVAILABLE) -> Spans:
-    """What is needed to copy the records of files of one schema, at least one file, without decoding them.
+def read_spans(containers: Sequence[Container], wanted: Struct) -> Spans:
+    """What is needed to copy the records of files of one schema, at least one file, without decoding them; the compiled reader has to be available.
 
     Raises:
         As `read_batches`.
     """
     steps = _compiled(containers[0], wanted)
     opened = [(container, list(unpacked_blocks(container))) for container in containers]
-    try:
-        columns = arrow_columns(steps, run_blocks(opened, steps)) if by_compiled else None
-    except RefusedError as error:
-        raise _refusal(error.container, wanted, error) from error
-    if columns is None:
-        columns = _as_arrays(containers[0], steps, generated.run_blocks(opened, wanted))
+    columns = arrow_columns(steps, run_blocks(opened, steps))
     counts = [sum(block.count for block, _ in blocks) for _, blocks in opened]
     return Spans([data for _, blocks in opened for _, data in blocks], counts, columns)
-
-
-def _as_arrays(container: Container, steps: Steps, lists: dict[str, list[Any]]) -> dict[str, Any]:
-    try:
-        return generated.arrow_columns(steps, lists)
-    except OverflowError as error:
-        raise broken_column(container.path, container.body_start, error) from error
 
 
 def _compiled(container: Container, wanted: Struct) -> Steps:
     try:
         return compile_steps(container.schema_text, wanted)
     except SCHEMA_ERRORS as error:
-        raise _refusal(container, wanted, error) from error
-
-
-def _refusal(container: Container, wanted: Struct, error: Exception) -> AvroFormatError:
-    """What is wrong with a file or a schema that was refused, in the words of the generated program."""
-    try:
-        for _ in generated.read_lists(container, wanted, _BATCH_RECORDS):
-            pass
-    except AvroFormatError as told:
-        return told
-    return broken_column(container.path, container.body_start, error)
+        raise broken_schema(container.path, error) from error

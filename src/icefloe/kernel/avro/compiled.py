@@ -1,6 +1,6 @@
 """The compiled reader at work: blocks in, Arrow columns or Python values out.
 
-Where the C module is missing, or was built from older sources, `AVAILABLE` is false and `program.py` does the same. Floor: kernel.avro.
+Where the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` reads. Layer: kernel.avro.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.kernel.avro.container import Container, RawBlock, unpacked_blocks
+from icefloe.kernel.avro.failure import broken_avro, broken_column, left_over
 from icefloe.kernel.avro.steps import Filled, Steps
 from icefloe.kernel.limits import limits
 
@@ -23,7 +24,7 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module of another number takes other arguments.
-_INTERFACE = 5
+_INTERFACE = 6
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 # A module may be older than this one function, and do all else.
 ENCODES_OBJECTS = AVAILABLE and hasattr(_native, "encode_objects")
@@ -40,20 +41,11 @@ def native() -> Any:
     return _native
 
 
-class RefusedError(ValueError):
-    """The compiled reader refuses a block. What is wrong is told by the generated program, which reads the file again."""
-
-    def __init__(self, message: str, container: Container) -> None:
-        super().__init__(message)
-        self.container = container
-
-
 def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | None) -> Iterator[tuple[Steps, Batch]]:
     """The columns of all blocks, handed over after about `batch_records` records and where the steps change; files without records give none.
 
     Raises:
-        RefusedError: a block does not follow the schema.
-        AvroFormatError: the container is damaged.
+        AvroFormatError: The container is damaged, or a block does not follow the schema; the error names the field, the record and the byte.
     """
     reader: Any = None
     running: Any = None
@@ -65,7 +57,7 @@ def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | No
             reader, running = _reader(steps), steps
             records = size = 0
         for block, data in unpacked_blocks(container):
-            _run(reader, data, block.count, container)
+            _run(reader, steps, container, block, data)
             records += block.count
             size += len(data)
             if size >= _BATCH_BYTES or (batch_records is not None and records >= batch_records):
@@ -81,7 +73,7 @@ def run_blocks(opened: Sequence[tuple[Container, list[tuple[RawBlock, bytes]]]],
     records = 0
     for container, blocks in opened:
         for block, data in blocks:
-            _run(reader, data, block.count, container)
+            _run(reader, steps, container, block, data)
             records += block.count
     return records, reader.take()
 
@@ -90,11 +82,17 @@ def _reader(steps: Steps) -> Any:
     return _native.Reader(steps.code, steps.columns, steps.most_slots, limits().avro_block_bytes)
 
 
-def _run(reader: Any, data: bytes, count: int, container: Container) -> None:
+def _run(reader: Any, steps: Steps, container: Container, block: RawBlock, data: bytes) -> None:
     try:
-        reader.run(data, count)
-    except ValueError as error:
-        raise RefusedError(str(error), container) from error
+        reader.run(data, block.count)
+    except (ValueError, OverflowError) as error:
+        what, position, record, step = error.args
+        field = steps.field_at(step)
+        inside = left_over(position, len(data)) if field is None else f"{what}, in the field {field} of record {record}"
+        message = f"{inside}, {position} bytes into the block that begins here"
+        if isinstance(error, OverflowError):
+            raise broken_column(container.path, block.offset, message) from error
+        raise broken_avro(container.path, block.offset, message) from error
 
 
 def arrow_columns(steps: Steps, batch: Batch) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Avro object container files: header, blocks, sync markers; read with every claim checked, and written.
 
-What is inside a block is `program.py` and `encode.py`. Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
+What is inside a block is read by `columns.py` and encoded by `encode.py`. Layer: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
 from bisect import bisect_left

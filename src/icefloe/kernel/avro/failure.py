@@ -1,6 +1,6 @@
 """How broken Avro is reported: one error that names the file and the byte.
 
-Floor: kernel.avro. Spec: Apache Avro, Object Container Files.
+Layer: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
 from icefloe.errors import AvroFormatError, Problem
@@ -43,6 +43,11 @@ def above_limit(path: str, offset: int, what: str, limit: str) -> AvroFormatErro
     return broken_avro(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit(limit))
 
 
+def left_over(position: int, size: int) -> str:
+    """Return what is wrong with a block of `size` bytes whose records end at `position`."""
+    return f"the records of a block end at {position - size:+d} bytes from its end"
+
+
 def broken_schema(path: str, error: Exception) -> AvroFormatError:
     """Return the error for a schema that cannot be read."""
     if isinstance(error, SchemaSizeError):
@@ -51,6 +56,6 @@ def broken_schema(path: str, error: Exception) -> AvroFormatError:
     return broken_avro(path, 4, what)
 
 
-def broken_column(path: str, offset: int, error: Exception) -> AvroFormatError:
+def broken_column(path: str, offset: int, what: str) -> AvroFormatError:
     """Return the error for columns that cannot be made of a file's values: they would be too large."""
-    return broken_avro(path, offset, str(error), next_step=f"{_RESTORE}; {raise_limit('avro_block_bytes')}")
+    return broken_avro(path, offset, what, next_step=f"{_RESTORE}; {raise_limit('avro_block_bytes')}")

@@ -1,7 +1,7 @@
 """Avro schemas that carry Iceberg's field ids: reading a writer's, and making ours.
 
-Record fields have `field-id`, arrays `element-id`; a map with integer keys is an array of key-value records. Turning a schema into code is `program.py`.
-Floor: kernel.avro. Spec: Appendix A, Avro; Apache Avro, Schema Declaration.
+Record fields have `field-id`, arrays `element-id`; a map with integer keys is an array of key-value records. Turning a schema into steps is `steps.py`.
+Layer: kernel.avro. Spec: Appendix A, Avro; Apache Avro, Schema Declaration.
 """
 
 import json
@@ -15,6 +15,8 @@ from icefloe.kernel.limits import limits
 AvroType = Any
 
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+# Types whose values are one number each.
+NUMBERS = frozenset({"int", "long", "enum"})
 
 
 def parse_schema(text: bytes, limit: str = "avro_schema_types") -> AvroType:
@@ -116,6 +118,26 @@ def kind_of(kind: AvroType) -> str:
     if isinstance(kind, list):
         return "union"
     return str(kind["type"]) if isinstance(kind, dict) else str(kind)
+
+
+def varint_count(kind: AvroType) -> int | None:
+    """Return how many varints a value of this type is made of, None where it is not made of a fixed number of them only."""
+    form = kind_of(kind)
+    if form in NUMBERS or form == "boolean":  # a boolean's byte is 0 or 1, which is a varint too
+        return 1
+    if form == "record":
+        counts = [varint_count(field["type"]) for field in kind["fields"]]
+        return None if None in counts else sum(count for count in counts if count is not None)
+    return None
+
+
+def pair_value(kind: AvroType) -> str | None:
+    """Return `number` or `bytes`, what an array of key-value records maps its ids to; None where it is not such a map."""
+    items = kind["items"]
+    if kind_of(items) != "record" or len(items["fields"]) != 2 or kind_of(items["fields"][0]["type"]) not in NUMBERS:
+        return None
+    form = kind_of(items["fields"][1]["type"])
+    return "number" if form in NUMBERS else "bytes" if form in ("bytes", "string") else None
 
 
 def wire_form(kind: AvroType) -> Any:

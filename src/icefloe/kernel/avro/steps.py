@@ -1,10 +1,12 @@
 """A writer's schema and a reader's wishes as steps: the numbers that the compiled reader runs, and the Arrow types that columns get of a writer's types.
 
-The steps are those of `enum Step` in `native/read.c`, where their operands are told. The same turned into Python is `program.py`.
-Floor: kernel.avro. Spec: Apache Avro, Binary Encoding; Appendix A, Avro.
+The steps are those of `enum Step` in `native/read.c`, where their operands are told. Without the compiled reader,
+`fastavro_reader.py` reads into columns of the same types.
+Layer: kernel.avro. Spec: Apache Avro, Binary Encoding; Appendix A, Avro.
 """
 
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -12,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.kernel.avro.schema import AvroType, kind_of, parse_schema
-from icefloe.kernel.avro.skip import NUMBERS, pair_value, varint_count
+from icefloe.errors import in_one_line
+from icefloe.kernel.avro.schema import NUMBERS, AvroType, kind_of, pair_value, parse_schema, varint_count
 from icefloe.kernel.avro.wanted import (
     IdMap,
     Numbers,
@@ -31,6 +33,8 @@ from icefloe.kernel.avro.wanted import (
 
 _BYTES = frozenset({"bytes", "string"})
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
+# Characters of a field's name that errors have: a file chooses how long it is.
+_NAME_LENGTH = 100
 _WIDE_TYPES = {"boolean": pa.bool_(), "float": pa.float32(), "double": pa.float64()}
 
 
@@ -80,12 +84,27 @@ ABSENT = Filled(-1, pa.null())
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of one record and form and width of each of the reader's columns, both as int32; and what is made of these for each wanted column."""
+    """The steps of one record and form and width of each of the reader's columns, both as int32; and what is made of these for each wanted column.
+
+    `fields` has where the steps of each field begin, in order, and the field's name after those of the fields around it.
+    """
 
     code: bytes
     columns: bytes
     most_slots: int
     wanted: dict[str, Filled]
+    fields: tuple[tuple[int, str], ...]
+
+    def field_at(self, step: int) -> str | None:
+        """Return the name of the field that a step belongs to, by the step's number; None for -1."""
+        index = bisect_right(self.fields, step, key=lambda field: field[0]) - 1
+        return self.fields[index][1] if index >= 0 else None
+
+
+class _FieldStart(int):
+    """The first number of a field's steps."""
+
+    name: str
 
 
 @lru_cache(maxsize=128)
@@ -93,7 +112,7 @@ def compile_steps(schema_text: bytes, wanted: Struct) -> Steps:
     """The steps for one writer's schema; made once, kept for the other files of that writer.
 
     Raises:
-        ValueError, TypeError, RecursionError: as of `program.compile_program`.
+        ValueError, TypeError, RecursionError: the schema cannot be read, lacks a required field, or declares a wanted one as something else.
         OverflowError: a size or an id in the schema does not fit 32 bits.
     """
     schema = parse_schema(schema_text, "manifest_schema_types")
@@ -102,7 +121,22 @@ def compile_steps(schema_text: bytes, wanted: Struct) -> Steps:
     compiler = _Compiler()
     code = compiler.record(schema, wanted.fields)
     columns = {name: compiler.found.get(name, ABSENT) for name in columns_of(wanted)}
-    return Steps(array("i", code).tobytes(), array("i", compiler.columns).tobytes(), compiler.most_slots, columns)
+    fields = tuple((index, number.name) for index, number in enumerate(code) if isinstance(number, _FieldStart))
+    return Steps(array("i", code).tobytes(), array("i", compiler.columns).tobytes(), compiler.most_slots, columns, fields)
+
+
+def _of_field(code: list[int], name: object) -> list[int]:
+    """Return the steps with the name of their field, which goes before those of the fields inside it."""
+    shown = in_one_line(str(name)[:_NAME_LENGTH])
+    named: list[int] = []
+    for index, number in enumerate(code):
+        if isinstance(number, _FieldStart) or not index:
+            start = _FieldStart(number)
+            start.name = f"{shown}.{number.name}" if isinstance(number, _FieldStart) else shown
+            named.append(start)
+        else:
+            named.append(number)
+    return named
 
 
 @dataclass(slots=True)
@@ -120,7 +154,7 @@ class _Compiler:
         for index, part in enumerate(record["fields"]):
             want = chosen.get(index)
             try:
-                code += skipping(part["type"]) if want is None else self.shape(part["type"], want.shape)
+                code += _of_field(skipping(part["type"]) if want is None else self.shape(part["type"], want.shape), part.get("name"))
             except ValueError as error:
                 raise ValueError(f"{part.get('name')}: {error}") from error
         return code

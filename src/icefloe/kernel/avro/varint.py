@@ -1,7 +1,7 @@
 """Avro's variable-length integers, one at a time.
 
-The inlined fast paths are in `program.py`; this is what they fall back on. Raw means before zigzag: `raw >> 1 ^ -(raw & 1)` is the number.
-Floor: kernel.avro. Spec: Apache Avro, Binary Encoding.
+Headers of files and of blocks have them, and what is encoded here. Raw means before zigzag: `raw >> 1 ^ -(raw & 1)` is the number.
+Layer: kernel.avro. Spec: Apache Avro, Binary Encoding.
 """
 
 from icefloe.kernel.avro.failure import TornDataError
@@ -33,41 +33,20 @@ def encode_long(number: int) -> bytes:
     return _encode((number << 1) ^ (number >> 63))
 
 
-def decode_rest(data: bytes, position: int, raw: int, shift: int) -> tuple[int, int]:
-    """Goes on with a raw varint of which `shift` bits are read, the last continuation bit still in `raw`: (raw, position after it).
+def decode_long(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number at `position` and the position after it.
 
     Raises:
-        IndexError: the data end inside the number.
-        TornDataError: the number has more than 64 bits.
+        IndexError: The data end inside the number.
+        TornDataError: The number has more than 64 bits.
     """
-    raw -= 1 << shift
+    raw = shift = 0
     while True:
         byte = data[position]
         position += 1
         if shift > _MAX_SHIFT or (shift == _MAX_SHIFT and byte > 1):
             raise TornDataError(position, "a number has more than 64 bits")
-        if byte < 128:
-            return raw | byte << shift, position
         raw |= (byte & 127) << shift
+        if byte < 128:
+            return (raw >> 1) ^ -(raw & 1), position
         shift += 7
-
-
-def decode_raw(data: bytes, position: int) -> tuple[int, int]:
-    """The raw varint at `position` and the position after it. Raises as `decode_rest` does."""
-    raw = data[position]
-    return decode_rest(data, position + 1, raw, 7) if raw > 127 else (raw, position + 1)
-
-
-def decode_long(data: bytes, position: int) -> tuple[int, int]:
-    """The number at `position` and the position after it. Raises as `decode_rest` does."""
-    raw, position = decode_raw(data, position)
-    return (raw >> 1) ^ -(raw & 1), position
-
-
-def decode_rest_of_length(data: bytes, position: int, raw: int) -> tuple[int, int]:
-    """Goes on after the first byte of a raw length: (raw, position after it). Raises `TornDataError` where the length is negative."""
-    if raw > 127:
-        raw, position = decode_rest(data, position, raw, 7)
-    if raw & 1:
-        raise TornDataError(position, f"a length is negative ({-(raw + 1 >> 1)})")
-    return raw, position

@@ -1,7 +1,7 @@
 """What a reader wants from each record: columns by field id, whatever order, names and extra fields the writer chose.
 
 A column takes one Python value a record. Strings, bytes and fixed stay `bytes`, numbers int or float, booleans bool; None where null or not written.
-Turning this into code is `program.py`. Floor: kernel.avro. Spec: Column Projection; Appendix A, Avro.
+Turning this into steps is `steps.py`. Layer: kernel.avro. Spec: Column Projection; Appendix A, Avro.
 """
 
 from dataclasses import dataclass
@@ -10,18 +10,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A primitive, into column `column`. `repeats`: likely the same as in the record before, which is then recognised without decoding it."""
+    """A primitive, into column `column`."""
 
     column: str
-    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """An array of numbers, as a tuple; `repeats` as of `Value`."""
+    """An array of numbers, as a tuple."""
 
     column: str
-    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,10 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A value, and where its bytes lie: into the columns `<column>.start` and `<column>.stop`, counted over the uncompressed blocks from the batch's first."""
+    """A value, and where its bytes lie, for the compiled reader only.
+
+    The places are the columns `<column>.start` and `<column>.stop`, counted over the uncompressed blocks from the batch's first.
+    """
 
     column: str
     shape: "Shape"

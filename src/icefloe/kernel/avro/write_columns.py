@@ -1,14 +1,13 @@
 """Arrow columns as records: the compiled writer runs steps over Arrow's buffers; the encoders of `encode.py` do the same, value by value.
 
-Also splicing: records that are there already, with a few spans of each replaced. Reading is `columns.py`.
-Floor: kernel.avro. Spec: Apache Avro, Binary Encoding.
+Also splicing, by the compiled writer alone: records that are there already, with a few spans of each replaced. Reading is `columns.py`.
+Layer: kernel.avro. Spec: Apache Avro, Binary Encoding.
 """
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +16,7 @@ from numpy.typing import NDArray
 
 from icefloe.kernel.avro import compiled
 from icefloe.kernel.avro.encode import encoder
-from icefloe.kernel.avro.schema import AvroType, kind_of
-from icefloe.kernel.avro.skip import NUMBERS
+from icefloe.kernel.avro.schema import NUMBERS, AvroType, kind_of
 
 _BYTES = frozenset({"bytes", "string"})
 
@@ -75,8 +73,6 @@ def splice_records(
     starts: NDArray[np.int64],
     stops: NDArray[np.int64],
     cuts: Sequence[Cut],
-    *,
-    by_compiled: bool = compiled.AVAILABLE,
 ) -> Records:
     """The records that lie between `starts` and `stops`, each with its cuts replaced; cuts are given in the order in which they lie in a record.
 
@@ -85,35 +81,9 @@ def splice_records(
     Raises:
         ValueError: positions contradict each other.
     """
-    if by_compiled:
-        given = tuple((np.ascontiguousarray(cut.starts), np.ascontiguousarray(cut.stops), cut.pieces.ends, cut.pieces.data) for cut in cuts)
-        copied, ends = compiled.native().splice_records(tuple(blocks), np.ascontiguousarray(starts), np.ascontiguousarray(stops), given)
-        return Records(copied, np.frombuffer(ends, np.int64))
-    pieces = [list(_each(cut.pieces)) for cut in cuts]
-    spans = [list(zip(cut.starts.tolist(), cut.stops.tolist(), strict=True)) for cut in cuts]
-    edges = list(accumulate(map(len, blocks), initial=0))
-    records = []
-    index = 0
-    for row, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
-        while index + 1 < len(blocks) and start >= edges[index + 1]:
-            index += 1
-        first, last = (edges[index], edges[index + 1]) if blocks else (0, 0)
-        parts: list[bytes] = []
-        at = start
-        for piece, span in zip(pieces, spans, strict=True):
-            begin, end = span[row]
-            if not first <= at <= begin <= end <= stop <= last:
-                raise ValueError(f"a column contradicts itself (at byte or row {row})")
-            parts += (blocks[index][at - first : begin - first], piece[row])
-            at = end
-        records.append(b"".join((*parts, blocks[index][at - first : stop - first])))
-    return Records(b"".join(records), np.cumsum([len(one) for one in records], dtype=np.int64))
-
-
-def _each(records: Records) -> Iterator[bytes]:
-    data = bytes(records.data)
-    for start, end in pairwise([0, *records.ends.tolist()]):
-        yield data[start:end]
+    given = tuple((np.ascontiguousarray(cut.starts), np.ascontiguousarray(cut.stops), cut.pieces.ends, cut.pieces.data) for cut in cuts)
+    copied, ends = compiled.native().splice_records(tuple(blocks), np.ascontiguousarray(starts), np.ascontiguousarray(stops), given)
+    return Records(copied, np.frombuffer(ends, np.int64))
 
 
 # ---- the compiled writer's steps ----

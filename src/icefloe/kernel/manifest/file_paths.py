@@ -30,15 +30,15 @@ PATH_FIELDS = pa.schema(
 
 _WANTED = Struct(
     (
-        WantedField(0, ("status",), Value("status", repeats=True), required=True),
+        WantedField(0, ("status",), Value("status"), required=True),
         WantedField(
             2,
             ("data_file",),
             Struct(
                 (
-                    WantedField(134, ("content",), Value("content", repeats=True)),
+                    WantedField(134, ("content",), Value("content")),
                     WantedField(100, ("file_path",), Value("file_path"), required=True),
-                    WantedField(101, ("file_format",), Value("file_format", repeats=True)),
+                    WantedField(101, ("file_format",), Value("file_format")),
                     WantedField(104, ("file_size_in_bytes",), Value("file_size_in_bytes")),
                 )
             ),

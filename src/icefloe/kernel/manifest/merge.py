@@ -1,5 +1,6 @@
 """Many manifests of one partition spec as one: entries that keep their data file are copied as bytes, with their status and numbers written anew.
 
+Without the compiled codec all entries are decoded, and encoded anew.
 One manifest with files removed is made the same way. Which manifests are worth merging is kernel.commit's to say.
 Floor: kernel.manifest. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
@@ -77,18 +78,19 @@ def _joined(manifests: list[_Given], target: ManifestTarget, parallel: Parallel,
     parts = [_Part(manifest, open_manifest(content, manifest), removed) for manifest, content, removed in manifests]
     _check_kind(parts, target)
     texts = {part.container.schema_text for part in parts}
-    schema_text = _common_schema(texts, schema_text, target) or schema_text
+    if by_compiled:
+        schema_text = _common_schema(texts, schema_text, target) or schema_text
     schema = parse_schema(schema_text.encode())
-    fitting = {text for text in texts if _has_form(text, schema)}
+    fitting = {text for text in texts if by_compiled and _has_form(text, schema)}
 
     def entries_of(group: list[_Part]) -> list[tuple[Records, Any]]:
         if group[0].container.schema_text not in fitting:
             return [_decoded(part, target, by_compiled) for part in group]
         try:
-            return [_copied(group, target, schema, by_compiled)]
+            return [_copied(group, target, schema)]
         except (AvroFormatError, ManifestFormatError):
             # Which of them is to blame, and whether one is where only all together are too many.
-            return [_copied([part], target, schema, by_compiled) for part in group]
+            return [_copied([part], target, schema) for part in group]
 
     told: list[Any] = []
 
@@ -158,10 +160,10 @@ def _has_form(written: bytes, schema: AvroType) -> bool:
         return False  # reading it says what is wrong
 
 
-def _copied(group: Sequence[_Part], target: ManifestTarget, schema: AvroType, by_compiled: bool) -> tuple[Records, Any]:
-    """The same of manifests whose entries have the bytes that they are to have."""
+def _copied(group: Sequence[_Part], target: ManifestTarget, schema: AvroType) -> tuple[Records, Any]:
+    """The same by the compiled codec, of manifests whose entries have the bytes that they are to have."""
     manifests, containers = [part.manifest for part in group], [part.container for part in group]
-    read = read_records(manifests, containers, target.partition_type, by_compiled=by_compiled)
+    read = read_records(manifests, containers, target.partition_type)
     found = read.columns.entries
     stays = _stays(found, target)
     entries = _merged(found, stays, group, read.counts, target)
@@ -172,14 +174,14 @@ def _copied(group: Sequence[_Part], target: ManifestTarget, schema: AvroType, by
     def pieces(field_ids: tuple[int, ...], names: tuple[str, ...], within: AvroType) -> Records:
         fields = [field for field in within["fields"] if field["field-id"] in field_ids]
         columns = {i: entries[name].combine_chunks() for i, name in zip(field_ids, names, strict=True)}
-        return write_records({**within, "fields": fields}, columns, entries.num_rows, by_compiled=by_compiled)
+        return write_records({**within, "fields": fields}, columns, entries.num_rows)
 
     starts, files, ends = positions(0, "start"), positions(2, "start"), positions(2, "stop")
     cuts = [Cut(starts, files, pieces((0, 1, 3, 4), _NUMBERS, schema))]
     if target.format_version > 2 and target.content == ManifestContent.DATA:
         data_file = schema["fields"][-1]["type"]
         cuts.append(Cut(positions(142, "start"), positions(142, "stop"), pieces((142,), ("first_row_id",), data_file)))
-    return splice_records(read.blocks, starts, ends, cuts, by_compiled=by_compiled), _told(entries, target)
+    return splice_records(read.blocks, starts, ends, cuts), _told(entries, target)
 
 
 def _stays(entries: Any, target: ManifestTarget) -> Any:

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
 from icefloe.kernel.arrow_values import filled, numpy_of
 from icefloe.kernel.avro.columns import read_arrays, read_batches, read_spans
-from icefloe.kernel.avro.compiled import AVAILABLE
 from icefloe.kernel.avro.container import Container, count_records, open_container
 from icefloe.kernel.manifest.columns import (
     DELETE_FIELDS,
@@ -131,16 +130,14 @@ class ManifestRecords:
     spans: Mapping[str, Any]
 
 
-def read_records(
-    manifests: Sequence[ManifestFile], containers: Sequence[Container], partition_type: StructType, *, by_compiled: bool = AVAILABLE
-) -> ManifestRecords:
-    """What is needed to copy the entries of manifests (each with what `open_manifest` gave) without decoding them whole.
+def read_records(manifests: Sequence[ManifestFile], containers: Sequence[Container], partition_type: StructType) -> ManifestRecords:
+    """What is needed to copy the entries of manifests (each with what `open_manifest` gave) without decoding them whole, by the compiled reader.
 
     The manifests, at least one, are of one partition spec, content and Avro schema. Raises as `read_many_columns` does for all of them together.
     """
     first = manifests[0]
     schema = _arrow_schema(partition_type, first.content, (), None)
-    found = read_spans(containers, wanted_spans(partition_type, first.content), by_compiled=by_compiled)
+    found = read_spans(containers, wanted_spans(partition_type, first.content))
     entries = _table(found.columns, schema, partition_type, first)
     origin = Origin(manifests, found.counts)
     _check_entries(entries, origin)

@@ -95,17 +95,17 @@ def manifest_codec(partition_type: StructType, format_version: int) -> tuple[str
     return text, encoder(parse_schema(text.encode()))
 
 
-def _wanted(field_id: int, name: str, shape: Shape | None = None, *, repeats: bool = False, required: bool = False) -> WantedField:
-    return WantedField(field_id, (name,), shape or Value(name, repeats), required)
+def _wanted(field_id: int, name: str, shape: Shape | None = None, *, required: bool = False) -> WantedField:
+    return WantedField(field_id, (name,), shape or Value(name), required)
 
 
 def _entry_fields(data_file: tuple[WantedField, ...]) -> Struct:
     return Struct(
         (
-            _wanted(0, "status", repeats=True, required=True),
-            _wanted(1, "snapshot_id", repeats=True),
-            _wanted(3, "sequence_number", repeats=True),
-            _wanted(4, "file_sequence_number", repeats=True),
+            _wanted(0, "status", required=True),
+            _wanted(1, "snapshot_id"),
+            _wanted(3, "sequence_number"),
+            _wanted(4, "file_sequence_number"),
             _wanted(2, "data_file", Struct(data_file), required=True),
         )
     )
@@ -117,21 +117,21 @@ def _file_fields(partition_type: StructType) -> tuple[WantedField, ...]:
         for part in partition_type.fields
     )
     return (
-        _wanted(134, "content", repeats=True),
+        _wanted(134, "content"),
         _wanted(100, "file_path", required=True),
-        _wanted(101, "file_format", repeats=True, required=True),
+        _wanted(101, "file_format", required=True),
         _wanted(102, "partition", Struct(partition)),
         _wanted(103, "record_count", required=True),
         _wanted(104, "file_size_in_bytes", required=True),
-        _wanted(132, "split_offsets", Numbers("split_offsets", repeats=True)),
-        _wanted(140, "sort_order_id", repeats=True),
-        _wanted(142, "first_row_id", repeats=True),
+        _wanted(132, "split_offsets", Numbers("split_offsets")),
+        _wanted(140, "sort_order_id"),
+        _wanted(142, "first_row_id"),
     )
 
 
 # What only delete files have.
 _DELETE_FIELDS = (
-    _wanted(135, "equality_ids", Numbers("equality_ids", repeats=True)),
+    _wanted(135, "equality_ids", Numbers("equality_ids")),
     _wanted(143, "referenced_data_file"),
     _wanted(144, "content_offset"),
     _wanted(145, "content_size_in_bytes"),

@@ -1,1 +1,1 @@
-"""The compiled half of this room: C that runs steps over blocks, columns in and out. It may be missing, and nothing but time is lost. Floor: kernel.avro."""
+"""The compiled manifest codec: C that runs steps over blocks, columns in and out. Where it is missing, manifests are read by fastavro. Layer: kernel.avro."""

@@ -1,4 +1,5 @@
-/* Python objects as records, field by field: what `encode.py` does with one value after another. What it refuses is told there: the twin runs over it again. */
+/* Python objects as records, field by field: what `encode.py` does with one value after another. What it refuses is encoded there again,
+ * whose errors tell what is wrong. */
 
 #include "memory.h"
 #include "varint.h"

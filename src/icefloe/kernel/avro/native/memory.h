@@ -13,7 +13,11 @@
 /* Every function that can fail returns one of these; `OK` is 0, so that `if (f()) return ...` reads well. */
 typedef enum {
     OK = 0,
-    TORN,         /* the bytes do not follow the schema; which rule was broken is told by the Python twin, which runs over them again */
+    TORN,         /* the bytes end inside a value, or a number has more than 64 bits */
+    NEGATIVE,     /* a length is negative */
+    NO_BRANCH,    /* a union has no branch of that number */
+    TOO_MANY,     /* arrays claim more items than there are bytes */
+    LEFT_OVER,    /* the block has more bytes than its records */
     TOO_LARGE,    /* a column would outgrow Arrow's 32-bit offsets */
     NO_MEMORY,
     UNFIT,        /* a column that is to be written contradicts itself */

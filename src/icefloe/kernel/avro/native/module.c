@@ -4,7 +4,7 @@
 #include "memory.h"
 
 /* Raised whenever steps or arguments change their meaning, so that a module built from older sources is left aside; `compiled.py` has the same number. */
-enum { INTERFACE = 5 };
+enum { INTERFACE = 6 };
 
 /* ---- memory that has been handed over ---- */
 
@@ -103,9 +103,7 @@ PyObject *raise_outcome(Outcome outcome, size_t position)
 {
     if (outcome == NO_MEMORY)
         return PyErr_NoMemory();
-    const char *what = outcome == TORN        ? "the bytes do not follow the schema"
-                     : outcome == TOO_LARGE   ? "a column is larger than 2 GiB, or its nulls are larger than the limit avro_block_bytes"
-                                              : "a column contradicts itself";
+    const char *what = outcome == TOO_LARGE ? "a column is larger than 2 GiB" : "a column contradicts itself";
     return PyErr_Format(PyExc_ValueError, "%s (at byte or row %zu)", what, position);
 }
 

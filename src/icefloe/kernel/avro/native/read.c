@@ -3,7 +3,7 @@
  * A step is a number that says what to do, and its operands (see `enum Step`); `steps.py` makes them. Nothing in a file is believed: each read is held
  * against the bytes at hand, and memory grows by what was read. The interpreter's lock is free while the steps run.
  *
- * What is refused here the Python twin (`program.py`) reads again: it says what is wrong and where, in one wording for both. */
+ * An error tells what is wrong, the byte, the record and the step; `steps.py` has the field of every step. */
 
 #include "varint.h"
 
@@ -54,6 +54,7 @@ typedef struct {
     uint64_t most_filled; /* what `filled` of a column may come to */
     uint64_t items_left;  /* how many items the arrays of this block may still claim: as many as it has bytes */
     const uint8_t *block; /* that is run over */
+    const int32_t *refused; /* the innermost step that failed */
     size_t bytes_before;  /* of the blocks before it */
     int state;
 } Reader;
@@ -147,8 +148,10 @@ static Outcome read_run(Cursor *cursor, Run *run)
         return TORN;
     run->sized = raw & 1; /* a negative count tells that the run's size in bytes follows */
     run->count = (raw >> 1) + (raw & 1);
-    if (run->sized && (read_raw(cursor, &size) || (size & 1)))
+    if (run->sized && read_raw(cursor, &size))
         return TORN;
+    if (size & 1)
+        return NEGATIVE;
     run->start = cursor->at;
     run->size = size >> 1;
     return OK;
@@ -169,18 +172,18 @@ static Outcome skip_items(Reader *reader, const int32_t *step, const int32_t *la
 {
     Run run;
     for (;;) {
-        if (read_run(cursor, &run))
-            return TORN;
-        if (!run.count)
-            return OK;
-        if (run.sized) {
-            if (leave_run(cursor, &run))
-                return TORN;
-        } else if (step != last) { /* items without bytes need no loop, which a damaged count would make endless */
-            while (run.count--)
-                if (run_steps(reader, step, last, cursor))
-                    return TORN;
-        }
+        Outcome outcome = read_run(cursor, &run);
+        if (outcome || !run.count)
+            return outcome;
+        if (run.sized)
+            outcome = leave_run(cursor, &run);
+        else if (step != last && run.count > bytes_left(cursor)) /* items without bytes need no loop, which a damaged count would make endless */
+            return TOO_MANY;
+        else if (step != last)
+            while (run.count-- && !outcome)
+                outcome = run_steps(reader, step, last, cursor);
+        if (outcome)
+            return outcome;
     }
 }
 
@@ -188,11 +191,12 @@ static Outcome skip_varint_items(uint64_t varints, Cursor *cursor)
 {
     Run run;
     for (;;) {
-        if (read_run(cursor, &run))
-            return TORN;
-        if (!run.count)
-            return OK;
-        if (run.sized ? leave_run(cursor, &run) : run.count > bytes_left(cursor) || skip_varints(cursor, run.count * varints))
+        Outcome outcome = read_run(cursor, &run);
+        if (outcome || !run.count)
+            return outcome;
+        if (!run.sized && run.count > bytes_left(cursor))
+            return TOO_MANY;
+        if (run.sized ? leave_run(cursor, &run) : skip_varints(cursor, run.count * varints))
             return TORN;
     }
 }
@@ -202,17 +206,18 @@ static Outcome read_list(Reader *reader, Column *column, const int32_t *step, co
     size_t items = last_end(column);
     for (;;) {
         Run run;
-        if (read_run(cursor, &run))
-            return TORN;
+        Outcome outcome = read_run(cursor, &run);
+        if (outcome)
+            return outcome;
         if (!run.count)
             break;
         /* An item of a sound file takes a byte at least. One that takes none is made nevertheless, so that all arrays together are held against the block. */
         if (run.count > reader->items_left)
-            return TORN;
+            return TOO_MANY;
         reader->items_left -= run.count;
         items += (size_t)run.count;
         while (run.count--) {
-            Outcome outcome = run_steps(reader, step, last, cursor);
+            outcome = run_steps(reader, step, last, cursor);
             if (outcome)
                 return outcome;
         }
@@ -263,10 +268,9 @@ static Outcome find_numbers(Found *found, const int32_t *slots, int32_t slot_cou
     for (uint64_t number = 1;; number++) {
         Run run;
         int32_t guess = 0, hits = 0;
-        if (read_run(cursor, &run))
-            return TORN;
-        if (!run.count)
-            return OK;
+        Outcome outcome = read_run(cursor, &run);
+        if (outcome || !run.count)
+            return outcome;
         while (run.count && hits < slot_count) {
             int64_t key;
             int sound;
@@ -285,7 +289,9 @@ static Outcome find_numbers(Found *found, const int32_t *slots, int32_t slot_cou
             found[slot].run = number;
             guess = slot + 1;
         }
-        if (run.count > bytes_left(cursor) || skip_varints(cursor, 2 * run.count)) /* nobody wants the rest */
+        if (run.count > bytes_left(cursor))
+            return TOO_MANY;
+        if (skip_varints(cursor, 2 * run.count)) /* nobody wants the rest */
             return TORN;
     }
 }
@@ -295,15 +301,17 @@ static Outcome find_bytes(Found *found, const int32_t *slots, int32_t slot_count
     for (uint64_t number = 1;; number++) {
         Run run;
         int32_t guess = 0, hits = 0;
-        if (read_run(cursor, &run))
-            return TORN;
-        if (!run.count)
-            return OK;
+        Outcome outcome = read_run(cursor, &run);
+        if (outcome || !run.count)
+            return outcome;
         while (run.count--) {
             uint64_t raw;
             size_t size;
-            if (read_raw(cursor, &raw) || read_length(cursor, &size))
+            if (read_raw(cursor, &raw))
                 return TORN;
+            outcome = read_length(cursor, &size);
+            if (outcome)
+                return outcome;
             int32_t slot = slot_of(slots, slot_count, guess, unzigzag(raw));
             if (slot < slot_count) {
                 hits += found[slot].run != number;
@@ -325,20 +333,25 @@ static Outcome read_slots(Reader *reader, const int32_t *slots, int32_t slot_cou
     Found *found = reader->found;
     for (int32_t slot = 0; slot < slot_count; slot++)
         found[slot].run = 0;
-    if (of_numbers ? find_numbers(found, slots, slot_count, cursor) : find_bytes(found, slots, slot_count, cursor))
-        return TORN;
-    for (int32_t slot = 0; slot < slot_count; slot++) {
+    Outcome outcome = of_numbers ? find_numbers(found, slots, slot_count, cursor) : find_bytes(found, slots, slot_count, cursor);
+    for (int32_t slot = 0; slot < slot_count && !outcome; slot++) {
         Column *column = &reader->columns[slots[2 * slot + 1]];
-        Outcome outcome = !found[slot].run ? push_null(reader, column)
-                        : of_numbers       ? push_number(column, unzigzag(found[slot].number))
-                                           : push_bytes(column, found[slot].bytes, found[slot].size);
-        if (outcome)
-            return outcome;
+        outcome = !found[slot].run ? push_null(reader, column)
+                : of_numbers       ? push_number(column, unzigzag(found[slot].number))
+                                   : push_bytes(column, found[slot].bytes, found[slot].size);
     }
-    return OK;
+    return outcome;
 }
 
 /* ---- the steps ---- */
+
+/* Remembers the innermost step that failed: of those that give an outcome on, the first. `step` is any number of the step's own. */
+static Outcome refuse(Reader *reader, const int32_t *step, Outcome outcome)
+{
+    if (reader->refused == NULL)
+        reader->refused = step;
+    return outcome;
+}
 
 /* Runs the steps of the branch that the next byte names, and puts `step` behind all branches. */
 static Outcome run_union(Reader *reader, const int32_t **step, Cursor *cursor)
@@ -353,7 +366,7 @@ static Outcome run_union(Reader *reader, const int32_t **step, Cursor *cursor)
         if (i == index)
             chosen = branch;
     *step = branch;
-    return chosen == NULL ? TORN : run_steps(reader, chosen, chosen + lengths[index], cursor);
+    return chosen == NULL ? refuse(reader, lengths, NO_BRANCH) : run_steps(reader, chosen, chosen + lengths[index], cursor);
 }
 
 static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *last, Cursor *cursor)
@@ -368,13 +381,16 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
             outcome = skip_varints(cursor, (uint64_t)*step++);
             break;
         case SKIP_BYTES:
-            outcome = read_length(cursor, &size) ? TORN : skip_bytes(cursor, size);
+            outcome = read_length(cursor, &size);
+            cursor->at += outcome ? 0 : size;
             break;
         case SKIP_WIDTH:
             outcome = skip_bytes(cursor, (size_t)*step++);
             break;
         case SKIP_ITEMS:
             outcome = skip_items(reader, step + 1, step + 1 + *step, cursor);
+            if (outcome)
+                return refuse(reader, step, outcome);
             step += 1 + *step;
             break;
         case SKIP_VARINT_ITEMS:
@@ -391,7 +407,9 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
             step++;
             break;
         case BYTES:
-            outcome = read_length(cursor, &size) ? TORN : push_bytes(&columns[*step], cursor->at, size);
+            outcome = read_length(cursor, &size);
+            if (!outcome)
+                outcome = push_bytes(&columns[*step], cursor->at, size);
             cursor->at += outcome ? 0 : size;
             step++;
             break;
@@ -403,6 +421,8 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
             break;
         case LIST:
             outcome = read_list(reader, &columns[step[0]], step + 2, step + 2 + step[1], cursor);
+            if (outcome)
+                return refuse(reader, step, outcome);
             step += 2 + step[1];
             break;
         case NUMBER_SLOTS:
@@ -417,7 +437,7 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
             outcome = UNFIT;
         }
     }
-    return outcome;
+    return outcome ? refuse(reader, step - 1, outcome) : OK;
 }
 
 /* ---- the Python type ---- */
@@ -486,7 +506,30 @@ static void reader_dealloc(PyObject *self)
 }
 
 PyDoc_STRVAR(run_doc, "run(block, count)\n\nRuns the steps over the `count` records of an uncompressed block, which must end where the last of them does.\n\n"
-                      "Raises ValueError where the bytes do not follow the schema; the columns are lost then.");
+                      "Raises ValueError where the bytes do not follow the schema, OverflowError where a column becomes too large; the columns are lost then. The "
+                      "error's arguments are what is wrong, the byte of the block, the number of the record, and the number of the step, -1 behind all of them.");
+
+/* The error of a block; always NULL. */
+static PyObject *raise_refusal(const Reader *reader, Outcome outcome, size_t position, unsigned long long record)
+{
+    static const char *const whats[] = {
+        [TORN] = "the bytes end inside a value, or a number has more than 64 bits",
+        [NEGATIVE] = "a length is negative",
+        [NO_BRANCH] = "a union has no such branch",
+        [TOO_MANY] = "the arrays of a block claim more items than there are bytes",
+        [LEFT_OVER] = "the records of a block end before it does",
+        [TOO_LARGE] = "a column is larger than 2 GiB, or its nulls are larger than the limit avro_block_bytes",
+        [UNFIT] = "the steps contradict themselves",
+    };
+    if (outcome == NO_MEMORY)
+        return PyErr_NoMemory();
+    Py_ssize_t step = reader->refused == NULL ? -1 : (Py_ssize_t)(reader->refused - reader->steps);
+    PyObject *arguments = Py_BuildValue("(snKn)", whats[outcome], (Py_ssize_t)position, record, step);
+    if (arguments != NULL)
+        PyErr_SetObject(outcome == TOO_LARGE ? PyExc_OverflowError : PyExc_ValueError, arguments);
+    Py_XDECREF(arguments);
+    return NULL;
+}
 
 static PyObject *reader_run(PyObject *self, PyObject *arguments)
 {
@@ -507,17 +550,18 @@ static PyObject *reader_run(PyObject *self, PyObject *arguments)
     reader->items_left = (uint64_t)block.len;
     const int32_t *last = reader->steps + reader->steps_length;
     Outcome outcome = OK;
+    unsigned long long record = 0;
     Py_BEGIN_ALLOW_THREADS
-    for (unsigned long long i = 0; i < count && !outcome; i++)
-        outcome = run_steps(reader, reader->steps, last, &cursor);
+    while (record < count && !(outcome = run_steps(reader, reader->steps, last, &cursor)))
+        record++;
     if (!outcome && cursor.at != cursor.end)
-        outcome = TORN;
+        outcome = LEFT_OVER;
     Py_END_ALLOW_THREADS
     size_t position = (size_t)(cursor.at - start);
     PyBuffer_Release(&block);
     reader->state = outcome ? SPOILED : READY;
     if (outcome)
-        return raise_outcome(outcome, position);
+        return raise_refusal(reader, outcome, position, record);
     reader->bytes_before += position;
     Py_RETURN_NONE;
 }

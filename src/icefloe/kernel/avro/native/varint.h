@@ -42,7 +42,11 @@ static inline int64_t unzigzag(uint64_t raw)
 static inline Outcome read_length(Cursor *cursor, size_t *length)
 {
     uint64_t raw;
-    if (read_raw(cursor, &raw) || (raw & 1) || raw >> 1 > bytes_left(cursor))
+    if (read_raw(cursor, &raw))
+        return TORN;
+    if (raw & 1)
+        return NEGATIVE;
+    if (raw >> 1 > bytes_left(cursor))
         return TORN;
     *length = (size_t)(raw >> 1);
     return OK;
