@@ -3,6 +3,7 @@
 import logging
 import unicodedata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,8 @@ import icefloe.inspect as look
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.main import app
-from icefloe.errors import IcefloeError, InvalidFilterError, Problem
+from icefloe.errors import IcefloeError, InvalidFilterError, Problem, StorageError
+from icefloe.spark import leftovers
 from icefloe.table.table import Table
 from icefloe.table.warnings_once import warn_once
 
@@ -81,3 +83,15 @@ def test_an_ordinary_text_is_shown_as_it_is() -> None:
 def test_lakes_can_be_listed(hostile: Table, tmp_path: Path) -> None:
     catalog: Catalog = load_catalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
     assert controls(str(look.listing(catalog))) == set()
+
+
+def test_the_warning_of_files_that_are_left_is_one_line(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> list[str]:
+        raise StorageError("no")
+
+    monkeypatch.setattr(leftovers, "files_of", refused)
+    target = SimpleNamespace(io=None, data_location=f"s3://b/{HOSTILE}\nforged", operation_uuid="u")
+    with caplog.at_level(logging.WARNING):
+        leftovers.delete_files_of_operation(target, (), (0.0,))  # type: ignore[arg-type]
+    assert controls(caplog.text.rstrip("\n")) == set()
+    assert caplog.text.rstrip("\n").count("\n") == 0

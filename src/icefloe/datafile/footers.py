@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import orc
 
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
@@ -21,7 +20,7 @@ from icefloe.datafile.leaves import leaves_of
 from icefloe.datafile.metrics import FileMetrics
 from icefloe.datafile.metrics_modes import metrics_modes
 from icefloe.datafile.orc.orc_rows import orc_field_id
-from icefloe.datafile.parquet.parquet_rows import footer_limits
+from icefloe.datafile.parquet.parquet_footer import open_parquet
 from icefloe.errors import DataFileFormatError, IcefloeError, Problem, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
@@ -124,7 +123,7 @@ class FooterReader:
             raise _cannot_be_added(magic, location)
 
     def _of_parquet(self, source: Any, location: str, size: int) -> StoredDataFile:
-        footer = pq.ParquetFile(source, **footer_limits()).metadata
+        footer = open_parquet(source, location).metadata
         layout = self._layout(footer, location)
         if layout.without_nulls and any(count != 0 for count in _null_counts(footer, layout.without_nulls).values()):
             self._refuse_unfit(layout.columns, footer, location)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from icefloe.datafile.parquet.parquet_rows import footer_limits
+from icefloe.datafile.parquet.parquet_footer import open_parquet
 from icefloe.errors import DataFileFormatError
 from icefloe.inspect.decoded import columns_by_id, partition_columns
 from icefloe.inspect.manifest_contents import EntryOverview, entry_overview, statistics_grid
@@ -137,7 +136,7 @@ def parquet_footer(reader: TableReader, path: str) -> ParquetFooter:
     """A Parquet file's footer. Raises `NoSuchFileError`, and `DataFileFormatError` where the file is cut short or no Parquet."""
     with reader.io.open_input(path) as source:
         try:
-            file = pq.ParquetFile(source, **footer_limits())
+            file = open_parquet(source, path)
             return _footer(file.metadata, list(_leaf_ids(file.schema_arrow)))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataFileFormatError(

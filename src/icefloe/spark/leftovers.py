@@ -19,7 +19,7 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.target import WriteTarget
-from icefloe.errors import IcefloeError, NoSuchFileError
+from icefloe.errors import IcefloeError, NoSuchFileError, in_one_line
 from icefloe.io.bulk_delete import delete_files
 from icefloe.io.listing import files_of
 from icefloe.spark.native import gateway_is_at_hand
@@ -108,7 +108,10 @@ def _warning_of(target: WriteTarget) -> Iterator[None]:
         yield
     except IcefloeError as error:
         LOG.warning(
-            "files that no metadata names may be left in %s, with %s in their names: %s", target.data_location, target.operation_uuid, error
+            "files that no metadata names may be left in %s, with %s in their names: %s",
+            in_one_line(target.data_location),
+            target.operation_uuid,
+            error,
         )
 
 

@@ -127,3 +127,20 @@ def test_nan_and_infinity_compare_with_whole_numbers():
     assert bind(LessThan("n", math.nan), SCHEMA) == bind(NotNull("n"), SCHEMA)
     assert bind(LessThan("n", -math.inf), SCHEMA) == AlwaysFalse()
     assert bind(NotIn("Id", [math.inf]), SCHEMA) == bind(NotNull("Id"), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("number", "below"),
+    [("1e-999999999", 0), ("-1e-999999999", -1), ("1." + "0" * 250 + "1", 1), ("-0." + "0" * 250 + "1", -1)],
+)
+def test_a_decimal_between_two_values_equals_neither_however_many_digits_it_has(number, below):
+    for column in ("n", "Id", "m"):
+        literal = Decimal(number)
+        assert bind(EqualTo(column, literal), SCHEMA) == AlwaysFalse()
+        assert bind(LessThan(column, literal), SCHEMA).value == (Decimal(below).scaleb(-2) if column == "m" and below < 0 else below)
+    assert bind(parse_filter("Id = DECIMAL '1e-999999999'"), SCHEMA) == AlwaysFalse()
+
+
+def test_nothing_is_zero_with_any_exponent():
+    for exponent in ("0e999999999", "-0e999999999", "0e-999999999"):
+        assert bind(EqualTo("Id", Decimal(exponent)), SCHEMA).value == 0

@@ -10,28 +10,17 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
+from icefloe.datafile.parquet.parquet_footer import open_parquet
 from icefloe.datafile.parquet.row_groups import row_groups_between, row_groups_that_may_match
 from icefloe.datafile.projection import file_columns, wanted_leaves
 from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, batches_without_columns, reading
 from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.limits import limits
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
 
 # A text that is not in a dictionary is written with its length before it. Origin: Parquet's PLAIN encoding.
 _PLAIN_LENGTH_BYTES = 4
-_MOST_INT = 2**31 - 1
-
-
-def footer_limits() -> dict[str, Any]:
-    """Return what Arrow may read of a Parquet footer, whatever its sizes claim, as the arguments of `ParquetFile`."""
-    found = limits()
-    # Arrow takes 32-bit numbers.
-    return {
-        "thrift_string_size_limit": min(found.parquet_footer_bytes, _MOST_INT),
-        "thrift_container_size_limit": min(found.parquet_footer_items, _MOST_INT),
-    }
 
 
 class ParquetRows:
@@ -47,7 +36,7 @@ class ParquetRows:
         self._bytes = file
         with reading(self._path):
             # Int96 in nanoseconds overflows outside 1677 to 2262; Iceberg's timestamps are microseconds in any case.
-            self._file = pq.ParquetFile(file, coerce_int96_timestamp_unit="us", **footer_limits())
+            self._file = open_parquet(file, self._path, coerce_int96_timestamp_unit="us")
             stored = self._file.schema_arrow
         self._mapped = None if name_mapping is None or has_ids(stored) else mapped_ids(name_mapping)
         self.schema = stored if self._mapped is None else with_ids(stored, self._mapped)

@@ -38,8 +38,10 @@ _OTHER_UNIT: Mapping[type[PrimitiveType], PrimitiveType] = {
     TimestampNanoType: TimestampType(),
     TimestamptzNanoType: TimestamptzType(),
 }
-# Enough digits for any literal beside a decimal(38, s).
+# Enough digits for any value of a decimal(38, s).
 _WIDE = Context(prec=200)
+# A literal with more digits before its point lies beyond every value.
+_MOST_DIGITS = 100
 
 
 class Standing(Enum):
@@ -101,16 +103,25 @@ def _place_whole(kind: PrimitiveType, value: Any, low: int, high: int, scale: in
     number = _decimal(value)
     if number.is_nan():
         return Placement(Standing.ABOVE_ALL)  # NaN sorts after every number
-    if number.is_infinite() or number.adjusted() > 100:
+    if number and (number.is_infinite() or number.adjusted() > _MOST_DIGITS):
         return Placement(Standing.ABOVE_ALL if number > 0 else Standing.BELOW_ALL)
-    shifted = number.scaleb(scale, context=_WIDE)
-    floor = math.floor(shifted)
+    floor, is_whole = _floor(number, scale)
     if floor < low:
         return Placement(Standing.BELOW_ALL)
-    if floor > high or (floor == high and shifted > high):
+    if floor > high or (floor == high and not is_whole):
         return Placement(Standing.ABOVE_ALL)
     physical = Decimal(floor).scaleb(-scale, context=_WIDE) if isinstance(kind, DecimalType) else floor
-    return Placement(Standing.EXACT if floor == shifted else Standing.BETWEEN, physical)
+    return Placement(Standing.EXACT if is_whole else Standing.BETWEEN, physical)
+
+
+def _floor(number: Decimal, scale: int) -> tuple[int, bool]:
+    """Return the greatest whole number up to `number` times 10^scale, and whether it is that number. No digit is rounded, however many there are."""
+    if not number or number.adjusted() < -scale:  # nothing, or a fraction of one, whose zeros need not be written out
+        return (-1 if number < 0 else 0), not number
+    sign, digits, exponent = number.as_tuple()
+    shifted = Decimal((sign, digits, int(exponent) + scale))
+    floor = math.floor(shifted)
+    return floor, floor == shifted
 
 
 def _decimal(value: Any) -> Decimal:

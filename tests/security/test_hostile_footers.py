@@ -1,0 +1,42 @@
+"""Footers of Parquet files that contradict themselves are errors with the file's name; none ends the process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.security.hostile_footers import CONTRADICTIONS, PATH
+
+ROOT = Path(__file__).parents[2]
+
+
+def outcomes_of(which: str) -> list[list[str]]:
+    command = [sys.executable, "-c", "from tests.security import hostile_footers; hostile_footers.main()", which]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def contradictions() -> dict[tuple[str, str], str]:
+    return {(name, reader): said for name, reader, said in outcomes_of("contradictions")}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_footer_that_contradicts_itself_is_an_error_with_the_file(contradictions: dict[tuple[str, str], str], name: str) -> None:
+    found = {reader: said for (change, reader), said in contradictions.items() if change == name}
+    assert len(found) == 4
+    for reader, said in found.items():
+        assert said.startswith(("DataFileFormatError", "UnsupportedFeatureError")), (reader, said)
+        assert PATH in said
+        assert CONTRADICTIONS[name][1] in said, (reader, said)
+
+
+def test_the_footer_is_read_before_it_is_changed(contradictions: dict[tuple[str, str], str]) -> None:
+    assert [said for (change, _), said in contradictions.items() if change == "nothing"] == ["read"] * 4
+
+
+@pytest.mark.slow
+def test_no_wrong_byte_in_a_footer_ends_the_process() -> None:
+    assert outcomes_of("flipped") == []
