@@ -1,6 +1,7 @@
 """Metadata that others wrote ends in an answer or in an error of ours, whatever its numbers and ids say."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import icefloe.inspect as look
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
-from icefloe.errors import DataFileFormatError, ManifestFormatError, MetadataFormatError
+from icefloe.errors import DataFileFormatError, ManifestFormatError, MetadataFormatError, StorageError
 from icefloe.kernel.scan.file_objects import file_objects
 from icefloe.table.static_table import StaticTable
 
@@ -52,6 +53,29 @@ def test_a_count_of_a_summary_that_is_no_number_is_unknown(lake: Catalog, text: 
     assert look.table(table).total_records is None
     assert "unknown" in str(look.table(table))
     assert len(table.scan().to_arrow()) == 2
+
+
+@pytest.mark.parametrize("transform", ["bucket", "truncate"])
+def test_a_parameter_of_thousands_of_digits_is_refused_with_the_rule(lake: Catalog, transform: str) -> None:
+    with pytest.raises(MetadataFormatError, match="from 1 to 2147483647"):
+        forged(lake, lambda metadata: metadata["partition-specs"][0]["fields"][0].update(transform=f"{transform}[{'9' * 5000}]"))
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+@pytest.mark.parametrize("place", ["manifest-list", "data"])
+def test_a_device_or_pipe_in_the_place_of_a_file_is_refused_and_not_read(lake: Catalog, tmp_path: Path, kind: str, place: str) -> None:
+    """A device such as `/dev/zero` has no end, and a pipe never answers."""
+    os.mkfifo(tmp_path / "pipe")
+    endless = "/dev/zero" if kind == "device" else str(tmp_path / "pipe")
+    if place == "data":
+        path = Path(next(iter(lake.load_table("db.t").scan().plan_files())).file.file_path)
+        path.unlink()
+        path.symlink_to(endless)
+        table = lake.load_table("db.t")
+    else:
+        table = forged(lake, lambda metadata: metadata["snapshots"][0].update({"manifest-list": endless}))  # type: ignore[assignment]
+    with pytest.raises(StorageError, match="a device, a pipe or a socket"):
+        table.scan().to_arrow()
 
 
 def test_a_summary_with_strange_digits_does_not_make_a_commit_look_failed(lake: Catalog) -> None:

@@ -10,9 +10,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 from icefloe.errors import StorageError
+from icefloe.io.local import open_regular
 from icefloe.io.locations import local_path
 from icefloe.kernel.storage_errors import storage_error
 
@@ -37,7 +39,7 @@ class OpenFolder:
     def read(self, name: str) -> bytes:
         """Return the content of a file. Raises `NoSuchFileError`."""
         try:
-            with open(name, "rb", opener=self._open) as file:
+            with open(name, "rb", opener=partial(open_regular, dir_fd=self.descriptor)) as file:
                 return file.read()
         except OSError as error:
             raise storage_error(error, f"{self.location}/{name}") from error

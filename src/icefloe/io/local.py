@@ -4,6 +4,7 @@ Floor: io. Spec: File System Operations (in-place write, seekable reads, deletes
 """
 
 import os
+import stat
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class LocalFileIO:
         """The whole file."""
         path = local_path(location)
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=open_regular) as file:
                 return file.read()
         except OSError as error:
             raise storage_error(error, location) from error
@@ -116,8 +117,10 @@ class LocalFileIO:
         """A seekable `pyarrow.OSFile`."""
         path = local_path(location)
         try:
-            if os.path.isdir(path):
+            mode = os.stat(path).st_mode
+            if stat.S_ISDIR(mode):
                 raise IsADirectoryError(path)
+            _require_regular(mode, location)
             return pa.OSFile(path, "rb")
         except OSError as error:
             raise storage_error(error, location) from error
@@ -133,6 +136,27 @@ class LocalFileIO:
             return pa.PythonFile(open(path, "xb"), mode="w")
         except OSError as error:
             raise storage_error(error, location) from error
+
+
+def open_regular(path: str, flags: int, *, dir_fd: int | None = None) -> int:
+    """Open a file, and refuse a device or a pipe, which may have no end or never answer.
+
+    Raises:
+        OSError, StorageError
+    """
+    # Opening a pipe waits for its other end without the flag; files ignore it.
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), dir_fd=dir_fd)
+    try:
+        _require_regular(os.fstat(descriptor).st_mode, path)
+    except StorageError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_regular(mode: int, location: str) -> None:
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # folders have errors of their own
+        raise StorageError(f"{location} is a device, a pipe or a socket, not a file", path=location, next_step="name a file")
 
 
 def _make_parent(path: str, location: str) -> None:

@@ -345,7 +345,7 @@ def parse_transform(text: str, source_count: int = 1) -> Transform:
     name = text.lower()
     found = _WITH_PARAMETER.fullmatch(name)
     if found:
-        number = int(found[2])
+        number = int(found[2].lstrip("0")[:20] or "0")  # more than any sound one has; Python refuses to read thousands
         return BucketTransform(number) if found[1] == "bucket" else TruncateTransform(number)
     return _PLAIN_TRANSFORMS.get(name, UnknownTransform(text))
 
