@@ -59,11 +59,28 @@ def test_whatever_fastavro_raises_is_an_error_that_names_the_file(failure: Excep
 def test_a_record_of_more_values_than_memory_is_allowed_for_names_the_limit() -> None:
     set_limits(Limits(avro_block_bytes=64 * 1024))
     many = container({"type": "array", "items": "long"}, encode_long(5000) + b"\x02" * 5000 + b"\x00")
-    with pytest.raises(AvroFormatError, match=r"some\.avro.*a record .* has more than 512 values.*avro_block_bytes is 65536") as error:
+    with pytest.raises(
+        AvroFormatError, match=r"some\.avro.*a record .* takes more memory than is allowed.*avro_block_bytes is 65536"
+    ) as error:
         read(many, Struct(()))
     assert "ICEFLOE_LIMITS__AVRO_BLOCK_BYTES" in str(error.value)
     few = container("long", *[b"\x02"] * 5000)  # many records of few values each
     assert sum(len(batch["x"]) for batch in read(few)) == 5000
+
+
+def test_fields_without_bytes_and_records_in_records_count_as_memory() -> None:
+    """An item of a byte that is made a thousand objects."""
+    set_limits(Limits(avro_block_bytes=4 * 1024 * 1024))
+    nulls = record("item", [field(2, "n", "boolean"), *(field(100 + n, f"n{n}", "null") for n in range(1000))])
+    deep: Any = "boolean"
+    for n in range(60):
+        deep = record(f"d{n}", [field(2, "n", deep)])
+    for item in (nulls, deep, ["null", nulls]):
+        data = b"\x02\x00" if isinstance(item, list) else b"\x00"
+        for kind, key in (({"type": "array", "items": item}, b""), ({"type": "map", "values": item}, b"\x00")):
+            assert read(container(kind, encode_long(5) + (key + data) * 5 + b"\x00"), Struct(())) == [{}]
+            with pytest.raises(AvroFormatError, match="takes more memory than is allowed"):
+                read(container(kind, encode_long(900) + (key + data) * 900 + b"\x00"), Struct(()))
 
 
 def test_names_that_are_no_names_and_names_twice_do_no_harm() -> None:

@@ -26,10 +26,10 @@ from icefloe.kernel.avro.steps import Filled, Steps
 from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of, matched_fields
 from icefloe.kernel.limits import limits
 
-# Bytes of memory that a value is counted with. Every value takes a read at least; a record of one value takes 200 bytes.
-_VALUE_BYTES = 128
-# Values after which a batch ends, however few records it has.
-_BATCH_VALUES = 2_000_000
+# Bytes of memory that a value is counted with: a record is a value besides those of its fields, and takes 200 bytes with one.
+_VALUE_BYTES = 100
+# Encoded bytes after which a batch ends, however few records it has.
+_BATCH_BYTES = 16 * 1024 * 1024
 
 # Gives the columns of a shape, in the order of `wanted.columns_of`, out of one decoded value.
 _Take = Callable[[Any], tuple[Any, ...]]
@@ -41,20 +41,21 @@ def read_values(container: Container, wanted: Struct, batch_records: int) -> Ite
     Raises:
         AvroFormatError: The file is damaged, or a record of it takes more memory than the limit `avro_block_bytes` allows.
     """
-    schema, take = _reader(container, wanted)
+    schema, most_reads, take = _reader(container, wanted)
     names = columns_of(wanted)
     rows: list[tuple[Any, ...]] = []
-    values = 0
+    size = 0
     for block, data in unpacked_blocks(container):
-        block_bytes = _BlockBytes(data)
+        block_bytes, end = _opened(data, most_reads), 0
         for _ in range(block.count):
             rows.append(take(_decoded(container, block, block_bytes, schema)))
-            values += block_bytes.reads
-            if len(rows) >= batch_records or values >= _BATCH_VALUES:
+            start, end = end, block_bytes.tell()
+            size += end - start
+            if len(rows) >= batch_records or size >= _BATCH_BYTES:
                 yield _columns(names, rows)
-                rows, values = [], 0
-        if block_bytes.tell() != len(data):
-            raise _torn(container, block, block_bytes, left_over(block_bytes.tell(), len(data)))
+                rows, size = [], 0
+        if end != len(data):
+            raise _torn(container, block, end, left_over(end, len(data)))
     if rows:
         yield _columns(names, rows)
 
@@ -63,13 +64,18 @@ def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, l
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-class _BlockBytes(BytesIO):
-    """The bytes of a block, of which no more are read than there are, and no more pieces for a record than memory is allowed for it."""
+def _opened(data: bytes, most_reads: int) -> BytesIO:
+    """Return the bytes of a block for fastavro. Every read takes a byte at least, so that those of a small block need no counting, which takes its time."""
+    return BytesIO(data) if len(data) <= most_reads else _CountedBytes(data, most_reads)
 
-    def __init__(self, data: bytes) -> None:
+
+class _CountedBytes(BytesIO):
+    """The bytes of a block, of which exactly those that are asked for are read, and no more pieces for a record than memory is allowed for it."""
+
+    def __init__(self, data: bytes, most_reads: int) -> None:
         super().__init__(data)
         self.reads = 0
-        self.most_reads = max(limits().avro_block_bytes // _VALUE_BYTES, 1)
+        self.most_reads = most_reads
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return exactly so many bytes. Raises `TornDataError` where they are not there, `_RecordSizeError` for a record of too many pieces."""
@@ -88,46 +94,83 @@ class _RecordSizeError(ValueError):
     """A record has more values than memory is allowed for it."""
 
 
-def _decoded(container: Container, block: RawBlock, data: _BlockBytes, schema: Any) -> Any:
-    data.reads = 0
+def _decoded(container: Container, block: RawBlock, data: BytesIO, schema: Any) -> Any:
+    start = data.tell()
+    if isinstance(data, _CountedBytes):
+        data.reads = 0
     try:
         # The schema is parsed already, so that a call reads one record and no more.
         return fastavro.schemaless_reader(data, schema, None)
     except TornDataError as error:
-        raise _torn(container, block, data, error.what) from error
+        raise _torn(container, block, data.tell(), error.what) from error
     except _RecordSizeError as error:
-        what = f"a record in the block that begins here has more than {data.most_reads} values, of {_VALUE_BYTES} bytes each"
+        what = "a record in the block that begins here takes more memory than is allowed"
         raise above_limit(container.path, block.offset, what, "avro_block_bytes") from error
-    except IndexError as error:  # the bytes that are read are there, so that it is of a list of types
-        raise _torn(container, block, data, "a union has no such branch") from error
     except Exception as error:  # fastavro promises no errors of its own for damaged bytes
-        raise _torn(container, block, data, f"a record cannot be decoded: {type(error).__name__} {error}") from error
+        if not isinstance(data, _CountedBytes):
+            counted = _CountedBytes(data.getvalue(), len(data.getvalue()))  # whose errors tell what is wrong, and where
+            counted.seek(start)
+            _decoded(container, block, counted, schema)
+        # The bytes that are read are there, so that the index is one of a list of types.
+        what = (
+            "a union has no such branch" if isinstance(error, IndexError) else f"a record cannot be decoded: {type(error).__name__} {error}"
+        )
+        raise _torn(container, block, data.tell(), what) from error
 
 
-def _torn(container: Container, block: RawBlock, data: _BlockBytes, what: str) -> AvroFormatError:
-    return broken_avro(container.path, block.offset, f"{what}, {data.tell()} bytes into the block that begins here")
+def _torn(container: Container, block: RawBlock, position: int, what: str) -> AvroFormatError:
+    return broken_avro(container.path, block.offset, f"{what}, {position} bytes into the block that begins here")
 
 
 # ---- the schema that fastavro gets, and what is taken out of its records ----
 
 
-def _reader(container: Container, wanted: Struct) -> tuple[Any, _Take]:
+def _reader(container: Container, wanted: Struct) -> tuple[Any, int, _Take]:
+    """Return the schema for fastavro, how many reads a record may take by the limit `avro_block_bytes`, and what takes the wanted columns out of it."""
     try:
-        return _compiled(container.schema_text, wanted)
+        schema, values_a_read, take = _compiled(container.schema_text, wanted)
     except (ValueError, RecursionError) as error:
         raise broken_schema(container.path, error) from error
+    return schema, max(int(limits().avro_block_bytes / _VALUE_BYTES / values_a_read), 1), take
 
 
 @lru_cache(maxsize=128)
-def _compiled(schema_text: bytes, wanted: Struct) -> tuple[Any, _Take]:
-    """Return the schema as fastavro parsed it, and what takes the wanted columns out of a record.
+def _compiled(schema_text: bytes, wanted: Struct) -> tuple[Any, float, _Take]:
+    """Return the schema as fastavro parsed it, how many values a read may make, and what takes the wanted columns out of a record.
 
     The schema has been read once, by `steps.compile_steps`, so that it is a record with every field that is required, in the form that is wanted.
     """
     schema = parse_schema(schema_text, "manifest_schema_types")
     if has_arrays_of_nothing(schema):
         raise ValueError("it has an array of items that take no bytes, so that it may claim more items than there are bytes")
-    return fastavro.parse_schema(_renamed(schema, count())), _struct(schema, wanted.fields)
+    return fastavro.parse_schema(_renamed(schema, count())), _most_values_a_read(schema), _struct(schema, wanted.fields)
+
+
+def _most_values_a_read(kind: AvroType) -> float:
+    """Return how many values a read makes at most in the arrays of a type: records in records, and fields that take no bytes, are values without a read."""
+    form = kind_of(kind)
+    if form in ("array", "map"):
+        item = kind["items"] if form == "array" else kind["values"]
+        values, reads = _values_and_reads(item)
+        if form == "map":
+            values, reads = values + 2, reads + 1
+        return max(values / max(reads, 1), _most_values_a_read(item))
+    parts = kind if form == "union" else [field["type"] for field in kind["fields"]] if form == "record" else []
+    return max(map(_most_values_a_read, parts), default=1.0)
+
+
+def _values_and_reads(kind: AvroType) -> tuple[int, int]:
+    """Return how many values one value of a type is made of at most, and how many reads it takes at least, both without the items of its arrays."""
+    form = kind_of(kind)
+    if form == "null" or (form == "fixed" and not kind["size"]):
+        return 1, 0
+    if form == "union":
+        branches = [_values_and_reads(branch) for branch in kind]
+        return max(values for values, _ in branches), 1 + min(reads for _, reads in branches)
+    if form == "record":
+        fields = [_values_and_reads(field["type"]) for field in kind["fields"]]
+        return 1 + sum(values for values, _ in fields), sum(reads for _, reads in fields)
+    return 1, 1
 
 
 def _renamed(kind: AvroType, numbers: Iterator[int]) -> Any:
