@@ -1,7 +1,7 @@
 """Hook of `mkdocs build`: the pages and the script that the site has and the folder `docs` does not.
 
 - The API reference: a page for each public package, with every name that its `__init__.py` exports.
-- README.md, ARCHITECTURE.md and CHANGELOG.md, which are read in the repository too.
+- README.md, ARCHITECTURE.md, CONTRIBUTING.md and CHANGELOG.md, which are read in the repository too.
 - Mermaid, which draws the diagrams in the browser, from the pinned package that carries it. The theme would fetch it from another host.
 """
 
@@ -27,6 +27,7 @@ PAGES = {
     "index.md": "README.md",
     "changelog.md": "CHANGELOG.md",
     "design/architecture.md": "ARCHITECTURE.md",
+    "design/contributing.md": "CONTRIBUTING.md",
 }
 # What a browser loads with a page, as against a link, which a reader follows.
 LOADED = re.compile(r"""(?:\bsrc=|<link\b(?![^>]*rel="?(?:canonical|next|prev))[^>]*\bhref=)["']?(?P<address>(?:https?:)?//[^"'\s>]+)""")

@@ -1,7 +1,8 @@
 """The documents stay true: marked Python in the README runs, its commands exist, and the files that the documents name are there.
 
-A fenced block of Python runs where the line above it is `<!-- test -->`, or `<!-- test: spark -->` if it starts Spark. The marked blocks
-of a document run one after the other in one process, in an empty folder.
+A fenced block of Python runs where the line above it is `<!-- test -->`, or `<!-- test: spark -->` if it starts Spark. Below
+`<!-- test: sql -->` a block of SQL runs, statement by statement, in the session `spark` of a block before it. The marked blocks of a
+document run one after the other in one process, in an empty folder.
 """
 
 import re
@@ -12,9 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.inspect import METADATA_TABLES
+from icefloe.procedures import procedure_names
+from icefloe.spark.sql.function_answers import FUNCTIONS
+
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")))
-PYTHON = re.compile(r"^<!-- test(?P<spark>: spark)? -->\n+```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+DOCUMENTS = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
+)
+MARKED = re.compile(r"^<!-- test(?P<spark>: spark|: sql)? -->\n+```(?P<language>python|sql)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+STATEMENT = re.compile(r"(?P<text>.*?);(?: --[^\n]*)?\n", re.DOTALL)
 SEPARATORS = {"&&", "||", "|", ">", ">>", ";", "&"}
 SHELL = re.compile(r"^```(?:sh|bash|console)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -27,10 +38,15 @@ def text_of(document: str) -> str:
 
 
 def marked_python(document: str, *, with_spark: bool) -> str:
-    blocks = [match for match in PYTHON.finditer(text_of(document)) if with_spark or not match["spark"]]
+    blocks = [match for match in MARKED.finditer(text_of(document)) if with_spark or not match["spark"]]
     if not blocks or (with_spark and not any(match["spark"] for match in blocks)):
         pytest.skip(f"{document} marks no such Python")
-    return "\n".join(match["code"] for match in blocks)
+    return "\n".join(python_of_sql(match["code"]) if match["language"] == "sql" else match["code"] for match in blocks)
+
+
+def python_of_sql(code: str) -> str:
+    """A line of Python for each statement, which ends with a semicolon; a remark may follow on its line."""
+    return "".join(f"spark.sql({match['text']!r}).collect()\n" for match in STATEMENT.finditer(code))
 
 
 def commands(document: str) -> list[list[str]]:
@@ -87,5 +103,16 @@ def test_icefloe_commands_and_their_options_exist(document: str) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_named_source_files_exist(document: str) -> None:
     named = set(re.findall(r"`([\w/]+\.py)`", text_of(document)))
-    files = [path.as_posix() for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
-    assert sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files)) == []
+    files = [
+        path.relative_to(ROOT).as_posix() for folder in ("src", "tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")
+    ]
+    assert sorted(name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)) == []
+
+
+def test_the_sql_reference_names_every_procedure_function_and_metadata_table() -> None:
+    page = text_of("docs/sql.md")
+    assert [
+        name for name in (*procedure_names(), "create_changelog_view") if f"`{name}`" not in page or f"lake.system.{name}(" not in page
+    ] == []
+    assert [name for name in METADATA_TABLES if f"lake.db.events.{name};" not in page] == []
+    assert [name for name in FUNCTIONS if f"lake.system.{name}(" not in page] == []

@@ -8,7 +8,7 @@ HEADING = "## Where Java's Iceberg does otherwise\n"
 
 
 def _section() -> str:
-    return (ROOT / "docs/spark-sql.md").read_text().partition(HEADING)[2].partition("\n## ")[0]
+    return (ROOT / "docs/sql.md").read_text().partition(HEADING)[2].partition("\n## ")[0]
 
 
 def test_the_documentation_names_every_documented_difference_and_no_other() -> None:
