@@ -3,22 +3,34 @@
 Which files and of what format is the caller's business; writing them to a table is `write.py`. Floor: spark.
 """
 
+import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from icefloe.errors import DataFileFormatError, EngineError, IcefloeError, InvalidInputError, InvalidSchemaError, UnsupportedTypeError
+from icefloe.errors import (
+    DataFileFormatError,
+    EngineError,
+    IcefloeError,
+    InvalidInputError,
+    InvalidSchemaError,
+    UnsupportedTypeError,
+    in_one_line,
+)
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.filters import column_named
 from icefloe.spark.jobs import engine_error
-from icefloe.spark.types import schema_to_struct, struct_to_schema
+from icefloe.spark.jvm.gateway import java_class
+from icefloe.spark.types import COMMENT_KEY, schema_to_struct, struct_to_schema
 
 JSON, CSV, PARQUET = "json", "csv", "parquet"
 
@@ -32,6 +44,12 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
 }
 # A row that does not fit the schema ends the load; Spark's default would make it a row of nulls.
 STRICT = {"mode": "FAILFAST"}
+
+# The key of Spark's own schema in a Parquet footer, and the settings by which its reader takes the columns of every file.
+_SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
+_MERGE_OPTION, _MERGE_CONF = "mergeSchema", "spark.sql.parquet.mergeSchema"
+_NO_FOOTER = ("is not a Parquet file", "corrupted file")  # parquet-java's words
+LOG = logging.getLogger(__name__)
 
 # Signs that stand for something else where Hadoop reads a path as a pattern.
 _PATTERN_SIGNS = re.compile(r"([\\*?\[\]{}])")
@@ -72,7 +90,7 @@ def read_files(
     with reading():
         wanted = _declared(declared) if declared else None
         if file_format == PARQUET:
-            frame = reader.load(locations)
+            frame = reader.schema(_parquet_columns(spark, locations, options or {})).load(locations)
             return _chosen(frame, wanted or frame.schema)
         if wanted is None:
             wanted = read_as = _with_table_types(_guessed(reader, locations, file_format), table_schema)
@@ -108,15 +126,17 @@ def _clearer(error: IcefloeError, text: str) -> IcefloeError:
             next_step="mend the row, or state other columns; nothing was loaded",
         )
     if "CANNOT_READ_FILE_FOOTER" in text:
-        return DataFileFormatError(
-            "the file is not a whole Parquet file", path=path, next_step="check that it is Parquet and not cut short"
-        )
+        return _not_whole(path)
     if "PARQUET_TYPE_ILLEGAL" in text and "NANOS" in text:
         return UnsupportedTypeError(
             "Spark does not read Parquet timestamps in nanoseconds",
             next_step="write the files with microseconds (pyarrow: coerce_timestamps='us')",
         )
     return error
+
+
+def _not_whole(path: str | None) -> DataFileFormatError:
+    return DataFileFormatError("the file is not a whole Parquet file", path=path, next_step="check that it is Parquet and not cut short")
 
 
 def _plain(location: str) -> str:
@@ -134,6 +154,64 @@ def _guessed(reader: DataFrameReader, locations: list[str], file_format: str) ->
     if not found.fields:
         raise InvalidInputError("the files hold no columns", next_step="give files with rows in them, or state the columns with --schema")
     return found
+
+
+def _parquet_columns(spark: SparkSession, locations: list[str], options: Mapping[str, str]) -> StructType:
+    """Return the columns of Parquet files: of the first by name, or of all where Spark's option `mergeSchema` says so.
+
+    They are passed to Spark's reader, which otherwise trusts what a footer states: it loads the classes of user-defined types by name, or from a pickle before
+    Spark 4.3, takes expressions in the metadata of fields as defaults, and matches columns by the ids there.
+    """
+    # This format lists files as Parquet does and opens none.
+    files = sorted(spark.read.format("binaryFile").options(**options).load(locations).inputFiles())
+    if not files:
+        raise InvalidInputError("there are no Parquet files in the places to read", next_step="name files, or a folder that holds some")
+    merges = options.get(_MERGE_OPTION, options.get(_MERGE_OPTION.lower(), spark.conf.get(_MERGE_CONF)))
+    found, *more = [_columns_in_footer(spark, file) for file in (files if str(merges).lower() == "true" else files[:1])]
+    session = spark._jsparkSession
+    merged = session.parseDataType(found.json())
+    for struct in more:
+        merged = merged.merge(session.parseDataType(struct.json()), str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true")
+    return StructType.fromJson(json.loads(merged.json()))
+
+
+def _columns_in_footer(spark: SparkSession, file: str) -> StructType:
+    """Return the columns of one file, by Spark's schema in its footer, else by its Parquet schema, as Spark does."""
+    path = java_class(spark, "org.apache.hadoop.fs.Path")(java_class(spark, "java.net.URI")(file))
+    session_state = spark._jsparkSession.sessionState()
+    source = java_class(spark, "org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(path, session_state.newHadoopConf())
+    try:
+        reader = java_class(spark, "org.apache.parquet.hadoop.ParquetFileReader").open(source)
+    except Py4JError as error:
+        if any(words in str(error) for words in _NO_FOOTER):
+            raise _not_whole(_plain(file)) from error
+        raise
+    try:
+        footer = reader.getFooter().getFileMetaData()
+    finally:
+        reader.close()
+    text = footer.getKeyValueMetaData().get(_SPARK_SCHEMA)
+    if text is not None:
+        try:
+            return StructType.fromJson(_without_metadata(json.loads(text)))
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, AssertionError, PySparkException):
+            LOG.warning("%s has a schema of Spark's that cannot be read; its Parquet schema is taken", in_one_line(file))
+    converter = java_class(spark, "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter")
+    return StructType.fromJson(json.loads(converter(session_state.conf()).convert(footer.getSchema()).json()))
+
+
+def _without_metadata(value: Any) -> Any:
+    """Return the JSON of a Spark type with comments alone as the metadata of fields, and the types that user-defined ones are stored as."""
+    if isinstance(value, list):
+        return [_without_metadata(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("type") == "udt":
+        return _without_metadata(value["sqlType"])
+    metadata = value.get("metadata")
+    comment = metadata.get(COMMENT_KEY) if isinstance(metadata, dict) else None
+    plain = {key: _without_metadata(member) for key, member in value.items() if key != "metadata"}
+    return {**plain, "metadata": {COMMENT_KEY: comment} if isinstance(comment, str) else {}} if metadata is not None else plain
 
 
 def _declared(text: str) -> StructType:

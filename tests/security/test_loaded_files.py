@@ -1,0 +1,76 @@
+"""What a Parquet file's footer states for Spark is not run, unpickled or evaluated when the file is loaded."""
+
+import base64
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from icefloe.spark.files import read_files
+
+pytestmark = pytest.mark.spark
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    found = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    yield found
+    found.stop()
+
+
+class Touches:
+    """A value whose pickle makes a file when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def written(path: Path, rows: pa.Table, fields: list[dict[str, Any]]) -> str:
+    schema = json.dumps({"type": "struct", "fields": fields})
+    pq.write_table(rows.replace_schema_metadata({SPARK_SCHEMA: schema.encode()}), path)
+    return str(path)
+
+
+def column(name: str, kind: Any, **metadata: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": metadata}
+
+
+def test_a_user_defined_type_in_a_footer_is_not_unpickled(spark: SparkSession, tmp_path: Path) -> None:
+    code = base64.b64encode(pickle.dumps(Touches(tmp_path / "ran"))).decode()
+    hostile = {"type": "udt", "pyClass": "__main__.Hostile", "serializedClass": code, "sqlType": "long"}
+    path = written(tmp_path / "f.parquet", pa.table({"n": [7]}), [column("n", hostile)])
+    found = read_files(spark, [path], "parquet")
+    assert not (tmp_path / "ran").exists()
+    assert found.frame.collect() == [(7,)]
+
+
+def test_an_expression_in_the_metadata_of_a_field_is_no_default(spark: SparkSession, tmp_path: Path) -> None:
+    default = {"EXISTS_DEFAULT": "40 + 2", "CURRENT_DEFAULT": "40 + 2", "comment": "a number"}
+    fields = [column("n", "long"), column("m", "long", **default)]
+    paths = [
+        written(tmp_path / "1.parquet", pa.table({"n": [1], "m": [1]}), fields),
+        written(tmp_path / "2.parquet", pa.table({"n": [2]}), fields[:1]),
+    ]
+    found = read_files(spark, paths, "parquet")
+    assert [field.metadata for field in found.frame.schema] == [{}, {"comment": "a number"}]
+    assert sorted(found.frame.collect()) == [(1, 1), (2, None)]
+
+
+def test_columns_of_all_files_are_merged_where_that_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    paths = [str(tmp_path / "1 a.parquet"), str(tmp_path / "2.parquet")]
+    pq.write_table(pa.table({"n": [1]}), paths[0])
+    pq.write_table(pa.table({"n": [2], "m": ["x"]}), paths[1])
+    merged = read_files(spark, paths, "parquet", options={"mergeSchema": "true"}).frame
+    assert merged.columns == ["n", "m"]
+    assert sorted(merged.collect()) == [(1, None), (2, "x")]
+    assert read_files(spark, paths, "parquet").frame.columns == ["n"]
