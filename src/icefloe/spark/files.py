@@ -159,8 +159,8 @@ def _guessed(reader: DataFrameReader, locations: list[str], file_format: str) ->
 def _parquet_columns(spark: SparkSession, locations: list[str], options: Mapping[str, str]) -> StructType:
     """Return the columns of Parquet files: of the first by name, or of all where Spark's option `mergeSchema` says so.
 
-    They are passed to Spark's reader, which otherwise trusts what a footer states: it loads the classes of user-defined types by name, or from a pickle before
-    Spark 4.3, takes expressions in the metadata of fields as defaults, and matches columns by the ids there.
+    They are passed to Spark's reader, which otherwise trusts what a footer states: it imports and calls the classes of user-defined types by name,
+    takes expressions in the metadata of fields as defaults, and matches columns by the ids there.
     """
     # This format lists files as Parquet does and opens none.
     files = sorted(spark.read.format("binaryFile").options(**options).load(locations).inputFiles())
