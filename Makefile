@@ -35,7 +35,7 @@ check: setup docs ## formatting, lint, types, layers, and the documentation's li
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
 
-docs: ## the documentation as a site, site/index.html; it needs no network and no web server
+docs: ## the documentation as a site, site/index.html, which opens without a network
 	@python3 scripts/setup docs
 	@NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet --strict
 

@@ -4,7 +4,7 @@ import re
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from tests.java_names import CATALOG_PROPERTIES, READ_OPTIONS, SESSION_SETTINGS, TABLE_PROPERTIES, WRITE_OPTIONS
+from tests.java_names import CATALOG_PROPERTIES, READ_OPTIONS, SESSION_SETTINGS, TABLE_DEFAULTS, TABLE_PROPERTIES, WRITE_OPTIONS
 
 from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
@@ -50,6 +50,17 @@ def test_every_property_has_a_meaning() -> None:
 
 def test_table_properties_are_those_of_java() -> None:
     assert names(properties.ALL) - set(TABLE_PROPERTIES) == set()
+
+
+def test_defaults_are_those_of_java_or_name_javas() -> None:
+    shown = {one.name: one.java_default if one.java_default is not None else as_text(one.default) for one in properties.ALL}
+    assert {name: text for name, text in TABLE_DEFAULTS.items() if shown[name] != text} == {}
+    repeated = [one.name for one in properties.ALL if one.java_default is not None and one.java_default == as_text(one.default)]
+    assert repeated == []
+
+
+def as_text(default: object) -> str:
+    return "" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def test_every_option_of_a_read_that_has_an_effect_is_listed() -> None:
