@@ -35,9 +35,10 @@ check: setup docs ## formatting, lint, types, layers, and the documentation's li
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
 
+# Not --quiet: strict mode does not count the warnings that it hides.
 docs: ## the documentation as a site, site/index.html, which opens without a network
 	@python3 scripts/setup docs
-	@NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --strict
 
 format: setup ## format, and fix what lint can fix
 	.venv/bin/ruff format .
