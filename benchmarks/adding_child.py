@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql", "pyiceberg": "pyiceberg.catalog.sql"}
+MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql_catalog", "pyiceberg": "pyiceberg.catalog.sql"}
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql", "pyiceberg": "pyiceberg.catalog.sql"}
+MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql_catalog", "pyiceberg": "pyiceberg.catalog.sql"}
 COMMITTED = 1_000  # the most snapshots that are made by commits
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from benchmarks import measure
 from benchmarks.measure import Comparison, interleaved, median, say, seconds
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.data_file_writer import write_batches
+from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_vectors
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.deletes.write_deletes import RowsToDelete, write_vectors
-from icefloe.datafile.read import read_task
-from icefloe.datafile.target import WriteTarget
-from icefloe.datafile.write import write_batches
-from icefloe.io.local import LocalFileIO
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.scan.file_scan_task import FileScanTask

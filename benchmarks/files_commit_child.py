@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql", "pyiceberg": "pyiceberg.catalog.sql"}
+MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql_catalog", "pyiceberg": "pyiceberg.catalog.sql"}
 COLUMNS = 20
 SCHEMA = pa.schema([(f"c{number:02}", pa.int64()) for number in range(1, COLUMNS + 1)])
 RECORDS = 10_000
@@ -58,7 +58,7 @@ def icefloe(table: Any, count: int) -> tuple[float, float]:
     """An append of the files."""
     data_file = import_module("icefloe.kernel.manifest.data_file")
     append = import_module("icefloe.kernel.commit.append").Append
-    context = import_module("icefloe.table.rows.write_target").commit_context
+    context = import_module("icefloe.table.rows.write_context").commit_context
     files = []
     for one in described(count):
         partition = (one.pop("bucket"), one.pop("day"))

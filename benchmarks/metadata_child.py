@@ -15,10 +15,10 @@ NEW_SNAPSHOT_ID, LATER_MS = 4711, 10_000
 
 def icefloe(content: bytes) -> tuple[Callable[[], Any], Callable[[Any], int], Callable[[Any], bytes]]:
     """Reading, looking at every snapshot, and writing with one more, by Icefloe."""
-    read = importlib.import_module("icefloe.kernel.metadata.read").read_table_metadata
-    write = importlib.import_module("icefloe.kernel.metadata.write").write_table_metadata
+    read = importlib.import_module("icefloe.kernel.metadata.metadata_reader").read_table_metadata
+    write = importlib.import_module("icefloe.kernel.metadata.metadata_writer").write_table_metadata
     snapshot = importlib.import_module("icefloe.kernel.metadata.snapshot").Snapshot
-    add = importlib.import_module("icefloe.kernel.metadata.update_snapshots").AddSnapshot
+    add = importlib.import_module("icefloe.kernel.metadata.snapshot_updates").AddSnapshot
 
     def written(metadata: Any) -> bytes:
         now_ms = metadata.last_updated_ms + LATER_MS

@@ -8,9 +8,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks import measure
-from icefloe.catalog.sql import SqlCatalog
-from icefloe.spark.session import session
-from icefloe.spark.sql.attach import attach
+from icefloe.catalog.sql_catalog import SqlCatalog
+from icefloe.spark.attach import attach
+from icefloe.spark.session.start_session import session
 
 
 def lake_in(folder: Path, name: str = "bench") -> SqlCatalog:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from benchmarks.measure import Comparison, interleaved, median, say, seconds
 from benchmarks.spark_lake import new_lake_in, session_with_lake
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 
 ROWS_READ, ROWS_WRITTEN, PARTITIONS = 20_000_000, 10_000_000, 8
 REPEATS_OF_READS, REPEATS_OF_WRITES = 7, 5

@@ -22,7 +22,7 @@ from benchmarks.measure import Comparison, interleaved, median, say, seconds
 from benchmarks.planning_table import FEW_FILTER, metadata_path
 from benchmarks.spark_lake import session_with_lake
 from benchmarks.spark_rows import aggregate, rows
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 
 ROWS = int(os.environ.get("ICEFLOE_BENCH_ROWS", "10000000"))
 REPEATS = 5

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql", "pyiceberg": "pyiceberg.catalog.sql"}
+MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql_catalog", "pyiceberg": "pyiceberg.catalog.sql"}
 FILES = 10
 
 
@@ -55,7 +55,7 @@ def main() -> None:
         ]
     )
     if by != "arrow":
-        spark = import_module("icefloe.spark.session").session(
+        spark = import_module("icefloe.spark.session.start_session").session(
             {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8"}, master="local[2]"
         )
         pq.write_table(source, f"{folder}/source.parquet")

@@ -14,14 +14,14 @@ from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.io.storage_options import LOCATION_OPTIONS, STORAGE_OPTIONS
 from icefloe.kernel.limits import Limits, variable_of
-from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
 from icefloe.kernel.option import Option
-from icefloe.kernel.view import properties as view_properties
-from icefloe.spark.connect.options import DATA_SOURCE_OPTIONS
-from icefloe.spark.sql.read_options import READ_OPTIONS, READ_SETTINGS
-from icefloe.spark.sql.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
-from icefloe.spark.write_options import REFUSED_OPTIONS, WRITE_OPTIONS, WRITE_SETTINGS
+from icefloe.kernel.view import view_properties
+from icefloe.spark.connect.connect_options import DATA_SOURCE_OPTIONS
+from icefloe.spark.scan.read_options import READ_OPTIONS, READ_SETTINGS
+from icefloe.spark.scan.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.spark.write.write_options import REFUSED_OPTIONS, WRITE_OPTIONS, WRITE_SETTINGS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 COMMAND = ".venv/bin/python scripts/configuration_reference.py"
@@ -54,7 +54,7 @@ def _lines() -> Iterator[str]:
     yield "## Table properties"
     yield ""
     yield "Given to `create_table(properties=...)`, `TBLPROPERTIES` or `table.set_properties(...)`. A name that ends in a dot goes on with a column's name."
-    left = list(properties.ALL)
+    left = list(table_properties.ALL)
     for title, beginnings in SECTIONS:
         chosen = [known for known in left if known.name.startswith(beginnings)]
         left = [known for known in left if known not in chosen]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.kernel.avro.both_readers import needs_module
 
-from icefloe.kernel.avro import compiled
+from icefloe.kernel.avro import compiled_codec
 
 ROOT = Path(__file__).parents[1]
 USE = """
-from icefloe.kernel.avro import compiled
+from icefloe.kernel.avro import compiled_codec
 assert compiled.AVAILABLE
 print(compiled.native().__file__, compiled.native().INTERFACE)
 """
@@ -50,5 +50,5 @@ def test_the_codec_of_the_wheel_is_the_one_that_this_version_uses(wheel: Path, t
     used = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert used.stdout.split() == [
         str(tmp_path / "icefloe/kernel/avro/native/_manifest.abi3.so"),
-        str(compiled.native().INTERFACE),
+        str(compiled_codec.native().INTERFACE),
     ], used.stderr

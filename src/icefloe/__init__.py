@@ -11,9 +11,9 @@ import os
 from importlib.metadata import version
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog.load import load_catalog
-from icefloe.catalog.memory import InMemoryCatalog
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.catalog_loader import load_catalog
+from icefloe.catalog.in_memory_catalog import InMemoryCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import (
     AlreadyExistsError,
     CommitConflictError,

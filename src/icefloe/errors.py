@@ -42,7 +42,7 @@
     │   └── StorageUnavailableError
     └── EngineError                  Spark or Java is missing, or a Spark job failed
 
-Codes are append-only and stable; the text of a message is not part of the API. Floor: the lowest; imports nothing of Icefloe.
+Codes are append-only and stable; the text of a message is not part of the API.
 """
 
 import re

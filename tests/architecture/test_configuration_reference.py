@@ -8,16 +8,16 @@ from tests.java_names import CATALOG_PROPERTIES, READ_OPTIONS, SESSION_SETTINGS,
 
 from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
-from icefloe.io import object_store
+from icefloe.io import object_store_file_io
 from icefloe.io.storage_options import STORAGE_OPTIONS
 from icefloe.kernel.limits import PREFIX
-from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
-from icefloe.kernel.view import properties as view_properties
-from icefloe.spark import write_options
-from icefloe.spark.connect import options as data_source
-from icefloe.spark.sql import read_options
-from icefloe.spark.sql.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.kernel.view import view_properties
+from icefloe.spark.connect import connect_options as data_source
+from icefloe.spark.scan import read_options
+from icefloe.spark.scan.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.spark.write import write_options
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,19 +43,19 @@ def test_the_page_names_everything_that_has_no_effect() -> None:
 
 
 def test_every_property_has_a_meaning() -> None:
-    known = (*properties.ALL, *view_properties.ALL)
+    known = (*table_properties.ALL, *view_properties.ALL)
     assert [one.name for one in known if not re.fullmatch(r"[A-Z`].+\.", one.meaning)] == []
-    assert len(names(properties.ALL)) == len(properties.ALL)
+    assert len(names(table_properties.ALL)) == len(table_properties.ALL)
 
 
 def test_table_properties_are_those_of_java() -> None:
-    assert names(properties.ALL) - set(TABLE_PROPERTIES) == set()
+    assert names(table_properties.ALL) - set(TABLE_PROPERTIES) == set()
 
 
 def test_defaults_are_those_of_java_or_name_javas() -> None:
-    shown = {one.name: one.java_default if one.java_default is not None else as_text(one.default) for one in properties.ALL}
+    shown = {one.name: one.java_default if one.java_default is not None else as_text(one.default) for one in table_properties.ALL}
     assert {name: text for name, text in TABLE_DEFAULTS.items() if shown[name] != text} == {}
-    repeated = [one.name for one in properties.ALL if one.java_default is not None and one.java_default == as_text(one.default)]
+    repeated = [one.name for one in table_properties.ALL if one.java_default is not None and one.java_default == as_text(one.default)]
     assert repeated == []
 
 
@@ -87,7 +87,7 @@ def test_every_option_of_the_data_source_is_listed() -> None:
 
 
 def test_every_storage_property_is_listed() -> None:
-    assert names(STORAGE_OPTIONS) == {name for known in object_store._OPTIONS.values() for name in known}
+    assert names(STORAGE_OPTIONS) == {name for known in object_store_file_io._OPTIONS.values() for name in known}
 
 
 def test_every_catalog_property_that_the_code_reads_is_listed() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from icefloe.inspect import METADATA_TABLES
 from icefloe.procedures import procedure_names
-from icefloe.spark.sql.function_answers import FUNCTIONS
+from icefloe.spark.functions.spark_functions import FUNCTIONS
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (

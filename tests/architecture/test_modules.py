@@ -15,11 +15,9 @@ FRONT_DOOR = PACKAGE / "__init__.py"
 SIDE_DOORS = {"catalog", "inspect", "procedures", "table", "spark"}  # packages that users import from by name, as PyIceberg's users do
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-MOST_LINES_OF_A_FILE = 400
+MOST_LINES_OF_A_FILE = 600
 MOST_LINES_OF_A_FUNCTION = 70
-LONGER_FILES: dict[str, str] = {
-    "kernel/metadata/properties.py": "one declaration for each property, with its meaning"
-}  # path under src/icefloe: why it is longer
+LONGER_FILES: dict[str, str] = {}  # path under src/icefloe: why it is longer
 LONGER_FUNCTIONS: dict[str, str] = {}  # "path:function": why it is longer
 
 NAMES_THAT_SAY_NOTHING = {"util", "utils", "helper", "helpers", "common", "base", "manager", "core", "misc"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import TableAlreadyExistsError
 
 SCHEMA = pa.schema([("n", pa.int64())])

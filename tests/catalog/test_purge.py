@@ -10,14 +10,14 @@ from tests.table.reachable import everything, on_disk
 
 from icefloe import SqlCatalog, load_catalog
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog.file_system import FileSystemCatalog
-from icefloe.catalog.memory import InMemoryCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchTableError
 from icefloe.table import Table
 from icefloe.table.expiry.file_kinds import FileKind
 from icefloe.table.expiry.purge_table import purge_table
-from icefloe.table.handle import TableHandle, load_metadata
-from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore
+from icefloe.table.table_handle import TableHandle, load_metadata
+from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore
 
 
 @pytest.fixture

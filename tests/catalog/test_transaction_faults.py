@@ -7,10 +7,10 @@ import pytest
 
 from icefloe import SqlCatalog
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import CommitConflictError, CommitUnknownError, StoragePermissionError
 from icefloe.kernel.commit.outcome import Refused
-from icefloe.pointer.sql import SqlPointerStore
-from icefloe.testing.faults import Fault, Faults, FaultyStore, SimulatedCrash
+from icefloe.testing.fault_injection import Fault, Faults, FaultyStore, SimulatedCrash
 
 SCHEMA = pa.schema([("n", pa.int64())])
 QUICK = {
@@ -151,7 +151,7 @@ def test_races_that_are_always_lost_leave_no_table_changed_and_no_file(catalog: 
 def test_a_refusal_is_one_of_all_tables_and_leaves_no_file(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = metadata_files(tmp_path)
     denied = StoragePermissionError("permission denied for table iceberg_tables")
-    monkeypatch.setattr(SqlPointerStore, "swap_together", lambda self, changes: Refused(error=denied))
+    monkeypatch.setattr(SqlCatalogStore, "swap_together", lambda self, changes: Refused(error=denied))
     with pytest.raises(StoragePermissionError):
         write(catalog, 1, makes="db.c")
     assert numbers(catalog, *NAMES) == [[], []]

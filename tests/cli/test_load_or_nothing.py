@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from tests.cli.conftest import Command
 
-import icefloe.cli.load as loading
+import icefloe.cli.load_command as loading
 from icefloe import SqlCatalog
 from icefloe.errors import CommitUnknownError, EngineError, StorageFullError
-from icefloe.kernel.schema.arrow import schema_from_arrow
+from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.table import Table
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "kind": ["a", "b", "a"]})

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.puffin.deletion_vector import deletion_vector_of, write_deletion_vectors
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 
 POSITIONS = pa.schema(

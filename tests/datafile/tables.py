@@ -9,17 +9,17 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from icefloe.datafile.read import read_task
-from icefloe.datafile.target import WriteTarget
-from icefloe.datafile.write import write_batches
-from icefloe.io.local import LocalFileIO
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.data_file_writer import write_batches
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import (

@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 from tests.datafile.delete_files import POSITIONS, equality_deletes, position_deletes, vectors
 from tests.datafile.tables import IO, same, target, task_of, write
 
-from icefloe.datafile.deletes.delete_files import read_position_deletes
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.deletes.delete_file_reader import read_position_deletes
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.deletes.positions import matching_positions
-from icefloe.datafile.read import read_task
+from icefloe.datafile.deletes.matching_positions import matching_positions
 from icefloe.errors import DataFileFormatError, PuffinFormatError
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.container import write_puffin
 from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_of
+from icefloe.kernel.puffin.puffin_file import write_puffin
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETED, POS
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DoubleType, IntegerType, LongType, NestedField, StringType, StructType

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from tests.datafile.tables import target
 
-from icefloe.datafile import write as write_module
-from icefloe.datafile.write import write_batches
+from icefloe.datafile import data_file_writer as write_module
+from icefloe.datafile.data_file_writer import write_batches
 from icefloe.errors import (
     FileAlreadyExistsError,
     SchemaMismatchError,
@@ -21,7 +21,7 @@ from icefloe.errors import (
     StoragePermissionError,
     StorageUnavailableError,
 )
-from icefloe.io.local import LocalFileIO
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.storage_errors import storage_error

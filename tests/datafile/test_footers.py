@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe import IntegerType, LongType, NestedField, Schema, StringType
-from icefloe.datafile import footers
-from icefloe.datafile.footers import FooterReader, FooterRequest
+from icefloe.datafile import foreign_files
+from icefloe.datafile.foreign_files import FooterReader, FooterRequest
 from icefloe.errors import SchemaMismatchError
-from icefloe.io.local import LocalFileIO
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.schema.name_mapping import mapping_for
 
 SCHEMA = Schema(
@@ -39,7 +39,7 @@ def put(path: Path, names: tuple[str, ...], ids: dict[str, int] | None = None, *
 
 @pytest.mark.parametrize("kept", [1, 3, 99])
 def test_a_file_is_read_alike_whatever_was_read_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
-    monkeypatch.setattr(footers, "KEPT_LAYOUTS", kept)
+    monkeypatch.setattr(foreign_files, "KEPT_LAYOUTS", kept)
     locations = [
         put(tmp_path / f"{place}-{'own' if ids else 'none'}.parquet", names, ids)
         for place, names in enumerate(permutations(IDS))

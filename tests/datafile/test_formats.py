@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from pyarrow import orc
 from tests.datafile.tables import IO, LooseSchema, later_types, read, same, tables, target, task_of, values, write
 
-from icefloe.datafile.read import read_task
+from icefloe.datafile.data_file_reader import read_task
 from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
-from icefloe.kernel.avro.container import open_container, write_container
+from icefloe.kernel.avro.avro_container import open_container, write_container
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.name_mapping import mapping_for
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import (

@@ -13,7 +13,7 @@ from tests.datafile.tables import read, same, tables, target, write
 
 from icefloe.errors import InvalidPropertyError, SchemaMismatchError
 from icefloe.kernel.manifest.data_file import FileFormat
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import BinaryType, BooleanType, DecimalType, LongType, NestedField, StringType, TimestamptzType, UUIDType
 

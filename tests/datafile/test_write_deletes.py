@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from tests.datafile.delete_files import position_deletes, vectors
 from tests.datafile.tables import IO, target, task_of, write
 
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_equality_deletes, write_position_deletes, write_vectors
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.deletes.write_deletes import RowsToDelete, write_equality_deletes, write_position_deletes, write_vectors
-from icefloe.datafile.read import read_task
-from icefloe.datafile.target import WriteTarget
+from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, SchemaMismatchError, StorageUnavailableError
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.puffin.container import puffin_of, read_file_metadata
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.puffin.puffin_file import puffin_of, read_file_metadata
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import POS
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DoubleType, ListType, LongType, NestedField, StringType, StructType

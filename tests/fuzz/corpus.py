@@ -28,21 +28,21 @@ from tests.kernel.manifest.made_up_entries import (
 from tests.kernel.metadata.made_up_tables import with_snapshots
 from tests.kernel.puffin.test_theta_sketch import NOTHING, ONE, TWO, TWO_COMPRESSED
 
-from icefloe.datafile.deletes.write_deletes import RowsToDelete, write_equality_deletes, write_position_deletes
-from icefloe.datafile.target import WriteTarget
-from icefloe.datafile.write import write_batches
-from icefloe.io.local import LocalFileIO
+from icefloe.datafile.data_file_writer import write_batches
+from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_equality_deletes, write_position_deletes
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.manifest_list.write import write_manifest_list
-from icefloe.kernel.metadata.write import write_table_metadata
+from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.container import Blob, write_puffin
 from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_of, encode_deletion_vector
+from icefloe.kernel.puffin.puffin_file import Blob, write_puffin
 from icefloe.kernel.puffin.theta_hash import theta_hashes
 from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BooleanType,

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from icefloe.errors import IcefloeError
-from icefloe.kernel.avro.container import block_bytes, header_bytes, open_container, raw_blocks, read_block
+from icefloe.kernel.avro.avro_container import block_bytes, header_bytes, open_container, raw_blocks, read_block
 from icefloe.kernel.avro.varint import encode_long
 
 Mutate = Callable[[Random, Sequence[bytes]], bytes]

@@ -15,25 +15,32 @@ from tests.fuzz import corpus, mutate
 from tests.kernel.avro.both_readers import READERS, reading_by
 from tests.kernel.manifest.made_up_entries import EVERY_PARTITION
 
-from icefloe.datafile.deletes.delete_files import read_delete_columns, read_position_deletes
-from icefloe.datafile.read import read_task
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.deletes.delete_file_reader import read_delete_columns, read_position_deletes
 from icefloe.errors import EngineError, FormatError, IcefloeError, NoSuchFileError, Problem, PuffinFormatError
-from icefloe.io.memory import MemoryFileIO
+from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.expression_json import expression_from_json, expression_to_json
 from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.geo_bounds import corner_from_bytes
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.read import fill_counts, open_manifest, read_columns, read_entries, read_manifest_header, read_records
-from icefloe.kernel.manifest_list.read import has_row_ids, read_manifest_list
-from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
+from icefloe.kernel.manifest.manifest_reader import (
+    fill_counts,
+    open_manifest,
+    read_columns,
+    read_entries,
+    read_manifest_header,
+    read_records,
+)
+from icefloe.kernel.manifest_list.manifest_list_reader import has_row_ids, read_manifest_list
+from icefloe.kernel.metadata.metadata_reader import check_table_metadata, read_table_metadata
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.metadata.requirement_json import requirement_from_json, requirement_to_json
 from icefloe.kernel.metadata.update_json import update_from_json, update_to_json
-from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.container import puffin_of, read_blob, read_file_metadata
 from icefloe.kernel.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector, vector_location
+from icefloe.kernel.puffin.puffin_file import puffin_of, read_blob, read_file_metadata
 from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH, sketch_from_bytes, union
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import mapping_from_json, mapping_to_json
@@ -41,9 +48,9 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json
 from icefloe.kernel.types import LongType
 from icefloe.kernel.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, encode
-from icefloe.kernel.view.json_form import read_view_metadata, write_view_metadata
+from icefloe.kernel.view.view_metadata_json import read_view_metadata, write_view_metadata
 from icefloe.kernel.wkb import text_of_wkb, wkb_of_text
-from icefloe.spark.task_errors import error_in, sealed
+from icefloe.spark.jobs.task_errors import error_in, sealed
 
 PATH = "fuzz://some.file"
 

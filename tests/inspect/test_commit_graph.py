@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import icefloe.inspect as look
 from icefloe import SqlCatalog
 from icefloe.inspect.branches_and_tags import duration_text
-from icefloe.inspect.lanes import column, draw, newest_first
+from icefloe.inspect.graph_layout import column, draw, newest_first
 
 
 @st.composite

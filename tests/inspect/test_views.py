@@ -14,9 +14,9 @@ from tests.inspect.example import WHERE
 
 import icefloe.inspect as look
 from icefloe import SqlCatalog
+from icefloe.inspect.formatting import count_text, share_text, short_path, size_text, time_text
+from icefloe.inspect.inspection import View
 from icefloe.inspect.terminal import text_of
-from icefloe.inspect.view import View
-from icefloe.inspect.words import count_text, share_text, short_path, size_text, time_text
 from icefloe.table import Table
 
 OF_A_TABLE: dict[str, Callable[[Table], View]] = {

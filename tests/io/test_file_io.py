@@ -6,10 +6,10 @@ import uuid
 import pytest
 
 from icefloe.errors import FileAlreadyExistsError, NoSuchFileError
-from icefloe.io.choose import SchemeFileIO, load_file_io
-from icefloe.io.local import LocalFileIO
-from icefloe.io.memory import MemoryFileIO
-from icefloe.io.object_store import ObjectStoreFileIO
+from icefloe.io.file_io_by_scheme import SchemeFileIO, load_file_io
+from icefloe.io.local_file_io import LocalFileIO
+from icefloe.io.memory_file_io import MemoryFileIO
+from icefloe.io.object_store_file_io import ObjectStoreFileIO
 from icefloe.kernel.ports import FileIO
 
 

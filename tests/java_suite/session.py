@@ -15,9 +15,9 @@ from typing import Any
 from tests.java_suite import fetched
 
 from icefloe import SqlCatalog
-from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.spark import attach
-from icefloe.spark.session import session
+from icefloe.spark.session.start_session import session
 
 CONF = {
     "spark.driver.memory": "3g",
@@ -122,7 +122,7 @@ class Run:
 
 def main() -> None:
     logging.basicConfig(stream=sys.stderr)
-    logging.getLogger("icefloe.spark.sql.answers").setLevel(logging.DEBUG)  # where in Python each error came from
+    logging.getLogger("icefloe.spark.bridge.callback").setLevel(logging.DEBUG)  # where in Python each error came from
     folder, results, wanted = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
     folder.mkdir(parents=True)
     run = Run(folder)

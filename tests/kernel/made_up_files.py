@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.kernel.brute_force import SCHEMA, rows
 
 from icefloe.kernel.bounds import truncate_lower_bound, truncate_upper_bound
-from icefloe.kernel.manifest.columns import ENTRY_FIELDS, ManifestColumns, partition_column, statistic_column
+from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS, ManifestColumns, partition_column, statistic_column
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_type
 from icefloe.kernel.partitioning.transforms import (

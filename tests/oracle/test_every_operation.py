@@ -17,12 +17,12 @@ from icefloe import LongType, SqlCatalog
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.table import Table
-from icefloe.table.changes.changing import Changing
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
-from icefloe.table.engines import IN_PROCESS
+from icefloe.table.changes.mutation_context import TableMutations
 from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.rows.wap import write_audit_publish
-from icefloe.table.rows.write_target import write_target
+from icefloe.table.find_engine import IN_PROCESS
+from icefloe.table.rows.staged_writes import write_audit_publish
+from icefloe.table.rows.write_context import write_target
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("note", pa.string())])
 # What `manage_snapshots` and `update_snapshot` give has doors of its own.
@@ -252,7 +252,7 @@ def public(kind: type) -> set[str]:
 
 def doors() -> set[str]:
     """Every public way to change a table: of the mixins, of the table itself, and of what they give."""
-    mixins = [kind for kind in Table.__mro__ if issubclass(kind, Changing) and kind not in (Changing, Table)]
+    mixins = [kind for kind in Table.__mro__ if issubclass(kind, TableMutations) and kind not in (TableMutations, Table)]
     found = {name for kind in mixins for name in public(kind)} | (public(Table) - {"refresh", "name", "statistics"})
     nested = {f"{name}.{door}" for name, kind in NESTED.items() for door in public(kind)}
     return (found - NESTED.keys()) | (nested - NO_DOORS)

@@ -13,8 +13,8 @@ from tests.table.reachable import everything, on_disk, taken_out
 
 from icefloe import SqlCatalog, StringType
 from icefloe.table import Table
-from icefloe.table.handle import TableHandle, load_metadata
-from icefloe.table.rows.wap import write_audit_publish
+from icefloe.table.rows.staged_writes import write_audit_publish
+from icefloe.table.table_handle import TableHandle, load_metadata
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 DAY = 86_400_000

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import NoSuchTableError
-from icefloe.io.folders import OpenFolder
+from icefloe.io.local_folders import OpenFolder
 from icefloe.kernel.types import StringType
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]

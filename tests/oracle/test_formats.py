@@ -12,10 +12,10 @@ from tests.oracle.rows import comparable
 from tests.oracle.test_reading_each_other import SCHEMA, rows, without_bytes
 
 from icefloe import SqlCatalog, StaticTable
+from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.leaves import leaves_of
-from icefloe.datafile.target import WriteTarget
-from icefloe.datafile.write import write_batches
-from icefloe.io.local import LocalFileIO
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.io.local_file_io import LocalFileIO
 
 pytestmark = pytest.mark.oracle
 FORMATS = ("parquet", "orc", "avro")

@@ -11,12 +11,12 @@ import pytest
 from icefloe.kernel.commit.snapshot_attempt import path_of_partition
 from icefloe.kernel.commit.summary import build_summary
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_columns, read_entries
+from icefloe.kernel.manifest.manifest_reader import read_columns, read_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.manifest_list.read import has_row_ids
+from icefloe.kernel.manifest_list.manifest_list_reader import has_row_ids
 from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
-from icefloe.kernel.metadata.read import read_table_metadata
+from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 

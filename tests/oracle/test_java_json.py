@@ -33,10 +33,10 @@ from icefloe.kernel.expressions.predicate import (
     Or,
     StartsWith,
 )
-from icefloe.kernel.schema.evolution import evolved
 from icefloe.kernel.schema.name_mapping import NameMapping, mapping_for, mapping_from_json, mapping_to_json, updated_mapping
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.schema.schema_change import AddColumn, DeleteColumn, RenameColumn, SchemaChange, UpdateColumn
+from icefloe.kernel.schema.schema_evolution import evolved
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.types import (
     BinaryType,

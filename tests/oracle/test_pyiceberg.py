@@ -85,7 +85,7 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestampType
 """
 
 OUR_IMPORTS = """
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.table import StaticTable
 from icefloe import And, EqualTo, GreaterThan, GreaterThanOrEqual, IdentityTransform, LongType, NestedField
 from icefloe import PartitionField, PartitionSpec, Schema, StringType, TimestampType

@@ -22,22 +22,22 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from icefloe import Limits, set_limits
-from icefloe.datafile.read import read_task
-from icefloe.io.memory import MemoryFileIO
-from icefloe.kernel.avro.columns import read_batches
-from icefloe.kernel.avro.container import header_bytes, open_container
-from icefloe.kernel.avro.schema import field, record
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.io.memory_file_io import MemoryFileIO
+from icefloe.kernel.avro.avro_columns import read_batches
+from icefloe.kernel.avro.avro_container import header_bytes, open_container
+from icefloe.kernel.avro.avro_schema import field, record
+from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
 from icefloe.kernel.avro.varint import decode_long, encode_long
-from icefloe.kernel.avro.wanted import Struct, Value, WantedField
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest.read import read_columns, read_entries
-from icefloe.kernel.manifest.schema import manifest_schema
+from icefloe.kernel.manifest.manifest_reader import read_columns, read_entries
+from icefloe.kernel.manifest.manifest_schema import manifest_schema
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.manifest_list.read import read_manifest_list
-from icefloe.kernel.metadata.read import read_table_metadata
+from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
+from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.container import puffin_of, read_blob, read_file_metadata
+from icefloe.kernel.puffin.puffin_file import puffin_of, read_blob, read_file_metadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import mapping_from_json
 from icefloe.kernel.schema.schema import Schema

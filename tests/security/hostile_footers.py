@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.datafile.footers import FooterReader, FooterRequest
-from icefloe.datafile.read import read_task
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.foreign_files import FooterReader, FooterRequest
 from icefloe.errors import IcefloeError
 from icefloe.inspect.data_file_contents import parquet_footer
-from icefloe.io.memory import MemoryFileIO
+from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat

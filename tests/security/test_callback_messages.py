@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from py4j.java_gateway import JavaObject
 
-from icefloe.spark.sql.answers import Answers, ObjectAnswers, answer
+from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
 )
 
 
-class Listening(ObjectAnswers):
+class Listening(ConnectorObject):
     """Answers one question, and has a method that is none."""
 
     def __init__(self) -> None:
         self.called = 0
 
-    @answer
+    @connector_method
     def echo(self, value: Any) -> Any:
         """The value again."""
         return value
@@ -60,4 +60,4 @@ def test_a_message_nested_deeper_than_python_goes_is_refused() -> None:
 
 
 def test_an_object_without_questions_refuses_all() -> None:
-    assert is_refusal(Answers().apply("apply", "null"))
+    assert is_refusal(PythonCallback().apply("apply", "null"))

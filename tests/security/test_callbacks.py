@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.spark.jvm.callbacks import start_callbacks
-from icefloe.spark.jvm.gateway import gateway_of
+from icefloe.spark.bridge.callback_server import start_callbacks
+from icefloe.spark.bridge.gateway import gateway_of
 
 pytestmark = pytest.mark.spark
 Run = Callable[[str], list[tuple[Any, ...]]]

@@ -12,10 +12,10 @@ import pytest
 from tests.security.forging import forged
 
 from icefloe import SqlCatalog, Table
-from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import IcefloeError, LocationNotAllowedError
-from icefloe.io import object_store
-from icefloe.io.choose import check_locations, load_file_io
+from icefloe.io import object_store_file_io
+from icefloe.io.file_io_by_scheme import check_locations, load_file_io
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 
@@ -109,9 +109,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
         raise ValueError("no request in this test")
 
     monkeypatch.setattr(fsspec, "filesystem", connect)
-    object_store._connect.cache_clear()
+    object_store_file_io._connect.cache_clear()
     yield asked
-    object_store._connect.cache_clear()
+    object_store_file_io._connect.cache_clear()
 
 
 @pytest.mark.parametrize(

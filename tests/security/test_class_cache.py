@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError
-from icefloe.spark.jvm import class_cache
-from icefloe.spark.jvm import compile as java_compile
+from icefloe.spark.bridge import class_cache
+from icefloe.spark.bridge import java_compiler as java_compile
 
 WANTED = (
     *(Path("icefloe", f"{name}.class") for name in java_compile.SOURCES),

@@ -16,7 +16,7 @@ from icefloe import SqlCatalog, load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, LocationNotAllowedError
 from icefloe.io.bulk_delete import delete_files
-from icefloe.io.choose import load_file_io
+from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.table import Table
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})

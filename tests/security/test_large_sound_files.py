@@ -8,11 +8,11 @@ import pytest
 from tests.kernel.manifest.made_up_entries import NO_PARTITION, SNAPSHOT_ID, added, data_file, written
 from tests.security.bombs import metadata_with
 
-from icefloe.kernel.avro.container import block_bytes, header_bytes, open_container, unpacked_blocks
-from icefloe.kernel.manifest.read import read_columns
-from icefloe.kernel.manifest_list.read import read_manifest_list
-from icefloe.kernel.manifest_list.write import write_manifest_list
-from icefloe.kernel.metadata.read import read_table_metadata
+from icefloe.kernel.avro.avro_container import block_bytes, header_bytes, open_container, unpacked_blocks
+from icefloe.kernel.manifest.manifest_reader import read_columns
+from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
+from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "zstandard", "snappy"])

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from icefloe.spark.files import read_files
+from icefloe.spark.scan.input_file_rows import read_files
 
 pytestmark = pytest.mark.spark
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"

@@ -12,9 +12,9 @@ from tests.security.forging import forged
 
 from icefloe import SqlCatalog
 from icefloe.errors import IcefloeError, LocationNotAllowedError
-from icefloe.io import object_store
+from icefloe.io import object_store_file_io
 from icefloe.io.bulk_delete import delete_files
-from icefloe.io.choose import check_locations, load_file_io
+from icefloe.io.file_io_by_scheme import check_locations, load_file_io
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 
@@ -74,9 +74,9 @@ def no_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, dic
         return Nowhere(protocol, options)
 
     monkeypatch.setattr("fsspec.filesystem", filesystem)
-    object_store._connect.cache_clear()
+    object_store_file_io._connect.cache_clear()
     yield asked
-    object_store._connect.cache_clear()
+    object_store_file_io._connect.cache_clear()
 
 
 @pytest.mark.parametrize("location", REQUESTS)
@@ -174,7 +174,7 @@ ACCOUNT = {
 
 
 def options_for(asked: list[tuple[str, dict[str, Any]]], properties: dict[str, str], location: str) -> dict[str, Any]:
-    object_store._connect.cache_clear()
+    object_store_file_io._connect.cache_clear()
     with pytest.raises(IcefloeError):
         load_file_io(properties).read(location)
     return asked[-1][1]

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog, Table
-from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.catalog_store.dropped_folders import DroppedFolders
 from icefloe.errors import LocationNotAllowedError, NotFoundError, StorageError
-from icefloe.io.choose import load_file_io
-from icefloe.pointer.dropped_folders import DroppedFolders
+from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.table.expiry import expire_snapshots
 from icefloe.table.own_location import own_location
 

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 import icefloe.inspect as look
 from icefloe import SqlCatalog, load_catalog
+from icefloe.catalog_store.sql_errors import without_password
 from icefloe.cli.main import app
 from icefloe.errors import IcefloeError
-from icefloe.io import object_store
-from icefloe.io.choose import load_file_io
+from icefloe.io import object_store_file_io
+from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.kernel.storage_errors import cause_without_secrets, without_secrets
-from icefloe.pointer.sql_errors import without_password
 
 SECRET = "hunter2XYZ"  # noqa: S105  planted
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
@@ -142,19 +142,19 @@ def test_no_error_of_a_store_shows_a_key(
     error: Callable[[str], Exception], location: str, monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("fsspec.filesystem", lambda _, **options: Failing(error, options))
-    object_store._connect.cache_clear()
+    object_store_file_io._connect.cache_clear()
     io = load_file_io(KEYS)
     for ask in (io.read, io.exists, io.size, io.open_input, *([] if error is FileNotFoundError else [io.delete])):
         with pytest.raises(IcefloeError) as caught:
             ask(location)
         assert SECRET not in all_text_of(caught.value)
     monkeypatch.setattr("fsspec.filesystem", lambda _, **options: (_ for _ in ()).throw(ValueError(f"{options}")))
-    object_store._connect.cache_clear()
+    object_store_file_io._connect.cache_clear()
     with pytest.raises(IcefloeError) as caught:
         io.read(location)
     assert SECRET not in all_text_of(caught.value)
     assert SECRET not in log.text
-    object_store._connect.cache_clear()
+    object_store_file_io._connect.cache_clear()
 
 
 def test_nothing_that_can_be_printed_shows_a_key(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.main import app
 from icefloe.errors import IcefloeError, InvalidFilterError, Problem, StorageError
-from icefloe.spark import leftovers
+from icefloe.spark.write import failed_attempt_cleanup
 from icefloe.table.table import Table
 from icefloe.table.warnings_once import warn_once
 
@@ -89,9 +89,9 @@ def test_the_warning_of_files_that_are_left_is_one_line(caplog: pytest.LogCaptur
     def refused(*_: object) -> list[str]:
         raise StorageError("no")
 
-    monkeypatch.setattr(leftovers, "files_of", refused)
+    monkeypatch.setattr(failed_attempt_cleanup, "files_of", refused)
     target = SimpleNamespace(io=None, data_location=f"s3://b/{HOSTILE}\nforged", operation_uuid="u")
     with caplog.at_level(logging.WARNING):
-        leftovers.delete_files_of_operation(target, (), (0.0,))  # type: ignore[arg-type]
+        failed_attempt_cleanup.delete_files_of_operation(target, (), (0.0,))  # type: ignore[arg-type]
     assert controls(caplog.text.rstrip("\n")) == set()
     assert caplog.text.rstrip("\n").count("\n") == 0

@@ -6,7 +6,7 @@ import pytest
 
 from icefloe.errors import EngineError, MetadataFormatError
 from icefloe.kernel.schema.schema_json import type_from_json
-from icefloe.spark.files import _clearer
+from icefloe.spark.scan.input_file_rows import _clearer
 
 LENGTH = 200_000
 

@@ -30,16 +30,22 @@ ATTRIBUTES = frozenset({"load_module", "exec_module", "spec_from_file_location",
 
 # Every use that is allowed: (file, what) to why nothing that a table, a message or another user wrote can reach it.
 ALLOWED: dict[tuple[str, str], str] = {
-    ("catalog/config.py", "yaml.load"): "with BaseLoader, which makes text, lists and mappings only; the file is the user's configuration",
-    ("cli/spark_room.py", "importlib.import_module"): "below icefloe.spark, by names that the command line's own sources say",
-    ("spark/java.py", "subprocess.run"): "asks the user's own Java for its version, by a list of arguments without a shell",
-    ("spark/java.py", "subprocess.TimeoutExpired"): "an exception",
-    ("spark/launch.py", "subprocess.Popen"): "starts Spark's JVM by the list of arguments that Spark's launcher gave, without a shell",
-    ("spark/launch.py", "subprocess.PIPE"): "a constant",
-    ("spark/launch.py", "subprocess.TimeoutExpired"): "an exception",
-    ("spark/launch.py", "subprocess.run"): "asks Spark's launcher for that list, by a list of arguments without a shell",
     (
-        "table/engines.py",
+        "catalog/catalog_config.py",
+        "yaml.load",
+    ): "with BaseLoader, which makes text, lists and mappings only; the file is the user's configuration",
+    ("cli/spark_access.py", "importlib.import_module"): "below icefloe.spark, by names that the command line's own sources say",
+    ("spark/session/java_runtime.py", "subprocess.run"): "asks the user's own Java for its version, by a list of arguments without a shell",
+    ("spark/session/java_runtime.py", "subprocess.TimeoutExpired"): "an exception",
+    (
+        "spark/session/jvm_launch.py",
+        "subprocess.Popen",
+    ): "starts Spark's JVM by the list of arguments that Spark's launcher gave, without a shell",
+    ("spark/session/jvm_launch.py", "subprocess.PIPE"): "a constant",
+    ("spark/session/jvm_launch.py", "subprocess.TimeoutExpired"): "an exception",
+    ("spark/session/jvm_launch.py", "subprocess.run"): "asks Spark's launcher for that list, by a list of arguments without a shell",
+    (
+        "table/find_engine.py",
         "load",
     ): "engines of installed packages, by entry points; the name is `spark` or that of the package of the user's own rows",
 }

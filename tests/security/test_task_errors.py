@@ -21,8 +21,8 @@ from icefloe.errors import (
     Problem,
     StoragePermissionError,
 )
-from icefloe.spark.jobs import engine_error, task_error
-from icefloe.spark.task_errors import MOST_PROBLEMS, MOST_TEXT, TaskError, TaskErrors, error_in, key_of_this_process, sealed
+from icefloe.spark.jobs.spark_jobs import engine_error, task_error
+from icefloe.spark.jobs.task_errors import MOST_PROBLEMS, MOST_TEXT, TaskError, TaskErrors, error_in, key_of_this_process, sealed
 
 KEY, JOB = b"k" * 32, "the job"
 KINDS = sorted(

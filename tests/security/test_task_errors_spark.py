@@ -14,8 +14,8 @@ from icefloe import SqlCatalog
 from icefloe.errors import EngineError, NoSuchFileError, StoragePermissionError
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import LongType, NestedField, StringType
-from icefloe.spark.jobs import run_job
-from icefloe.spark.task_errors import TaskErrors
+from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.task_errors import TaskErrors
 
 pytestmark = pytest.mark.spark
 Run = Callable[[str], list[tuple[Any, ...]]]

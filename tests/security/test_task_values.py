@@ -25,10 +25,10 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent, Manifest
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DecimalType, DoubleType, ListType, LongType, NestedField, StringType, StructType, UUIDType
-from icefloe.spark.leftovers import Attempt
-from icefloe.spark.task_rows import GonePositions, joined_positions
-from icefloe.spark.task_values import TaskValues
-from icefloe.spark.write import TaskFiles
+from icefloe.spark.jobs.task_values import TaskValues
+from icefloe.spark.row_level.changed_row_values import GonePositions, joined_positions
+from icefloe.spark.write.data_file_job import TaskFiles
+from icefloe.spark.write.failed_attempt_cleanup import Attempt
 
 VALUES = TaskValues(TaskFiles)
 SCALARS = (

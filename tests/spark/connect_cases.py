@@ -33,8 +33,8 @@ from tests.spark.merge_on_read import delete_keys, delete_positions
 import icefloe.spark
 from icefloe import GeometryType, InMemoryCatalog, LongType, NestedField, Schema, SqlCatalog, StringType, UnknownType, VariantType
 from icefloe.errors import EngineError, InvalidInputError, NoSuchSnapshotError, SchemaMismatchError, UnsupportedFeatureError
-from icefloe.spark.connect.source import _IN_UTC, IcefloeSource
-from icefloe.spark.java import find_java
+from icefloe.spark.connect.python_data_source import _IN_UTC, IcefloeSource
+from icefloe.spark.session.java_runtime import find_java
 from icefloe.table import Table
 
 SECRET = "never-to-be-seen-7311"  # noqa: S105 the opposite of one
@@ -446,7 +446,7 @@ def test_wrong_writes_are_refused_and_leave_nothing(connect: SparkSession, lake:
 
 def test_the_way_is_logged(connect: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
     table = made(lake, 2, [], files=1)
-    with caplog.at_level(logging.INFO, "icefloe.spark.connect.table"):
+    with caplog.at_level(logging.INFO, "icefloe.spark.connect.connect_table"):
         frame = icefloe.spark.table(connect, table)
     assert [record.getMessage() for record in caplog.records] == ["lake.db.t is read by parquet"]
     with pytest.raises(InvalidInputError, match="does not come from"):

@@ -21,11 +21,12 @@ from tests.table.reachable import everything, on_disk
 
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError
-from icefloe.spark import changed_rows, rewrite, upsert, upsert_source, write
+from icefloe.spark.attach import attach
+from icefloe.spark.connect.python_data_source import IcefloeSource
 from icefloe.spark.connect.register import register, told
-from icefloe.spark.connect.source import IcefloeSource
-from icefloe.spark.session import session
-from icefloe.spark.sql.attach import attach
+from icefloe.spark.row_level import changed_rows_job, copy_on_write_job, upsert_job, upsert_rows_source
+from icefloe.spark.session.start_session import session
+from icefloe.spark.write import data_file_job
 from icefloe.table.table import Table
 
 ROWS, PARTITIONS = 40_000, 2
@@ -113,12 +114,12 @@ def jobs(spark: SparkSession, table: Table, how: str, folder: str) -> dict[str, 
 
 
 WRITERS = {
-    "append": (write, "TaskWriter"),
+    "append": (data_file_job, "TaskWriter"),
     "append by the data source": None,
-    "upsert": (upsert, "TaskUpserter"),
-    "update": (changed_rows, "TaskChanger"),
-    "merge": (changed_rows, "TaskChanger"),
-    "delete": (rewrite, "TaskRewriter"),
+    "upsert": (upsert_job, "TaskUpserter"),
+    "update": (changed_rows_job, "TaskChanger"),
+    "merge": (changed_rows_job, "TaskChanger"),
+    "delete": (copy_on_write_job, "TaskRewriter"),
 }
 
 
@@ -157,7 +158,7 @@ def settled(table: Table) -> tuple[list[str], list[str]]:
 
 
 if __name__ == "__main__":
-    upsert_source.MOST_BYTES_HERE = 0  # few rows would be upserted in this process
+    upsert_rows_source.MOST_BYTES_HERE = 0  # few rows would be upserted in this process
     folder = Path(sys.argv[1])
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse")
     spark = session({"spark.driver.memory": "1g"}, master="local[2,3]")

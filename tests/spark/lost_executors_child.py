@@ -23,10 +23,11 @@ from pyspark.sql import SparkSession
 from tests.spark.lost_changes_child import settled
 
 from icefloe import SqlCatalog
-from icefloe.spark import changed_rows, write
-from icefloe.spark.java import find_java
-from icefloe.spark.session import session
-from icefloe.spark.sql.attach import attach
+from icefloe.spark.attach import attach
+from icefloe.spark.row_level import changed_rows_job
+from icefloe.spark.session.java_runtime import find_java
+from icefloe.spark.session.start_session import session
+from icefloe.spark.write import data_file_job
 
 ROWS, PARTITIONS = 40_000, 4
 KILLED, SLOW = "executor killed", "slow"
@@ -90,7 +91,11 @@ STATEMENTS = {
     "merge": "MERGE INTO lake.db.flat t USING (SELECT id * 2 AS id FROM range({rows})) s ON t.id = s.id "
     "WHEN MATCHED THEN UPDATE SET v = t.v + 1 WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 7)",
 }
-WRITERS = {"append": (write, "TaskWriter"), "append into partitions": (write, "TaskWriter"), "merge": (changed_rows, "TaskChanger")}
+WRITERS = {
+    "append": (data_file_job, "TaskWriter"),
+    "append into partitions": (data_file_job, "TaskWriter"),
+    "merge": (changed_rows_job, "TaskChanger"),
+}
 
 
 @contextmanager

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.io.choose import load_file_io
+from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
-from icefloe.kernel.manifest.columns import partition_column
+from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_type
-from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import PrimitiveType
 from icefloe.kernel.values import physical_arrow_type

@@ -17,13 +17,13 @@ from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.spark.connect.options import CatalogRecipe, Known, asked_for, milliseconds
-from icefloe.spark.connect.parquet import is_told_alike, spark_path
-from icefloe.spark.connect.pushed import as_row_filter
-from icefloe.spark.connect.sink import FilesMessage
-from icefloe.spark.connect.source import UNUSED_BY_SOURCE, IcefloeSource
-from icefloe.spark.connect.tasks import packed
-from icefloe.spark.types import schema_to_struct
+from icefloe.spark.connect.connect_filters import as_row_filter
+from icefloe.spark.connect.connect_options import CatalogRecipe, Known, asked_for, milliseconds
+from icefloe.spark.connect.parquet_reader import is_told_alike, spark_path
+from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource
+from icefloe.spark.connect.read_tasks import packed
+from icefloe.spark.connect.table_writer import FilesMessage
+from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.table import Table, warnings_once
 
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.spark.arrow_forms import with_offsets
+from icefloe.spark.types.arrow_conversion import with_offsets
 
 TEXTS = pa.list_(pa.string())
 

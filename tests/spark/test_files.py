@@ -35,7 +35,7 @@ from icefloe import (
     VariantType,
 )
 from icefloe.errors import UnsupportedTypeError
-from icefloe.spark.types import struct_to_schema
+from icefloe.spark.types.spark_types import struct_to_schema
 
 pytestmark = pytest.mark.spark
 

@@ -31,7 +31,7 @@ from icefloe.kernel.expressions.predicate import (
     NotStartsWith,
     StartsWith,
 )
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,
@@ -49,9 +49,9 @@ from icefloe.kernel.types import (
     TimestamptzType,
     UUIDType,
 )
-from icefloe.spark.arrow_forms import to_spark_form
-from icefloe.spark.filters import filter_to_column
-from icefloe.spark.types import schema_to_struct
+from icefloe.spark.scan.filter_columns import filter_to_column
+from icefloe.spark.types.arrow_conversion import to_spark_form
+from icefloe.spark.types.spark_types import schema_to_struct
 
 NAN, INF = float("nan"), float("inf")
 UTC = dt.UTC

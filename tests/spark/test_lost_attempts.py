@@ -15,13 +15,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.datafile.target import WriteTarget
-from icefloe.datafile.write import write_batches
+from icefloe.datafile.data_file_writer import write_batches
+from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import StorageError
-from icefloe.io.local import LocalFileIO
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import LongType, NestedField
-from icefloe.spark.leftovers import Attempt, delete_files_of_operation, delete_lost_attempts
+from icefloe.spark.write.failed_attempt_cleanup import Attempt, delete_files_of_operation, delete_lost_attempts
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
 SCHEMA_OF_CHANGES = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", LongType()), identifier_field_ids=(1,))
@@ -150,7 +150,7 @@ def test_files_that_the_storage_does_not_delete_are_warned_of_and_nothing_waits_
 ) -> None:
     target, first, second = two_attempts(tmp_path)
     waits: list[float] = []
-    monkeypatch.setattr("icefloe.spark.leftovers.time.sleep", waits.append)
+    monkeypatch.setattr("icefloe.spark.write.failed_attempt_cleanup.time.sleep", waits.append)
     delete_files_of_operation(replace(target, io=Refusing()), set(second))
     assert waits == [0.0]
     assert [*first, *second] == sorted(str(path) for path in (tmp_path / "data").iterdir())

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from icefloe.errors import EngineError
-from icefloe.spark.jvm import compile as java_compile
-from icefloe.spark.native import hadoop_paths, native_rows
+from icefloe.spark.bridge import java_compiler as java_compile
+from icefloe.spark.scan.spark_parquet_scan import hadoop_paths, native_rows
 
 pytestmark = pytest.mark.spark
 

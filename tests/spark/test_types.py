@@ -33,7 +33,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.types import SPARK_TIME, schema_to_struct, struct_to_schema
+from icefloe.spark.types.spark_types import SPARK_TIME, schema_to_struct, struct_to_schema
 
 POINT = StructType(NestedField(7, "x", DoubleType(), required=True, doc="east"), NestedField(8, "y", DoubleType()))
 SCHEMA = Schema(

@@ -10,7 +10,7 @@ from tests.table.reachable import everything, on_disk
 from icefloe import SqlCatalog
 from icefloe.errors import FormatError, NoSuchFileError
 from icefloe.table import Table
-from icefloe.table.expiry import cleaning
+from icefloe.table.expiry import file_cleanup
 
 pytestmark = pytest.mark.spark
 FAR = 10**14
@@ -60,11 +60,11 @@ def test_what_cannot_be_read_is_told_or_refused(table: Table) -> None:
 
 
 def test_spark_that_runs_takes_many_manifests_by_itself(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cleaning, "MANIFESTS_FOR_SPARK", 1)
+    monkeypatch.setattr(file_cleanup, "MANIFESTS_FOR_SPARK", 1)
     asked = []
-    from_spark = cleaning.engine_named("spark").unreachable
+    from_spark = file_cleanup.engine_named("spark").unreachable
     monkeypatch.setattr(
-        type(cleaning.engine_named("spark")), "unreachable", lambda _, request: asked.append(request) or from_spark(request)
+        type(file_cleanup.engine_named("spark")), "unreachable", lambda _, request: asked.append(request) or from_spark(request)
     )
     table.expire_snapshots(FAR)
     assert len(asked) == 1

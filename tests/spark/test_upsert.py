@@ -19,10 +19,10 @@ from tests.spark.comparing import same_rows
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import InvalidInputError, SchemaMismatchError
-from icefloe.spark import engine as spark_engine
-from icefloe.spark import upsert_source
-from icefloe.spark.added_files import files_to_add
-from icefloe.table.engines import IN_PROCESS
+from icefloe.spark import spark_engine
+from icefloe.spark.row_level import upsert_rows_source
+from icefloe.spark.write.added_files import files_to_add
+from icefloe.table.find_engine import IN_PROCESS
 from icefloe.table.rows import add_files
 from icefloe.table.rows import upsert as upsert_action
 
@@ -55,7 +55,7 @@ def joined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     if request.param != "in this process":
         monkeypatch.setattr(upsert_action, "MOST_BYTES_HERE", -1)
     if request.param == "by Spark":
-        monkeypatch.setattr(upsert_source, "MOST_BYTES_HERE", -1)
+        monkeypatch.setattr(upsert_rows_source, "MOST_BYTES_HERE", -1)
     yield
     assert bool(joins) == (request.param != "in this process")
 

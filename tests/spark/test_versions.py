@@ -16,12 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 import icefloe.spark
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError
-from icefloe.spark import native_scan, trial
-from icefloe.spark.jvm import compile as java_compile
-from icefloe.spark.jvm.gateway import gateway_of
-from icefloe.spark.sql import scan_answers
-from icefloe.spark.sql import trial as sql_trial
-from icefloe.spark.versions import PROVEN_VERSIONS, check_version, is_proven
+from icefloe.spark import sql_probe as sql_trial
+from icefloe.spark.bridge import java_compiler as java_compile
+from icefloe.spark.bridge.gateway import gateway_of
+from icefloe.spark.scan import native_scan, pushed_scan, version_probe
+from icefloe.spark.session.spark_versions import PROVEN_VERSIONS, check_version, is_proven
 
 ROWS = pa.table({"id": pa.array(range(5), pa.int64())})
 
@@ -88,11 +87,11 @@ from pathlib import Path
 import icefloe.spark
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError
-from icefloe.spark.jvm import compile as java_compile
+from icefloe.spark.bridge import java_compiler as java_compile
 from pyspark.sql import SparkSession
 SparkSession.version = property(lambda _: "4.4.0")
 java_compile.files = lambda _: Path({sources!r})
-spark = icefloe.spark.session(master="local[1]")
+spark = icefloe.spark.session.start_session(master="local[1]")
 lake = SqlCatalog("lake", uri="sqlite:///{folder}/catalog.db", warehouse="{folder}/warehouse")
 try:
     icefloe.spark.attach(spark, "glue", lake)
@@ -108,7 +107,7 @@ def newer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     """The session, which says that it is of a version that nobody has seen, in a process that has tried nothing and has no classes kept."""
     monkeypatch.setattr(SparkSession, "version", property(lambda _: "4.4.0"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setitem(gateway_of(spark).__dict__, trial._TRIED, set())
+    monkeypatch.setitem(gateway_of(spark).__dict__, version_probe._TRIED, set())
     return spark
 
 
@@ -122,23 +121,23 @@ def test_a_newer_spark_is_tried_once_and_then_used(newer: SparkSession, lake: Sq
     newer.sql("CREATE TABLE newer.db.t AS SELECT 7 AS x")
     assert [tuple(row) for row in newer.table("newer.db.t").collect()] == [(7,)]
     # Another process finds that the trial passed, and does not repeat it.
-    gateway_of(newer).__dict__[trial._TRIED].clear()
+    gateway_of(newer).__dict__[version_probe._TRIED].clear()
 
     def never(*_: object) -> Any:
         raise AssertionError("tried again")
 
-    trial.try_once(newer, "scans", never)
-    trial.try_once(newer, "statements", never)
+    version_probe.try_once(newer, "scans", never)
+    version_probe.try_once(newer, "statements", never)
 
 
 @pytest.mark.spark
 def test_a_newer_spark_that_answers_wrong_is_not_attached(newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = scan_answers.read
+    right = pushed_scan.read
 
     def wrong(spark: SparkSession, request: Any) -> DataFrame:
         return right(spark, request).limit(1)
 
-    monkeypatch.setattr(scan_answers, "read", wrong)
+    monkeypatch.setattr(pushed_scan, "read", wrong)
     with pytest.raises(EngineError) as caught:
         icefloe.spark.attach(newer, "wrong", lake)
     assert "Spark 4.4.0 is not a version that Icefloe is proven on" in str(caught.value)
@@ -174,7 +173,7 @@ def test_glue_that_a_newer_spark_does_not_compile_is_refused_with_what_works(
     sources = tmp_path / "sources"
     sources.mkdir()
     for name in (*java_compile.SOURCES, *java_compile.FORMATS):
-        text = (files("icefloe.spark.jvm") / f"{name}.java").read_text("utf-8")
+        text = (files("icefloe.spark.bridge") / f"{name}.java").read_text("utf-8")
         (sources / f"{name}.java").write_text(text.replace("DataSourceV2ScanRelation", "DataSourceV3ScanRelation"))
     monkeypatch.setattr(java_compile, "files", lambda _: sources)
     monkeypatch.delitem(gateway_of(newer).__dict__, java_compile._LOADER_ATTRIBUTE, raising=False)

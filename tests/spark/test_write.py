@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from icefloe import SqlCatalog
-from icefloe.datafile.target import WriteTarget
+from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import EngineError, SchemaMismatchError, StoragePermissionError, UnsupportedFeatureError
-from icefloe.io.local import LocalFileIO
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
@@ -36,10 +36,10 @@ from icefloe.kernel.types import (
     TimestamptzType,
     UUIDType,
 )
-from icefloe.spark.distribution import Sources
-from icefloe.spark.engine import SparkEngine
-from icefloe.spark.jobs import run_job
-from icefloe.spark.task_errors import TaskErrors
+from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.spark_engine import SparkEngine
+from icefloe.spark.write.distribution import Sources
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ import sys
 
 import pyarrow as pa
 
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from icefloe.spark.engine import SparkEngine
+from icefloe.spark.spark_engine import SparkEngine
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ deletes the rows FIRST, FIRST + STEP, ... and prints each number once its delete
 
 import sys
 
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 
 
 def main() -> None:

@@ -20,17 +20,17 @@ from icefloe.kernel.commit.change_properties import property_requirements, set_p
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.expressions.predicate import AlwaysTrue, EqualTo
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.layout_updates import SetDefaultSpec
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.requirement import AssertTableUUID
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_layout import SetDefaultSpec
-from icefloe.kernel.metadata.update_snapshots import RemoveSnapshots
-from icefloe.kernel.scan.plan import plan_scan
+from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshots
+from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.types import LongType
-from icefloe.table.changes.changing import Start
-from icefloe.table.changes.update_layout import UpdateSpec
+from icefloe.table.changes.mutation_context import MutationContext
+from icefloe.table.changes.update_partitioning import UpdateSpec
 from icefloe.table.changes.update_schema import UpdateSchema
 from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.handle import TableHandle
+from icefloe.table.table_handle import TableHandle
 
 LEVELS = ("serializable", "snapshot")
 IN_A = EqualTo("name", "a")
@@ -67,7 +67,7 @@ class Planning:
     @property
     def update(self) -> UpdateSnapshot:
         handle = TableHandle(identifier=("db", "t"), store=_Store(), io=None, ids=_IDS)  # type: ignore[arg-type]
-        return UpdateSnapshot(Start(handle=handle, metadata=self.table.metadata), self.taken.append)
+        return UpdateSnapshot(MutationContext(handle=handle, metadata=self.table.metadata), self.taken.append)
 
     @property
     def since(self) -> int:

@@ -13,20 +13,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icefloe import LongType, Table
+from icefloe.catalog_store.memory_store import MemoryCatalogStore
 from icefloe.errors import IcefloeError
-from icefloe.io.memory import MemoryFileIO
+from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.schema.arrow import schema_from_arrow
+from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.kernel.storage_errors import storage_error
-from icefloe.pointer.memory import MemoryPointerStore
-from icefloe.table.engines import IN_PROCESS
-from icefloe.table.handle import TableHandle, load_metadata, write_new_metadata
-from icefloe.table.rows.write_target import write_target
-from icefloe.table.system import RandomIds
-from icefloe.testing.faults import Faults, FaultyStore
+from icefloe.table.clock_and_ids import RandomIds
+from icefloe.table.find_engine import IN_PROCESS
+from icefloe.table.rows.write_context import write_target
+from icefloe.table.table_handle import TableHandle, load_metadata, write_new_metadata
+from icefloe.testing.fault_injection import Faults, FaultyStore
 
 NAME = ("db", "t")
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.int64())])
@@ -91,7 +91,7 @@ def _add_files(table: Table, mark: int) -> None:
 def _compact(table: Table, *, keeps_age: bool) -> None:
     """All rows in new files, without deletes."""
     tasks = list(table.scan().plan_files())
-    handle = TableHandle(identifier=NAME, store=MemoryPointerStore("lake"), io=table.io)
+    handle = TableHandle(identifier=NAME, store=MemoryCatalogStore("lake"), io=table.io)
     files = IN_PROCESS.write(table.scan().to_arrow(), write_target(handle, table.metadata))
     snapshot = table.current_snapshot()
     assert snapshot is not None
@@ -172,7 +172,7 @@ class Pair:
     """The table for one pair: its catalog and its files."""
 
     def __init__(self, base: Base | str) -> None:
-        self.store = MemoryPointerStore("lake")
+        self.store = MemoryCatalogStore("lake")
         self.store.create_namespace(("db",), {})
         self.store.create(NAME, base if isinstance(base, str) else base.location)
         self.io = OwnFiles()

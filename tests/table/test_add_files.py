@@ -23,7 +23,7 @@ from icefloe.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from icefloe.io.local import LocalFileIO
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.transforms import BucketTransform
 from icefloe.kernel.types import DateType

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
+from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
@@ -17,11 +18,10 @@ from icefloe.errors import (
     StoragePermissionError,
 )
 from icefloe.kernel.commit.outcome import Refused
-from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
-from icefloe.table.handle import TableHandle, load_metadata
-from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore
-from icefloe.testing.walk import Walk
+from icefloe.table.table_handle import TableHandle, load_metadata
+from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore
+from icefloe.testing.reference_reader import Walk
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -210,7 +210,7 @@ def test_a_refused_swap_leaves_no_file_and_is_not_tried_again(catalog: SqlCatalo
     table = catalog.load_table("db.t")
     before = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"}
     denied = StoragePermissionError("permission denied for table iceberg_tables")
-    monkeypatch.setattr(SqlPointerStore, "swap", lambda self, identifier, *, expected, new: Refused(error=denied))
+    monkeypatch.setattr(SqlCatalogStore, "swap", lambda self, identifier, *, expected, new: Refused(error=denied))
     with pytest.raises(StoragePermissionError):
         table.append(one(1))
     assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before

@@ -22,32 +22,43 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from icefloe import LongType
+from icefloe.catalog_store.sql_store import SqlCatalogStore
+from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_position_deletes, write_vectors
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.deletes.write_deletes import RowsToDelete, write_position_deletes, write_vectors
-from icefloe.io.memory import MemoryFileIO
+from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.scan.plan import plan_scan
-from icefloe.kernel.schema.arrow import schema_from_arrow
+from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.schema import assign_fresh_ids
-from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
-from icefloe.table.engines import IN_PROCESS
-from icefloe.table.handle import TableHandle, load_metadata, write_new_metadata
+from icefloe.table.clock_and_ids import RandomIds
+from icefloe.table.find_engine import IN_PROCESS
 from icefloe.table.rows.row_change import specs_of
-from icefloe.table.rows.wap import write_audit_publish
-from icefloe.table.rows.write_target import write_target
-from icefloe.table.system import RandomIds
+from icefloe.table.rows.staged_writes import write_audit_publish
+from icefloe.table.rows.write_context import write_target
+from icefloe.table.table_handle import TableHandle, load_metadata, write_new_metadata
 from icefloe.table.transaction import Transaction
-from icefloe.testing.effects import Bag, BranchOfEmptyTable, CherryPick, Effect, Expiry, Files, MarkedRows, Properties, Refs, Rows
-from icefloe.testing.faults import OF_SWAPS, Fault, Faults, FaultyFileIO, FaultyStore
-from icefloe.testing.model import CommitModel
-from icefloe.testing.walk import Walk
+from icefloe.testing.commit_effects import (
+    Bag,
+    BranchOfEmptyTable,
+    CherryPick,
+    Effect,
+    Expiry,
+    Files,
+    MergeOnReadDelete,
+    Properties,
+    Refs,
+    Rows,
+)
+from icefloe.testing.commit_model import CommitModel
+from icefloe.testing.fault_injection import OF_SWAPS, Fault, Faults, FaultyFileIO, FaultyStore
+from icefloe.testing.reference_reader import Walk
 
 NAME = ("db", "t")
 COLUMNS = ("uid", "part", "value")
@@ -184,7 +195,7 @@ def file_seen(table: Any, io: MemoryFileIO, branch: str, number: int) -> DataFil
 class Writer:
     """One process: its faults, and the table as it last saw it."""
 
-    def __init__(self, name: str, store: SqlPointerStore, model: CommitModel) -> None:
+    def __init__(self, name: str, store: SqlCatalogStore, model: CommitModel) -> None:
         self.name = name
         self.is_free = True
         self.faults = Faults(slow_s=0)
@@ -211,7 +222,7 @@ class ManyWriters(RuleBasedStateMachine):
     def create(self, version: int, spec: tuple[str, ...], mode: str, evolves: bool) -> None:
         """`evolves`: the partition spec changes, and nobody overwrites partitions, whose rows the model knows by the first spec alone."""
         self.io, self.spec, self.evolves = MemoryFileIO(), spec, evolves
-        self.inner = SqlPointerStore("lake", "sqlite://")
+        self.inner = SqlCatalogStore("lake", "sqlite://")
         self.inner.create_namespace(("db",), {})
         folder = f"memory://model/{RandomIds().uuid()}"
         schema = assign_fresh_ids(schema_from_arrow(SCHEMA, keep_ids=False))
@@ -414,7 +425,7 @@ class ManyWriters(RuleBasedStateMachine):
             else:
                 made = write_vectors(target, marked, deletes=DeleteLoader(self.io), partition_id=0, task_id=0)
             key = pq.read_table(pa.BufferReader(self.io.read(file.file_path)), columns=["uid"])["uid"][0].as_py()
-            effects.append(MarkedRows(branch=branch, path=file.file_path, keys={key}, added=rows))
+            effects.append(MergeOnReadDelete(branch=branch, path=file.file_path, keys={key}, added=rows))
             with t.update_snapshot(branch=branch).row_delta() as update:
                 update.validate_from_snapshot(
                     snapshot.snapshot_id

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.table import Table
 

@@ -18,10 +18,10 @@ from tests.table.reachable import everything, files_of, on_disk
 from icefloe import SqlCatalog
 from icefloe.errors import CommitInvalidatedError, InvalidInputError
 from icefloe.table import Table
-from icefloe.table.engines import IN_PROCESS
-from icefloe.table.handle import TableHandle, load_metadata
-from icefloe.table.rows.wap import write_audit_publish
-from icefloe.table.rows.write_target import write_target
+from icefloe.table.find_engine import IN_PROCESS
+from icefloe.table.rows.staged_writes import write_audit_publish
+from icefloe.table.rows.write_context import write_target
+from icefloe.table.table_handle import TableHandle, load_metadata
 
 MODES = ("copy-on-write", "merge-on-read")
 BRANCHES = ("main", "b1", "b2")

@@ -24,13 +24,13 @@ from icefloe.errors import (
 from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.update_snapshots import SetSnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.table import StaticTable, Table
 from icefloe.table.expiry.expire_report import ExpireState
 from icefloe.table.expiry.file_kinds import FileKind
-from icefloe.table.handle import TableHandle, load_metadata
-from icefloe.table.rows.write_target import commit_context
-from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
+from icefloe.table.rows.write_context import commit_context
+from icefloe.table.table_handle import TableHandle, load_metadata
+from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
 
 FAR = 10**14  # every snapshot is older
 

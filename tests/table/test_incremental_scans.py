@@ -10,7 +10,7 @@ import pytest
 from tests.inspect.metadata_tables.tables import SCHEMA, new_catalog, rows
 
 from icefloe.errors import InvalidFilterError, InvalidInputError, NoSuchSnapshotError
-from icefloe.kernel.metadata.history import ancestors
+from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.types import LongType
 from icefloe.table import Table
 

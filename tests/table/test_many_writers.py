@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def storm(*arguments: object, seconds: int = 3600) -> dict[str, Any]:
-    """What `python -m tests.storm` says came of it."""
-    command = [sys.executable, "-m", "tests.storm", *map(str, arguments)]
+    """What `python -m tests.stress` says came of it."""
+    command = [sys.executable, "-m", "tests.stress", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.datafile.read import read_task
+from icefloe.datafile.data_file_reader import read_task
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue

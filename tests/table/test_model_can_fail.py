@@ -8,21 +8,21 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.table.test_commit_model import ManyWriters
 
+from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.kernel.commit import append, cherry_pick, snapshot_attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
-from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table.commits import commit_loop
-from icefloe.table.commits.commit_part import CommitPart
+from icefloe.table.commits.table_commit import TableCommit
 from icefloe.table.rows import delete_keys
-from icefloe.testing.effects import BrokenInvariantError
-from icefloe.testing.faults import FaultyStore
+from icefloe.testing.commit_effects import BrokenInvariantError
+from icefloe.testing.fault_injection import FaultyStore
 
 Patch = pytest.MonkeyPatch
 
 
 def forget_to_look_for_the_commit(patch: Patch) -> None:
     """An overtaken swap counts as lost, and is made again."""
-    patch.setattr(CommitPart, "stands", lambda self: False)
+    patch.setattr(TableCommit, "stands", lambda self: False)
 
 
 def delete_files_on_an_unknown_outcome(patch: Patch) -> None:
@@ -34,18 +34,18 @@ def delete_files_on_an_unknown_outcome(patch: Patch) -> None:
         return Conflicted(found=changes[0].expected) if isinstance(outcome, Unknown) else outcome
 
     patch.setattr(FaultyStore, "_swap", sure)
-    patch.setattr(CommitPart, "stands", lambda self: False)
+    patch.setattr(TableCommit, "stands", lambda self: False)
 
 
 def swap_whatever_the_pointer_is(patch: Patch) -> None:
     """The last writer wins."""
 
-    def swap(self: SqlPointerStore, identifier: Any, *, expected: str, new: str) -> Outcome:
+    def swap(self: SqlCatalogStore, identifier: Any, *, expected: str, new: str) -> Outcome:
         now = self.load(identifier).metadata_location
         return swapped(self, identifier, expected=now, new=new)
 
-    swapped = SqlPointerStore.swap
-    patch.setattr(SqlPointerStore, "swap", swap)
+    swapped = SqlCatalogStore.swap
+    patch.setattr(SqlCatalogStore, "swap", swap)
 
 
 def clean_up_nothing(patch: Patch) -> None:
@@ -55,7 +55,7 @@ def clean_up_nothing(patch: Patch) -> None:
 
 def clean_up_too_much(patch: Patch) -> None:
     """After success everything an attempt wrote is taken for a leftover."""
-    patch.setattr(CommitPart, "leftovers", lambda self: self.written()[1:])
+    patch.setattr(TableCommit, "leftovers", lambda self: self.written()[1:])
 
 
 def give_row_ids_again(patch: Patch) -> None:
@@ -80,7 +80,7 @@ def build_on_the_wrong_parent(patch: Patch) -> None:
 
 def lose_the_reply_and_say_so(patch: Patch) -> None:
     """An unknown outcome is acknowledged."""
-    patch.setattr(commit_loop, "look_until_settled", lambda look, unknown, settings: Committed())
+    patch.setattr(commit_loop, "check_commit_status", lambda look, unknown, settings: Committed())
 
 
 def pick_again_and_again(patch: Patch) -> None:

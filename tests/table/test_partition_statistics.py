@@ -17,7 +17,7 @@ from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchSnapsho
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.manifest.data_file import FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.metadata.update_statistics import RemovePartitionStatistics, SetPartitionStatistics
+from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, SetPartitionStatistics
 from icefloe.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("kind", pa.string()), ("day", pa.date32()), ("level", pa.float64())])

@@ -8,7 +8,7 @@ from icefloe import SqlCatalog
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.table.engine import PositionsRequest
-from icefloe.table.engines import IN_PROCESS
+from icefloe.table.find_engine import IN_PROCESS
 
 
 def test_positions_come_in_the_order_of_the_tasks(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.table import Table
 
 SCHEMA = pa.schema([("label", pa.string()), ("number", pa.int64())])

@@ -17,7 +17,7 @@ from icefloe import (
 )
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.table import Table
-from icefloe.testing.walk import Walk
+from icefloe.testing.reference_reader import Walk
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 VERSIONS = (1, 2, 3)

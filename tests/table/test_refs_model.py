@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchSnapshotError
 from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_snapshots import AddSnapshot, SetSnapshotRef
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import LongType, NestedField
-from icefloe.table.changes.changing import Start
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
+from icefloe.table.changes.mutation_context import MutationContext
 
 NAMES = ("main", "a", "b", "c")
 Step = tuple[str, tuple[Any, ...]]
@@ -144,7 +144,7 @@ class Store:
 
     def manage(self) -> ManageSnapshots:
         handle: Any = SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 0), io=SimpleNamespace(read=None), ids=None, table_name="t")
-        return ManageSnapshots(Start(handle=handle, metadata=self.metadata), self.commit)
+        return ManageSnapshots(MutationContext(handle=handle, metadata=self.metadata), self.commit)
 
     def commit(self, action: Action) -> None:
         made = action.attempt(self.metadata, number=0, now_ms=0, read=lambda _: b"")

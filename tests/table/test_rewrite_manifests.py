@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.table.static_table import StaticTable

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidFilterError
 from icefloe.table import Table
-from icefloe.testing.walk import Walk
+from icefloe.testing.reference_reader import Walk
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog, Table
-from icefloe.datafile import rewrite
+from icefloe.datafile import copy_data_file
 
 
 @pytest.fixture(params=["2", "3"])
@@ -38,7 +38,7 @@ def test_a_copy_is_sorted_and_carries_the_id_of_the_order(table: Table) -> None:
 
 
 def test_a_copy_that_is_too_large_to_be_sorted_keeps_its_order_and_its_id(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewrite, "SORTED_BYTES", 0)
+    monkeypatch.setattr(copy_data_file, "SORTED_BYTES", 0)
     table.delete("n = 9")
     assert rows_and_orders(table) == ([3, 1, 2], [0])
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog, StaticTable
-from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchFileError
-from icefloe.io.memory import MemoryFileIO
+from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.table.table_folder import metadata_file_of
 
 ROWS = pa.table({"n": pa.array([1], pa.int64())})

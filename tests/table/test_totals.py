@@ -18,9 +18,9 @@ from tests.table.test_commit_loop import faulty
 from icefloe import SqlCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidInputError
 from icefloe.table import Table
-from icefloe.table.handle import load_metadata
-from icefloe.testing.faults import Faults
-from icefloe.testing.walk import Recount, Walk
+from icefloe.table.table_handle import load_metadata
+from icefloe.testing.fault_injection import Faults
+from icefloe.testing.reference_reader import Recount, Walk
 
 SCHEMA = pa.schema([("n", pa.int64()), ("part", pa.string())])
 KINDS = ("append", "replace partitions", "stage an append", "stage a replacement", "publish", "delete", "expire")

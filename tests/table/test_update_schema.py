@@ -28,12 +28,12 @@ from icefloe import (
     StructType,
     TimestampType,
 )
+from icefloe.catalog_store.identifier import Identifier
+from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.commit.outcome import Conflicted, Outcome
-from icefloe.kernel.metadata.update_layout import LAST_ADDED, AddSchema, SetCurrentSchema
+from icefloe.kernel.metadata.layout_updates import LAST_ADDED, AddSchema, SetCurrentSchema
 from icefloe.kernel.schema.name_mapping import mapping_for, mapping_from_json, mapping_to_json
-from icefloe.pointer.identifier import Identifier
-from icefloe.pointer.sql import SqlPointerStore
 from icefloe.table import Table
 
 ROWS = pa.table(
@@ -325,15 +325,15 @@ def test_a_delete_that_lost_to_a_new_schema_means_the_columns_of_the_new_one(cat
 
 
 def test_a_change_thought_lost_is_recognised_in_the_winners_log(catalog: SqlCatalog, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    original: Callable[..., Outcome] = SqlPointerStore.swap
+    original: Callable[..., Outcome] = SqlCatalogStore.swap
 
-    def reply_lost_and_overtaken(self: SqlPointerStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+    def reply_lost_and_overtaken(self: SqlCatalogStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
         original(self, identifier, expected=expected, new=new)
         monkeypatch.undo()
         catalog.load_table("db.t").append(ROWS)
         return Conflicted(found=self.load(identifier).metadata_location)
 
-    monkeypatch.setattr(SqlPointerStore, "swap", reply_lost_and_overtaken)
+    monkeypatch.setattr(SqlCatalogStore, "swap", reply_lost_and_overtaken)
     with table.update_schema() as update:
         update.add_column("note", StringType())
     assert table.schema().names[-1] == "note"

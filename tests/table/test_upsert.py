@@ -17,10 +17,10 @@ from icefloe.errors import (
     StorageFullError,
     UnsupportedFeatureError,
 )
-from icefloe.io.local import LocalFileIO
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.table import Table
-from icefloe.table.result import WriteResult
-from icefloe.table.rows import upsert_rows
+from icefloe.table.rows import arrow_upsert
+from icefloe.table.write_result import WriteResult
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.float64())])
 
@@ -174,7 +174,7 @@ def test_only_files_that_may_hold_a_key_are_planned(tmp_path: Path, keys: int, m
 
 
 def test_a_small_group_of_files_is_joined_at_a_time_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upsert_rows, "GROUP_ROWS", 3)
+    monkeypatch.setattr(arrow_upsert, "GROUP_ROWS", 3)
     table = make(tmp_path, 3)
     for start in range(0, 20, 4):
         table.append(rows(*((n, "a", 1.0) for n in range(start, start + 4))))

@@ -28,7 +28,7 @@ from icefloe import (
     StructType,
     UnknownType,
 )
-from icefloe.kernel.metadata.read import check_table_metadata
+from icefloe.kernel.metadata.metadata_reader import check_table_metadata
 from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.kernel.types import IcebergType, ListType, MapType
 from icefloe.table import Table

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from icefloe import SqlCatalog
+from icefloe.catalog_store.sql_names import SqlNames
 from icefloe.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -20,15 +21,14 @@ from icefloe.errors import (
     StorageFullError,
     StoragePermissionError,
 )
-from icefloe.io.local import LocalFileIO
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.commit.outcome import Refused
 from icefloe.kernel.schema.given_schema import given_schema
-from icefloe.kernel.view.definition import ViewDefinition
+from icefloe.kernel.view.view_definition import ViewDefinition
 from icefloe.kernel.view.view_metadata import view_problems
-from icefloe.pointer.sql_names import SqlNames
-from icefloe.testing.faults import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
-from icefloe.view.handle import ViewHandle, create_view_metadata, load_view_metadata
+from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
 from icefloe.view.view import View
+from icefloe.view.view_handle import ViewHandle, create_view_metadata, load_view_metadata
 
 COLUMNS = pa.schema([("n", pa.int64())])
 NAME = ("db", "v")

@@ -1,6 +1,6 @@
 """`Catalog`: namespaces and tables by name, over any pointer store; views are `catalog_views.py`. `load_catalog` finds one by its configuration.
 
-Where the names and pointers are kept is `icefloe.pointer`; configuration is `config.py`. Floor: catalog. Spec: Table Metadata; Metastore Tables.
+Where the names and pointers are kept is `icefloe.catalog_store`; configuration is `catalog_config.py`. Spec: Table Metadata; Metastore Tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,10 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from icefloe.catalog.catalog_config import is_true
+from icefloe.catalog.catalog_transaction import CatalogTransaction
 from icefloe.catalog.catalog_views import CatalogViews
-from icefloe.catalog.config import is_true
-from icefloe.catalog.transaction import CatalogTransaction
 from icefloe.catalog.unused_options import warn_of_options
+from icefloe.catalog_store.catalog_store import CatalogStore
+from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
 from icefloe.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -25,25 +27,23 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnfinishedDropError,
 )
-from icefloe.io.choose import load_file_io
+from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import join, qualified
 from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
-from icefloe.kernel.metadata.properties import property_texts
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import property_texts
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.schema.given_schema import given_schema
 from icefloe.kernel.schema.schema import Schema
-from icefloe.pointer.identifier import Identifier, dotted, to_identifier
-from icefloe.pointer.pointer import PointerStore
+from icefloe.table.clock_and_ids import RandomIds, SystemClock
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.expiry.purge_table import PurgeReport, purge_table
-from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, read_metadata_at
 from icefloe.table.own_location import warn_of_places
-from icefloe.table.system import RandomIds, SystemClock
 from icefloe.table.table import Table
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, read_metadata_at
 
 Name = str | Iterable[str]
 
@@ -65,7 +65,7 @@ class NamespaceChange:
 class Catalog(CatalogViews):
     """Tables and views by name. Names are `"namespace.table"` or a tuple of levels."""
 
-    def __init__(self, name: str, store: PointerStore, properties: Mapping[str, str]) -> None:
+    def __init__(self, name: str, store: CatalogStore, properties: Mapping[str, str]) -> None:
         self.name = name
         self.store = store
         self.properties = dict(properties)

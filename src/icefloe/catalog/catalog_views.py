@@ -1,6 +1,6 @@
 """`CatalogViews`: the doors of a catalog that have to do with views: make, load, replace, list, rename, drop.
 
-What a view is and how it changes is `icefloe.view`; names of views are kept by the pointer store. Floor: catalog.
+What a view is and how it changes is `icefloe.view`; names of views are kept by the pointer store.
 Spec: View spec, View Metadata; View spec, Metadata Location.
 """
 
@@ -10,18 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from icefloe.catalog_store.catalog_store import CatalogStore, KeepsViews, ViewStore
+from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
-from icefloe.io.choose import load_file_io
+from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import qualified
 from icefloe.kernel.schema.given_schema import given_schema
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.view.definition import ViewDefinition
-from icefloe.kernel.view.json_form import read_view_metadata
-from icefloe.pointer.identifier import Identifier, dotted, to_identifier, to_table_identifier
-from icefloe.pointer.pointer import KeepsViews, PointerStore, ViewPointers
-from icefloe.view.handle import ENGINE, LoadedView, ViewHandle, create_view_metadata, load_view_metadata
+from icefloe.kernel.view.view_definition import ViewDefinition
+from icefloe.kernel.view.view_metadata_json import read_view_metadata
 from icefloe.view.view import View
+from icefloe.view.view_handle import ENGINE, LoadedView, ViewHandle, create_view_metadata, load_view_metadata
 
 Name = str | Iterable[str]
 Queries = str | Mapping[str, str]
@@ -37,7 +37,7 @@ class CatalogViews(ABC):
     """The views of a catalog. A name is a table or a view, never both."""
 
     name: str
-    store: PointerStore
+    store: CatalogStore
     properties: dict[str, str]
 
     @property
@@ -198,14 +198,14 @@ class CatalogViews(ABC):
         """Removes the name; every file stays, so `register_view` can bring the view back. Raises `NoSuchViewError`, `UnsupportedFeatureError`."""
         self._views().drop(self.resolve_name(identifier))
 
-    def _views(self) -> ViewPointers:
+    def _views(self) -> ViewStore:
         if not isinstance(self.store, KeepsViews):
             raise UnsupportedFeatureError(
                 f"catalog {self.name!r} keeps tables alone, and no views", next_step="use a SQL catalog for views"
             )
         return self.store.views()
 
-    def _view_handle(self, pointers: ViewPointers, identifier: Identifier, location: str) -> ViewHandle:
+    def _view_handle(self, pointers: ViewStore, identifier: Identifier, location: str) -> ViewHandle:
         return ViewHandle(
             identifier=identifier,
             pointers=pointers,

@@ -5,8 +5,8 @@ Those of Java's without effect are in `unused_options.py`, those about storage i
 
 from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, UNIQUE_TABLE_LOCATION
 from icefloe.catalog.catalog_views import DEFAULT_NAMESPACE, DEFAULT_PREFIX, OVERRIDE_PREFIX
+from icefloe.catalog_store.sql_store import SCHEMA_VERSION
 from icefloe.kernel.option import Option
-from icefloe.pointer.sql import SCHEMA_VERSION
 
 CATALOG_OPTIONS = (
     Option("type", "`sql`, `file-system` (or `hadoop`), or `in-memory`, which is SQLite in memory.", "`sql`"),

@@ -1,4 +1,4 @@
-"""Properties of a catalog that Java's Iceberg has and Icefloe does not act on, each with the reason. Floor: catalog."""
+"""Properties of a catalog that Java's Iceberg has and Icefloe does not act on, each with the reason."""
 
 from collections.abc import Mapping
 

@@ -1,1 +1,1 @@
-"""The command line `icefloe`: files into tables, a look inside, and a demonstration. Floor: cli, the highest."""
+"""The command line `icefloe`: files into tables, a look inside, and a demonstration."""

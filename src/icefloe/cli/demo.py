@@ -1,6 +1,6 @@
 """`icefloe demo`: files become Iceberg tables on Spark, and a walk through every layer of their metadata.
 
-The data is `demo_data.py`, the folder `demo_folder.py`, what is told `demo_story.py`. Floor: cli.
+The data is `demo_data.py`, the folder `demo_folder.py`, what is told `demo_story.py`.
 """
 
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from typing import Annotated, Any
 import typer
 
 import icefloe.inspect as look
-from icefloe.catalog.sql import SqlCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.cli.demo_data import EVENTS_SCHEMA, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv
 from icefloe.cli.demo_folder import CATALOG_NAME, NAMESPACE, DemoFolder, prepare
 from icefloe.cli.demo_story import TRACED, tell
 from icefloe.cli.input_files import FileFormat, InputFiles
-from icefloe.cli.load import read_rows, write_rows
-from icefloe.cli.options import AsJson
+from icefloe.cli.load_command import read_rows, write_rows
 from icefloe.cli.screen import HowFar, step, write_json
-from icefloe.cli.spark_room import spark_module, start_spark
+from icefloe.cli.shared_options import AsJson
+from icefloe.cli.spark_access import spark_module, start_spark
 from icefloe.errors import EngineError
 from icefloe.inspect.as_json import json_ready
-from icefloe.table.result import WriteResult
 from icefloe.table.table import Table
+from icefloe.table.write_result import WriteResult
 
 Folder = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder that becomes the warehouse.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Delete an earlier demonstration in the folder first.")]

@@ -1,7 +1,4 @@
-"""The demonstration's data: a year of real flights, and made-up device events that come out the same every time.
-
-Floor: cli.
-"""
+"""The demonstration's data: a year of real flights, and made-up device events that come out the same every time."""
 
 import json
 import random

@@ -1,14 +1,11 @@
-"""The folder of the demonstration: made, recognised, and made anew.
-
-Floor: cli.
-"""
+"""The folder of the demonstration: made, recognised, and made anew."""
 
 import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from icefloe.cli.choose import CATALOG_FILE
+from icefloe.cli.catalog_choice import CATALOG_FILE
 from icefloe.errors import AlreadyExistsError, StorageError, StoragePermissionError
 
 MARK = "# Made by `icefloe demo`."

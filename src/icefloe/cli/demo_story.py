@@ -1,7 +1,4 @@
-"""What the demonstration tells: the layers of a table from the catalog's row down to the footer of a data file, and why a query reads what it reads.
-
-Floor: cli.
-"""
+"""What the demonstration tells: the layers of a table from the catalog's row down to the footer of a data file, and why a query reads what it reads."""
 
 from collections.abc import Sequence
 
@@ -14,7 +11,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.cli.demo_data import EVENTS_A_FILE, FLIGHTS
 from icefloe.cli.demo_folder import CATALOG_NAME, DemoFolder
 from icefloe.cli.screen import console, draw
-from icefloe.inspect.view import View
+from icefloe.inspect.inspection import View
 from icefloe.table.table import Table
 
 TRACED = "type = 'c8y_Event' AND time > '2024-01-01'"

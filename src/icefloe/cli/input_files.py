@@ -1,6 +1,6 @@
 """The files of a load: found, told apart by format, and looked at closely enough to name the line that is wrong.
 
-Reading them is Spark's (`icefloe.spark.files`). Floor: cli.
+Reading them is Spark's (`icefloe.spark.scan.input_file_rows`).
 """
 
 import bz2
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchFileError, Problem, StoragePermissionError
-from icefloe.inspect.words import count_text
+from icefloe.inspect.formatting import count_text
 from icefloe.io.locations import local_path, scheme_of
 
 

@@ -1,6 +1,6 @@
 """`icefloe`: the command line. Exit codes: 0 done, 1 refused (the reason and the next step on standard error), 2 wrong usage, 130 interrupted.
 
-The commands are in `show.py`, `refs.py`, `settings.py`, `load.py`, `expire.py` and `demo.py`. Floor: cli.
+The commands are in `show_commands.py`, `refs.py`, `property_commands.py`, `load.py`, `expire.py` and `demo.py`.
 """
 
 import sys
@@ -10,16 +10,16 @@ import typer
 from typer.core import TyperGroup
 
 from icefloe.cli.demo import demo
-from icefloe.cli.expire import expire
-from icefloe.cli.load import load
-from icefloe.cli.options import AsJson
-from icefloe.cli.refs import branch_app, cherry_pick, publish, rollback, tag_app
+from icefloe.cli.expire_command import expire
+from icefloe.cli.installed_versions import versions
+from icefloe.cli.load_command import load
+from icefloe.cli.property_commands import properties, upgrade
+from icefloe.cli.ref_commands import branch_app, cherry_pick, publish, rollback, tag_app
 from icefloe.cli.screen import say, show
-from icefloe.cli.settings import properties, upgrade
-from icefloe.cli.show import app as show_app
-from icefloe.cli.show import list_tables, show_log, show_trace, show_tree
-from icefloe.cli.versions import versions
-from icefloe.cli.views import app as view_app
+from icefloe.cli.shared_options import AsJson
+from icefloe.cli.show_commands import app as show_app
+from icefloe.cli.show_commands import list_tables, show_log, show_trace, show_tree
+from icefloe.cli.view_commands import app as view_app
 from icefloe.errors import IcefloeError
 
 REFUSED = 1

@@ -1,7 +1,4 @@
-"""What a command writes and where: results to standard output, progress and errors to standard error, so that `--json` output is JSON and nothing else.
-
-Floor: cli.
-"""
+"""What a command writes and where: results to standard output, progress and errors to standard error, so that `--json` output is JSON and nothing else."""
 
 import json
 import os
@@ -17,9 +14,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.text import Text
 
 from icefloe.errors import visible
+from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Report
 from icefloe.inspect.terminal import PLAIN_WIDTH, renderable_of, text_of
-from icefloe.inspect.view import MOST_LINES, View
 
 # How often a running step is asked how far it is.
 POLL_S = 0.25

@@ -1,17 +1,14 @@
-"""Commands about one table: its name and the catalog's options in one place, and the value that a command ends with, printed.
-
-Floor: cli.
-"""
+"""Commands about one table: its name and the catalog's options in one place, and the value that a command ends with, printed."""
 
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.cli.choose import CatalogChoice, open_catalog, open_changeable, open_table
-from icefloe.cli.options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
+from icefloe.cli.catalog_choice import CatalogChoice, open_catalog, open_changeable, open_table
 from icefloe.cli.screen import show
-from icefloe.inspect.view import View
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
+from icefloe.inspect.inspection import View
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _TABLE = inspect.Parameter("table", _KEYWORD, annotation=TableName)

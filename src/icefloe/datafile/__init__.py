@@ -1,4 +1,4 @@
 """One data file as Arrow: written and rolled, described by its metrics, read by field id, rewritten.
 
-Storage is reached only through the port. Floor: above the kernel, beside io.
+Storage is reached only through the port.
 """

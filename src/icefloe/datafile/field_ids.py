@@ -1,6 +1,6 @@
 """Field ids on the columns of a file, for every format in one place: the metadata of Arrow fields, nested ones too.
 
-A file says its ids in its own way, or a name mapping gives them to a file that says none. Floor: datafile. Spec: Column Projection; Appendix A.
+A file says its ids in its own way, or a name mapping gives them to a file that says none. Spec: Column Projection; Appendix A.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.kernel.schema.arrow import FIELD_ID_KEY
+from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY
 from icefloe.kernel.schema.name_mapping import NameMapping
 
 # The id of a field of a file, by the names from the top-level column down (a list's child is `element`, a map's `key` and `value`) and its Arrow field.

@@ -2,7 +2,7 @@
 
 The loop over footers is `footer_metrics.py`.
 
-Floor: datafile. Spec: Data File Fields (lower_bounds, upper_bounds); Parquet, parquet.thrift (Statistics).
+Spec: Data File Fields (lower_bounds, upper_bounds); Parquet, parquet.thrift (Statistics).
 """
 
 import json

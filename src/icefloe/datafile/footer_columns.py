@@ -1,6 +1,6 @@
 """Whether the columns of a file that another writer made fit a table, by their field ids; and which of its leaves are the table's.
 
-Floor: datafile. Spec: Column Projection; Schema Evolution; Appendix A, Parquet.
+Spec: Column Projection; Schema Evolution; Appendix A, Parquet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from icefloe.datafile.field_ids import is_list
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.projection import FileColumn, file_columns, may_become
 from icefloe.errors import Problem
-from icefloe.kernel.schema.arrow import plain_type
+from icefloe.kernel.schema.arrow_schema import plain_type
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     IcebergType,

@@ -1,6 +1,6 @@
 """`footer_metrics`: sizes, counts, bounds and extremes of a file's columns by the footer of a Parquet file of any writer.
 
-What its values stand for is `footer_bounds.py`; metrics of files that are written here are `metrics.py`. Floor: datafile.
+What its values stand for is `footer_bounds.py`; metrics of files that are written here are `file_metrics.py`.
 Spec: Data File Fields (column_sizes to split_offsets); Parquet, parquet.thrift (Statistics).
 """
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from icefloe.datafile.file_metrics import BoundsInBytes, FileMetrics, bounds_in_bytes, split_offsets
 from icefloe.datafile.footer_bounds import Extremes, conversion, is_exact
 from icefloe.datafile.footer_columns import StoredLeaf
-from icefloe.datafile.metrics import BoundsInBytes, FileMetrics, bounds_in_bytes, split_offsets
 from icefloe.datafile.metrics_modes import MetricsMode
 from icefloe.kernel.types import DoubleType, FloatType
 

@@ -1,6 +1,6 @@
 """The leaf columns of a schema, in the order in which Parquet stores them.
 
-Floor: datafile. Spec: Parquet, Nested Types.
+Spec: Parquet, Nested Types.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Which metrics each column of a table gets, from the `write.metadata.metrics.*` properties and the sort order.
 
-Computing them is `metrics.py`; the properties are kernel.metadata.properties. Floor: datafile.
+Computing them is `file_metrics.py`; the properties are kernel.metadata.properties.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.datafile.leaves import Leaf
-from icefloe.kernel.metadata.properties import METRICS_DEFAULT, METRICS_MAX_INFERRED_COLUMNS, column_metrics_modes
+from icefloe.kernel.metadata.table_properties import METRICS_DEFAULT, METRICS_MAX_INFERRED_COLUMNS, column_metrics_modes
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import NestedField, PrimitiveType, StructType, VariantType, children

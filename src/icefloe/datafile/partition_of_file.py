@@ -1,6 +1,6 @@
 """`FilesToAdd`: files that other writers made as data files of a table, with their partitions.
 
-The partition is told by the folders of the path (`k=v/`), or by the least and greatest of the file's values, which come from `footers.py`. Floor: datafile.
+The partition is told by the folders of the path (`k=v/`), or by the least and greatest of the file's values, which come from `footers.py`.
 Spec: Partitioning; Partition Transforms; Column Projection.
 """
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
 
-from icefloe.datafile.footers import FooterReader, FooterRequest, StoredDataFile
-from icefloe.datafile.metrics import physical_value
+from icefloe.datafile.file_metrics import physical_value
+from icefloe.datafile.foreign_files import FooterReader, FooterRequest, StoredDataFile
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec

@@ -1,6 +1,6 @@
 """Columns of a file brought to the form the table's schema gives them now: found by field id, renamed, reordered, promoted, filled in.
 
-Opening files is `read.py`. Floor: datafile. Spec: Column Projection; Schema Evolution.
+Opening files is `read.py`. Spec: Column Projection; Schema Evolution.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """`RowKeys`: rows by the values of their key columns: which row of a source has the key of a table's row.
 
 A key with a null is no row's: null equals nothing, as in `MERGE ... ON a = b`. NaN equals NaN, and 0.0 equals -0.0. Comparing other columns is
-`same_values.py`; the keys of equality deletes, where null equals null, are `equality.py`. Floor: datafile. Spec: Identifier Field IDs.
+`same_values.py`; the keys of equality deletes, where null equals null, are `equality_key_set.py`. Spec: Identifier Field IDs.
 """
 
 from collections.abc import Sequence

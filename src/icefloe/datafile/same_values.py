@@ -1,6 +1,6 @@
 """`differing`: in which rows two columns of one type hold different values; nulls equal each other, as NaN does, and 0.0 equals -0.0.
 
-What an upsert asks of rows whose keys match; the keys are `row_keys.py`. Floor: datafile. Spec: Nested Types; Primitive Types.
+What an upsert asks of rows whose keys match; the keys are `row_keys.py`. Spec: Nested Types; Primitive Types.
 """
 
 from typing import Any

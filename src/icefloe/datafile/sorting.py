@@ -1,6 +1,6 @@
 """Rows brought into a table's sort order before they are written.
 
-Sort orders are `kernel/partitioning/sort_order.py`; Spark sorts its own rows. Floor: datafile. Spec: Sorting.
+Sort orders are `kernel/partitioning/sort_order.py`; Spark sorts its own rows. Spec: Sorting.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
 """`StoredBatch`: rows of a data file as they are stored, with their place in it; and what every format does with what Arrow cannot read.
 
-Floor: datafile. Spec: Row Lineage; Position Delete Files (for both a row's position counts).
+Spec: Row Lineage; Position Delete Files (for both a row's position counts).
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Rows brought from the form in which they are handed around to the one in which a format stores them: unknown columns left out, types replaced.
 
-The stored types themselves are each format's own. Floor: datafile. Spec: Appendix A.
+The stored types themselves are each format's own. Spec: Appendix A.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Variants of which a file keeps parts in columns of their own, put together again: a struct of `metadata` and `value` for whatever was shredded.
 
-The bytes are `kernel/variant_bytes.py`. Nothing here writes shredded variants. Floor: datafile. Spec: Parquet, Variant Shredding.
+The bytes are `kernel/variant_bytes.py`. Nothing here writes shredded variants. Spec: Parquet, Variant Shredding.
 """
 
 from collections.abc import Callable, Sequence

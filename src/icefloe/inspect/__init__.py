@@ -7,8 +7,6 @@ Each takes a table (or a catalog) and returns a frozen value: `print` it, show i
 Java's, are Arrow tables:
 
     from icefloe.inspect import METADATA_TABLES, changes, metadata_table
-
-Floor: inspect.
 """
 
 from icefloe.inspect.branches_and_tags import properties as properties
@@ -22,9 +20,9 @@ from icefloe.inspect.manifest_contents import manifest_list as manifest_list
 from icefloe.inspect.metadata_file import metadata as metadata
 from icefloe.inspect.metadata_overhead import overhead as overhead
 from icefloe.inspect.metadata_tables.changes import changes as changes
-from icefloe.inspect.metadata_tables.registry import METADATA_TABLES as METADATA_TABLES
-from icefloe.inspect.metadata_tables.registry import MetadataTable as MetadataTable
-from icefloe.inspect.metadata_tables.registry import metadata_table as metadata_table
+from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES as METADATA_TABLES
+from icefloe.inspect.metadata_tables.metadata_table_registry import MetadataTable as MetadataTable
+from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table as metadata_table
 from icefloe.inspect.scan_trace import trace as trace
 from icefloe.inspect.snapshot_history import snapshots as snapshots
 from icefloe.inspect.table_overview import table as table

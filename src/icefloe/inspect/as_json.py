@@ -1,7 +1,4 @@
-"""Any value of this room as JSON-ready Python: field names as keys, tuples as lists, bytes as hexadecimal text.
-
-Floor: inspect.
-"""
+"""Any value of this room as JSON-ready Python: field names as keys, tuples as lists, bytes as hexadecimal text."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass

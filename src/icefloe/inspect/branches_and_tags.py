@@ -1,14 +1,14 @@
 """A table's branches and tags: where they are, how far from `main`, and how long they and their snapshots are kept; and the table's properties.
 
-Floor: inspect. Spec: Snapshot References; Snapshot Retention Policy; Table Metadata Fields (`properties`).
+Spec: Snapshot References; Snapshot Retention Policy; Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from icefloe.inspect.formatting import count_text, time_text
+from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Column, Report, grid
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, time_text
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.table_reader import TableReader
 

@@ -1,6 +1,6 @@
 """What a catalog holds: the very rows of its database. `list_contents` is the short form: namespaces and tables.
 
-Floor: inspect. Spec: Metastore Tables.
+Spec: Metastore Tables.
 """
 
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.sql_errors import without_password
+from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import UnsupportedFeatureError
+from icefloe.inspect.formatting import count_text
+from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Column, Facts, Grid, Outline, Prose, Report, grid, outline
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text
-from icefloe.pointer.identifier import Identifier, dotted
-from icefloe.pointer.sql import SqlPointerStore
-from icefloe.pointer.sql_errors import without_password
 
 # Characters; values longer than this make a grid of a catalog's rows hard to read.
 LONGEST_CELL = 40
@@ -38,7 +38,7 @@ class CatalogContents(View):
 def catalog(source: Catalog) -> CatalogContents:
     """The rows of a catalog's database. Raises `StorageError`, and `UnsupportedFeatureError` for a catalog that is no SQL database."""
     store = source.store
-    if not isinstance(store, SqlPointerStore):
+    if not isinstance(store, SqlCatalogStore):
         raise UnsupportedFeatureError(f"catalog {source.name!r} keeps no rows in a database", next_step="list its tables instead")
     return CatalogContents(
         name=source.name,

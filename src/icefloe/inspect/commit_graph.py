@@ -1,17 +1,17 @@
 """A table's snapshots as a graph of commits: which was made on which, what each did, and which branches and tags are where.
 
-The drawing is `lanes.py`; snapshots by age, with both logs, are `snapshot_history.py`. Floor: inspect. Spec: Snapshots; Snapshot References.
+The drawing is `graph_layout.py`; snapshots by age, with both logs, are `snapshot_history.py`. Spec: Snapshots; Snapshot References.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from icefloe.inspect.lanes import draw, newest_first
+from icefloe.inspect.formatting import count_text, time_text
+from icefloe.inspect.graph_layout import draw, newest_first
+from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Column, Grid, Report
 from icefloe.inspect.table_overview import summary_number
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, time_text
-from icefloe.kernel.commit.wap import PUBLISHED_WAP_ID, WAP_ID
+from icefloe.kernel.commit.staged_snapshot import PUBLISHED_WAP_ID, WAP_ID
 from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.table_reader import TableReader

@@ -1,6 +1,6 @@
 """One data file opened: its Parquet footer, and beside it what the manifest says about the same file.
 
-Floor: inspect. Spec: Data File Fields; Appendix A, Parquet.
+Spec: Data File Fields; Appendix A, Parquet.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,14 +12,14 @@ import pyarrow as pa
 from icefloe.datafile.parquet.parquet_footer import open_parquet
 from icefloe.errors import DataFileFormatError
 from icefloe.inspect.decoded import columns_by_id, partition_columns
+from icefloe.inspect.formatting import count_text, size_text
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.lookup import existing_snapshot_of, position_of
 from icefloe.inspect.manifest_contents import EntryOverview, entry_overview, statistics_grid
-from icefloe.inspect.opened import existing_snapshot_of, position_of
 from icefloe.inspect.report import Column, Facts, Grid, Part, Prose, Report
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, size_text
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry
-from icefloe.table.levels import TableManifest
+from icefloe.table.pyiceberg_compat import TableManifest
 from icefloe.table.table_reader import TableReader
 
 FIELD_ID_KEY = b"PARQUET:field_id"

@@ -1,6 +1,6 @@
 """Values of a table's own types as text: partition values, partition bounds, and the bounds of columns.
 
-The bytes are the kernel's (`kernel/values.py`); sizes and times are `words.py`. Floor: inspect. Spec: Appendix D; Manifest Lists; Data File Fields.
+The bytes are the kernel's (`kernel/values.py`); sizes and times are `formatting.py`. Spec: Appendix D; Manifest Lists; Data File Fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.errors import FormatError
-from icefloe.inspect.words import short_path
+from icefloe.inspect.formatting import short_path
 from icefloe.kernel.geo_bounds import corner_from_bytes
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import is_deletion_vector

@@ -1,6 +1,6 @@
 """A report drawn as HTML for notebooks: tables, and outlines that open and close. What it says is `report.py`.
 
-Every text is escaped; nothing of a table's content is trusted as markup. Floor: inspect.
+Every text is escaped; nothing of a table's content is trusted as markup.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Manifest lists and manifests opened: every field, with partition values and column bounds decoded.
 
-Floor: inspect. Spec: Manifest Lists; Manifests; Data File Fields.
+Spec: Manifest Lists; Manifests; Data File Fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ from icefloe.inspect.decoded import (
     partition_texts,
     what_it_deletes,
 )
-from icefloe.inspect.opened import chosen_manifest, existing_snapshot_of, size_of
+from icefloe.inspect.formatting import count_text, short_path, size_text
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.lookup import chosen_manifest, existing_snapshot_of, size_of
 from icefloe.inspect.report import Column, Facts, Grid, Part, Report, grid
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, short_path, size_text
 from icefloe.kernel.manifest.entry import ManifestEntry
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata

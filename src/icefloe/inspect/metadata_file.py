@@ -1,15 +1,15 @@
 """A table's metadata file: the JSON itself, whole or abbreviated for reading.
 
-What the keys mean as values is `kernel/metadata`. Floor: inspect. Spec: Table Metadata Fields; Appendix C.
+What the keys mean as values is `kernel/metadata`. Spec: Table Metadata Fields; Appendix C.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from icefloe.inspect.formatting import count_text, size_text
+from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Document, Facts, Report
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, size_text
 from icefloe.kernel.metadata.json_file import inflated, parsed
 from icefloe.table.table_reader import TableReader
 

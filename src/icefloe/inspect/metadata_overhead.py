@@ -1,19 +1,19 @@
 """What a table's metadata costs: its bytes level by level, beside the bytes of data they lead to.
 
-Floor: inspect. Spec: Overview.
+Spec: Overview.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from icefloe.inspect.opened import size_of
+from icefloe.inspect.formatting import count_text, share_text, size_text
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.lookup import size_of
 from icefloe.inspect.report import Column, Facts, Report, grid
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, share_text, size_text
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
-from icefloe.table.levels import TableManifest
+from icefloe.table.pyiceberg_compat import TableManifest
 from icefloe.table.table_reader import TableReader
 
 

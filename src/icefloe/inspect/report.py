@@ -1,6 +1,6 @@
 """What a look inside is made of before it is drawn: facts, grids, outlines, prose and JSON, as values without any library for drawing.
 
-A terminal draws them with `terminal.py`, a notebook with `html.py`. Floor: inspect.
+A terminal draws them with `terminal.py`, a notebook with `html.py`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,20 +1,20 @@
 """Why a query reads what it reads: the way from the catalog's row to the data files, each manifest and file kept or skipped with the bound that decided.
 
-The decisions are the planner's own (`kernel/scan`); nothing is decided again here. Floor: inspect. Spec: Scan Planning.
+The decisions are the planner's own (`kernel/scan`); nothing is decided again here. Spec: Scan Planning.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from icefloe.inspect.opened import size_of
+from icefloe.inspect.formatting import count_text, share_text, short_path, size_text, time_text
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.lookup import size_of
 from icefloe.inspect.report import Facts, Mark, Outline, Part, Report, outline
 from icefloe.inspect.table_overview import summary_number
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, share_text, short_path, size_text, time_text
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.scan.decision import Decision
-from icefloe.kernel.scan.plan import ScanPlan
+from icefloe.kernel.scan.scan_planner import ScanPlan
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 

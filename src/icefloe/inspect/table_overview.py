@@ -1,14 +1,14 @@
 """A table at a glance: where it is, its columns, partitioning and order, and the totals of its current snapshot.
 
-Floor: inspect. Spec: Table Metadata Fields.
+Spec: Table Metadata Fields.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from icefloe.inspect.formatting import count_text, size_text, time_text
+from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Column, Facts, Part, Report, grid
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, size_text, time_text
 from icefloe.kernel.commit.summary import count_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import walk

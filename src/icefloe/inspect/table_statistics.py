@@ -1,6 +1,6 @@
 """The statistics that a table has beside its manifests: distinct values of columns, and counts by partition.
 
-Statistics inside manifests are `manifest_contents.py`. Floor: inspect. Spec: Table Statistics; Partition Statistics.
+Statistics inside manifests are `manifest_contents.py`. Spec: Table Statistics; Partition Statistics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow.compute as pc
 
 from icefloe.inspect.decoded import PartitionColumn, partition_columns
+from icefloe.inspect.formatting import count_text, short_path, size_text, time_text
+from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Column, Facts, Grid, Part, Prose, Report, grid
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, short_path, size_text, time_text
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.statistics.partition_schema import PARTITION
 from icefloe.kernel.values import physical_arrow_type, physical_list
+from icefloe.table.column_statistics import BlobStatistics, TableStatistics
 from icefloe.table.partition_statistics import find_partition_statistics
-from icefloe.table.statistics import BlobStatistics, TableStatistics
 from icefloe.table.table_reader import TableReader
 
 

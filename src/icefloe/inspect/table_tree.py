@@ -1,6 +1,6 @@
 """A table as the tree it is in storage: catalog, metadata file, snapshots, manifest list, manifests, data files, with counts and sizes.
 
-Floor: inspect. Spec: Overview.
+Spec: Overview.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.inspect.decoded import PartitionColumn, PartitionRange, columns_by_id, partition_columns, partition_texts, what_it_deletes
+from icefloe.inspect.formatting import count_text, short_path, size_text, time_text
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.lookup import size_of, snapshot_of
 from icefloe.inspect.manifest_contents import manifest_overview
-from icefloe.inspect.opened import size_of, snapshot_of
 from icefloe.inspect.report import Facts, Outline, Report, outline
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, short_path, size_text, time_text
-from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest.manifest_columns import partition_column
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.values import physical_list
-from icefloe.table.levels import TableManifest
+from icefloe.table.pyiceberg_compat import TableManifest
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 

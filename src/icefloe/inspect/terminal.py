@@ -1,7 +1,6 @@
 """A report drawn for a terminal, with rich. What it says is `report.py`.
 
 Nothing is read as markup and no control character gets out: a column may be called `[bold]`, or have an escape sequence in its name.
-Floor: inspect.
 """
 
 import io

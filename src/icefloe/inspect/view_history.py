@@ -1,6 +1,6 @@
 """A view of a catalog (a stored query, not the `View` of this room): its versions, the dialects each has SQL in, and which was current from when.
 
-Floor: inspect. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
+Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
 """
 
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.inspect.formatting import count_text, short_path, time_text
+from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Column, Facts, Prose, Report, grid
-from icefloe.inspect.view import MOST_LINES, View
-from icefloe.inspect.words import count_text, short_path, time_text
 from icefloe.kernel.schema.schema_json import type_to_json
 from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewVersion
-from icefloe.pointer.identifier import Identifier, dotted
 from icefloe.view import view as stored
 
 

@@ -1,1 +1,1 @@
-"""Storage behind the `FileIO` port: local files, memory, object stores. Floor: above the kernel, beside datafile."""
+"""Storage behind the `FileIO` port: local files, memory, object stores."""

@@ -2,7 +2,7 @@
 
 A location in metadata is hostile: its scheme chooses a library and its host a machine to connect to. So is the metadata location in a row of a catalog, which
 others can write. Only the catalog's configuration, and a location that the caller names, say what is allowed. `choose.py` asks here for every location.
-Floor: io. Spec: File Locations in Metadata.
+Spec: File Locations in Metadata.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Deleting many files: in one request for many where the store has that, side by side elsewhere; what fails is told, and stops nothing.
 
-Floor: io. Spec: File System Operations (deletes).
+Spec: File System Operations (deletes).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +10,9 @@ from itertools import islice
 from typing import Any
 
 from icefloe.errors import IcefloeError, StorageError, StoragePermissionError
-from icefloe.io.choose import SchemeFileIO
-from icefloe.io.local import LocalFileIO
-from icefloe.io.object_store import ObjectStoreFileIO
+from icefloe.io.file_io_by_scheme import SchemeFileIO
+from icefloe.io.local_file_io import LocalFileIO
+from icefloe.io.object_store_file_io import ObjectStoreFileIO
 from icefloe.kernel.ports import FileIO
 
 # Keys in one request of S3's DeleteObjects; other stores are asked for as many at a time.

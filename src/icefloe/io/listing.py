@@ -1,6 +1,6 @@
 """`files_of`: the files that a folder, a pattern or a single location means.
 
-Floor: io. Spec: File Locations in Metadata.
+Spec: File Locations in Metadata.
 """
 
 import glob
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from icefloe.errors import NoSuchFileError, UnsupportedFeatureError
-from icefloe.io.choose import SchemeFileIO
-from icefloe.io.local import LocalFileIO
+from icefloe.io.file_io_by_scheme import SchemeFileIO
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.io.object_store import ObjectStoreFileIO
+from icefloe.io.object_store_file_io import ObjectStoreFileIO
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.storage_errors import storage_error
 

@@ -1,7 +1,4 @@
-"""`LocationPolicy`: what a catalog's configuration says of the places that its tables may name. A table's own metadata has no say in it.
-
-Floor: io.
-"""
+"""`LocationPolicy`: what a catalog's configuration says of the places that its tables may name. A table's own metadata has no say in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 A table's paths are hostile: they hold `..`, symbolic links, doubled slashes, other schemes and prefixes that are no folders (`/lake/t2` is not in `/lake/t`).
 Local paths are resolved by the file system itself, names in an object store by their text. Whatever cannot be resolved for certain is in no folder.
-Which folders are a table's is `icefloe.table.deletion_scope`. Floor: io. Spec: File Locations in Metadata.
+Which folders are a table's is `icefloe.table.deletion_scope`. Spec: File Locations in Metadata.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Location strings: which scheme they name, which local path they mean, and how they are joined.
 
 A location is literal text. Nothing is percent-decoded, because partition folders hold `%3A` and the like as they stand, also in `file:` locations that Java
-writes. Which storage answers a scheme is `choose.py`. Floor: io. Spec: File Locations in Metadata; Paths in Metadata.
+writes. Which storage answers a scheme is `choose.py`. Spec: File Locations in Metadata; Paths in Metadata.
 """
 
 import os

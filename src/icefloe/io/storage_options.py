@@ -1,6 +1,6 @@
 """Properties of a catalog about storage, with their meanings: which locations are allowed, and how object stores are reached. Layer: io.
 
-`location_policy.py`, `allowed_stores.py` and `object_store.py` read them.
+`location_policy.py`, `allowed_stores.py` and `object_store_file_io.py` read them.
 """
 
 from icefloe.io.allowed_stores import ALLOWED_SCHEMES

@@ -1,7 +1,7 @@
 """Python values and numpy arrays as Arrow, and back, without pandas: `pyarrow.array`, `pyarrow.scalar` and `to_numpy` import it first, which takes as long
 as planning a scan of 30,000 files.
 
-What the values mean is decided in `values.py`. Floor: kernel, beside types. Spec: none, this is memory layout.
+What the values mean is decided in `values.py`. Spec: none, this is memory layout.
 """
 
 from array import array

@@ -1,6 +1,6 @@
 """Bounds cut short: a lower bound may be a prefix, an upper bound must still be above every value it stands for.
 
-What a bound looks like in bytes is `values.py`. Floor: kernel, beside types. Spec: Data File Fields, notes on `lower_bounds` and `upper_bounds`.
+What a bound looks like in bytes is `values.py`. Spec: Data File Fields, notes on `lower_bounds` and `upper_bounds`.
 """
 
 from typing import Any

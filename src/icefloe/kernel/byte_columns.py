@@ -1,6 +1,6 @@
 """Arrow columns of serialized values read as numpy arrays, without a Python object per value.
 
-Which type's values they are is decided in `values.py`. Floor: kernel, beside types. Spec: Appendix D, binary single-value serialization.
+Which type's values they are is decided in `values.py`. Spec: Appendix D, binary single-value serialization.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Days, microseconds and nanoseconds since 1970 against text and Python's date and time classes.
 
 The type each number belongs to is chosen in `values.py`; partition transforms of time are `partitioning/transforms.py`. Everything here is exact integer
-arithmetic on the proleptic Gregorian calendar, before 1970 too. Floor: kernel, beside types. Spec: Primitive Types; Appendix D, JSON single-value
+arithmetic on the proleptic Gregorian calendar, before 1970 too. Spec: Primitive Types; Appendix D, JSON single-value
 serialization.
 """
 

@@ -1,6 +1,6 @@
 """Columns of rows as the hashes that theta sketches count: each distinct value in its binary single-value serialization.
 
-The sketches are `puffin/theta_sketch.py`; one value's bytes are `values.py`, which this must agree with. Floor: kernel, above values.
+The sketches are `puffin/theta_sketch.py`; one value's bytes are `values.py`, which this must agree with.
 Spec: Puffin file format, `apache-datasketches-theta-v1` blob type; Appendix D, binary single-value serialization.
 """
 

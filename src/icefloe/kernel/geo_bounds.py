@@ -1,6 +1,6 @@
 """The box around the shapes of a column: its two corners as the bounds of a data file, both ways.
 
-Shapes themselves are `wkb.py`; bounds of other types `bounds.py` and `values.py`. Floor: kernel, beside literals. Spec: Bounds for Geometry and Geography;
+Shapes themselves are `wkb.py`; bounds of other types `bounds.py` and `values.py`. Spec: Bounds for Geometry and Geography;
 Appendix D, Bound serialization.
 """
 

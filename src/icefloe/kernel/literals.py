@@ -1,6 +1,6 @@
 """Python's own values and texts as physical values: what a user may write in a filter or a partition value.
 
-The door is `values.to_physical`, which turns the plain errors here into Icefloe's. Floor: kernel, beside types. Spec: Primitive Types.
+The door is `values.to_physical`, which turns the plain errors here into Icefloe's. Spec: Primitive Types.
 """
 
 import re

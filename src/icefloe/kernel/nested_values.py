@@ -2,7 +2,7 @@
 
 Primitive values are `values.py`, and only those have a form in bytes. A nested physical value can be hashed: a list is a tuple of values, a map a tuple of
 (key, value) pairs in order, a struct a tuple of (field id, value) pairs of the fields it has, in the struct's order. So `()` is the default `{}` of a
-struct, the empty list and the empty map. Floor: kernel, above values. Spec: Default values; Appendix D, JSON single-value serialization.
+struct, the empty list and the empty map. Spec: Default values; Appendix D, JSON single-value serialization.
 """
 
 from collections.abc import Mapping

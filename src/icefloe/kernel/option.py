@@ -1,6 +1,6 @@
 """`Option`: one name that users may set, with its meaning, for the configuration reference.
 
-Table and view properties are declared by `kernel/metadata/properties.py`, which reads them too. Layer: kernel.option. The format has no such names.
+Table and view properties are declared by `kernel/metadata/table_properties.py`, which reads them too. Layer: kernel.option. The format has no such names.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Which error of ours an operating system's error is: one table for every holder of the `FileIO` port.
 
 The port promises storage errors that name the location, but a `pyarrow.NativeFile` it hands out raises plain `OSError` later, far from the port; whoever
-reads or writes through it translates with this. Floor: kernel, beside ports.
+reads or writes through it translates with this.
 """
 
 import errno

@@ -1,6 +1,6 @@
 """Iceberg types as values: primitives, variant, and struct, list and map with field ids.
 
-What a value of a type looks like in bytes or JSON is `values.py`; a whole schema is `schema/`. Floor: kernel, above ports only.
+What a value of a type looks like in bytes or JSON is `values.py`; a whole schema is `schema/`.
 Spec: Schemas and Data Types; Nested Types; CRS; Edge-Interpolation Algorithm.
 """
 

@@ -3,7 +3,7 @@
 A physical value is what the whole kernel computes with: bool; int for int and long; int days for date; int microseconds for time, timestamp and timestamptz,
 nanoseconds for their `_ns` kin; float; `Decimal` with the type's scale; str; `uuid.UUID`; bytes for fixed and binary, and as WKB for geometry and geography.
 None is null, the only value of an unknown column. Values of nested types are `nested_values.py`; shortened bounds are `bounds.py`, those of shapes
-`geo_bounds.py`; partition transforms are `partitioning/`. Floor: kernel, above types.
+`geo_bounds.py`; partition transforms are `partitioning/`.
 Spec: Appendix D, single-value serialization; Appendix D, Binary single-value serialization.
 """
 

@@ -2,7 +2,7 @@
 
 Which Arrow type a variant has is `schema/arrow_extensions.py`; how names and values lie in bytes is `variant_bytes.py`. A value is None, True or False, a
 `Scalar`, a list, or a dict by name; to encode, Python's own values will do, and `to_python` and `to_json` give plain values.
-Floor: kernel, above values. Spec: Semi-structured Types; Bounds for Variant; Parquet, VariantEncoding.
+Spec: Semi-structured Types; Bounds for Variant; Parquet, VariantEncoding.
 """
 
 import base64

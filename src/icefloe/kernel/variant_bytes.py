@@ -1,7 +1,7 @@
 """The bytes of variants: a dictionary of names (`metadata`) and values that refer to it, taken apart and put together one level at a time.
 
 What the values mean in Python is `variant.py`; variants spread over columns are `datafile/variant_shredding.py`.
-Floor: kernel, beside types. Spec: Parquet, Variant Binary Encoding (version 1).
+Spec: Parquet, Variant Binary Encoding (version 1).
 """
 
 import struct

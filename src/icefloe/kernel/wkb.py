@@ -1,6 +1,6 @@
 """Shapes as well-known binary (WKB) and well-known text (WKT), both ways: points, lines, polygons and collections of them, with x, y and at times z and m.
 
-Which boxes bound a column of them is `geo_bounds.py`. Floor: kernel, beside dates_and_times. Spec: Appendix G, Geospatial Notes (ISO WKB, from Simple
+Which boxes bound a column of them is `geo_bounds.py`. Spec: Appendix G, Geospatial Notes (ISO WKB, from Simple
 Features 1.2.1).
 """
 

@@ -1,4 +1,4 @@
-"""`Procedure`: a function with what SQL must know of it: its parameters and the columns of its rows. Floor: procedures."""
+"""`Procedure`: a function with what SQL must know of it: its parameters and the columns of its rows."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """`Engine`: the small protocol by which a table's rows are read and written, in-process or on Spark, without this floor importing Spark.
 
 Engines are found by the type of the rows handed in or by name, through the package's entry points (`icefloe.engines`). The in-process engine is
-`icefloe.table.in_process`; Spark's is `icefloe.spark.engine`. Floor: table.
+`icefloe.table.in_process_engine`; Spark's is `icefloe.spark.spark_engine`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,20 +12,20 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.datafile.footers import FooterRequest
+from icefloe.datafile.copy_data_file import RewrittenFile
+from icefloe.datafile.copy_file_group import RewriteGroup, RewrittenGroup
+from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FileToAdd
-from icefloe.datafile.rewrite import RewrittenFile
-from icefloe.datafile.rewrite_group import RewriteGroup, RewrittenGroup
-from icefloe.datafile.target import WriteTarget
+from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.plan import ScanPlan
+from icefloe.kernel.scan.scan_planner import ScanPlan
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
-from icefloe.table.result import WriteResult
+from icefloe.table.write_result import WriteResult
 
 VERSION = version("icefloe")
 

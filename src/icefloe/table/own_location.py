@@ -1,22 +1,22 @@
 """Whether the location that a table's metadata claims is the table's own: something that is not the metadata must vouch for it.
 
 Metadata is hostile: it may claim the folder of another table, a home folder or a whole bucket, and then every file there would seem to be the table's.
-What is in the location is `icefloe.table.expiry.deletion_scope`. Floor: table. Spec: Table Metadata Fields (`location`).
+What is in the location is `icefloe.table.expiry.deletion_scope`. Spec: Table Metadata Fields (`location`).
 """
 
 import logging
 import os
 from collections.abc import Iterator
 
+from icefloe.catalog_store.catalog_store import KeepsFolders
+from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import LocationNotAllowedError, in_one_line
 from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.location_scope import Place, folders_of, place_of_file, place_of_folder
 from icefloe.io.locations import is_relative, join
-from icefloe.kernel.metadata.properties import DATA_PATH, METADATA_PATH
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.pointer.identifier import Identifier
-from icefloe.pointer.pointer import KeepsFolders
-from icefloe.table.handle import TableHandle
+from icefloe.kernel.metadata.table_properties import DATA_PATH, METADATA_PATH
+from icefloe.table.table_handle import TableHandle
 
 LOG = logging.getLogger(__name__)
 _WARNED: set[tuple[str, str]] = set()

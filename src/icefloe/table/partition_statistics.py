@@ -1,6 +1,6 @@
 """Statistics of a table's partitions: computed from the manifests of a snapshot, kept in a file of the table's format, and read again.
 
-The rows are `kernel/statistics`; statistics of columns are `statistics.py`. Floor: table. Spec: Partition Statistics; Partition Statistics File.
+The rows are `kernel/statistics`; statistics of columns are `column_statistics.py`. Spec: Partition Statistics; Partition Statistics File.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,31 +9,31 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.datafile.read import read_task
-from icefloe.datafile.written import file_form
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.output_file import file_form
 from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.change_properties import property_requirements
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.metadata.history import ancestors
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type, table_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile
+from icefloe.kernel.metadata.statistics_updates import SetPartitionStatistics
+from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update_statistics import SetPartitionStatistics
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.ports import FileIO, IdSource
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.statistics.partition_rows import adds_up, partition_rows, rows_of_file, rows_of_manifest
 from icefloe.kernel.statistics.partition_schema import partition_statistics_schema
-from icefloe.table.handle import metadata_folder
-from icefloe.table.threads import in_threads
+from icefloe.kernel.statistics.partition_statistics_rows import adds_up, partition_rows, rows_of_file, rows_of_manifest
+from icefloe.table.manifest_threads import in_threads
+from icefloe.table.table_handle import metadata_folder
 
 # ---- computing ----
 

@@ -1,29 +1,29 @@
 """`StaticTable`: a table by a metadata file alone, read-only.
 
-What can be read of it is `table_reader.py`. Floor: table. Spec: Table Metadata.
+What can be read of it is `table_reader.py`. Spec: Table Metadata.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from icefloe.errors import ReadOnlyTableError
-from icefloe.io.choose import load_file_io
+from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.kernel.commit.attempt import Action
-from icefloe.table.changes.changing import R, Start
-from icefloe.table.changes.changing_metadata import ChangesMetadata
-from icefloe.table.changes.changing_refs import ChangesRefs
-from icefloe.table.changes.changing_rows import ChangesRows
+from icefloe.table.changes.metadata_mutations import MetadataMutations
+from icefloe.table.changes.mutation_context import MutationContext, R
+from icefloe.table.changes.ref_mutations import RefMutations
+from icefloe.table.changes.row_mutations import RowMutations
+from icefloe.table.column_statistics import TableStatistics
 from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
-from icefloe.table.handle import read_metadata_at
-from icefloe.table.result import WriteResult
-from icefloe.table.rows.writes import PreparedWrite
-from icefloe.table.statistics import TableStatistics
+from icefloe.table.rows.table_writes import PreparedWrite
 from icefloe.table.table_folder import metadata_file_of
+from icefloe.table.table_handle import read_metadata_at
 from icefloe.table.table_reader import TableReader
 from icefloe.table.transaction import Transaction
+from icefloe.table.write_result import WriteResult
 
 
-class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
+class StaticTable(TableReader, RowMutations, MetadataMutations, RefMutations, ExpiresSnapshots):
     """A table opened by its metadata file, with no catalog: it never changes and cannot be written."""
 
     @classmethod
@@ -57,7 +57,7 @@ class StaticTable(TableReader, ChangesRows, ChangesMetadata, ChangesRefs, Expire
         """Raises `ReadOnlyTableError`."""
         raise self._read_only("changed")
 
-    def _start(self) -> Start:
+    def _start(self) -> MutationContext:
         raise self._read_only("changed")
 
     def _commit(self, action: Action) -> None:  # noqa: ARG002

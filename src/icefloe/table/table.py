@@ -1,31 +1,31 @@
 """`Table`: one Iceberg table in a catalog as its users hold it.
 
-It joins the pointer, the files and the kernel's rules. What can be read of it is `table_reader.py`; what can be changed, `changing_rows.py` and
-`changing_metadata.py`; how a change is committed, `commit_loop.py`. Floor: table. Spec: Table Metadata; Snapshots.
+It joins the pointer, the files and the kernel's rules. What can be read of it is `table_reader.py`; what can be changed, `row_mutations.py` and
+`metadata_mutations.py`; how a change is committed, `commit_loop.py`. Spec: Table Metadata; Snapshots.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from icefloe.catalog_store.identifier import Identifier
 from icefloe.kernel.commit.attempt import Action
-from icefloe.pointer.identifier import Identifier
-from icefloe.table.changes.changing import R, Start
-from icefloe.table.changes.changing_by_statement import ChangesByStatement
-from icefloe.table.changes.changing_metadata import ChangesMetadata
-from icefloe.table.changes.changing_refs import ChangesRefs
-from icefloe.table.changes.changing_rows import ChangesRows
+from icefloe.table.changes.metadata_mutations import MetadataMutations
+from icefloe.table.changes.mutation_context import MutationContext, R
+from icefloe.table.changes.ref_mutations import RefMutations
+from icefloe.table.changes.row_mutations import RowMutations
+from icefloe.table.changes.statement_mutations import StatementMutations
+from icefloe.table.column_statistics import TableStatistics, compute_statistics
 from icefloe.table.commits.commit_loop import commit
 from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
-from icefloe.table.handle import LoadedMetadata, TableHandle, reload_metadata
 from icefloe.table.partition_statistics import compute_partition_statistics
-from icefloe.table.result import WriteResult
-from icefloe.table.rows.writes import PreparedWrite
-from icefloe.table.statistics import TableStatistics, compute_statistics
+from icefloe.table.rows.table_writes import PreparedWrite
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, reload_metadata
 from icefloe.table.table_reader import TableReader
 from icefloe.table.transaction import Transaction
+from icefloe.table.write_result import WriteResult
 
 
-class Table(TableReader, ChangesRows, ChangesByStatement, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
+class Table(TableReader, RowMutations, StatementMutations, MetadataMutations, RefMutations, ExpiresSnapshots):
     """A table in a catalog. After a write the object holds the newest metadata it committed; `refresh()` sees other writers' commits."""
 
     def __init__(self, handle: TableHandle, loaded: LoadedMetadata) -> None:
@@ -85,8 +85,8 @@ class Table(TableReader, ChangesRows, ChangesByStatement, ChangesMetadata, Chang
         file = compute_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id, self._handle.ids, self._commit)
         return None if file is None else self.partition_statistics(file.snapshot_id)
 
-    def _start(self) -> Start:
-        return Start(handle=self._handle, metadata=self.metadata, metadata_location=self.metadata_location)
+    def _start(self) -> MutationContext:
+        return MutationContext(handle=self._handle, metadata=self.metadata, metadata_location=self.metadata_location)
 
     def _commit(self, action: Action) -> None:
         self._loaded = commit(self._handle, action, self._loaded).loaded

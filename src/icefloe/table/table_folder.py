@@ -1,14 +1,14 @@
 """Which metadata file is meant by the folder of a table: the newest version of a file-system table, and none of any other, since its catalog alone knows.
 
-How versions come into being is `icefloe.pointer.file_system`. Floor: table. Spec: File System Tables; Metastore Tables.
+How versions come into being is `icefloe.catalog_store.file_system_store`. Spec: File System Tables; Metastore Tables.
 """
 
+from icefloe.catalog_store.file_system_store import HINT, version_files
 from icefloe.errors import InvalidInputError, NoSuchFileError
-from icefloe.io.folders import LocalFolders
+from icefloe.io.local_folders import LocalFolders
 from icefloe.io.locations import join, scheme_of
 from icefloe.kernel.metadata.naming import metadata_version
 from icefloe.kernel.ports import FileIO
-from icefloe.pointer.file_system import HINT, version_files
 
 
 def metadata_file_of(location: str, io: FileIO) -> str:

@@ -1,6 +1,6 @@
 """`TableReader`: all that can be read of a table: its metadata, its snapshots and refs, its rows.
 
-`table.py` and `static_table.py` add where it comes from and whether it can change; how rows are read is `scan.py`. Floor: table.
+`table.py` and `static_table.py` add where it comes from and whether it can change; how rows are read is `scan.py`.
 Spec: Table Metadata; Snapshots; Snapshot References.
 """
 
@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from icefloe.errors import InvalidInputError, visible
-from icefloe.kernel.commit.refs import snapshot_named
+from icefloe.kernel.commit.ref_changes import snapshot_named
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.metadata.history import SnapshotLogEntry, ancestors
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
+from icefloe.kernel.metadata.table_history import SnapshotLogEntry, ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.schema import Schema
-from icefloe.table.handle import LoadedMetadata
-from icefloe.table.levels import TableSnapshot, table_snapshot
+from icefloe.table.column_statistics import TableStatistics, read_statistics
+from icefloe.table.data_scan import DataScan
 from icefloe.table.partition_statistics import read_partition_statistics
-from icefloe.table.rows.wap import branch_to_read
-from icefloe.table.scan import DataScan
-from icefloe.table.statistics import TableStatistics, read_statistics
+from icefloe.table.pyiceberg_compat import TableSnapshot, table_snapshot
+from icefloe.table.rows.staged_writes import branch_to_read
+from icefloe.table.table_handle import LoadedMetadata
 from icefloe.table.warnings_once import warn_of_properties
 
 

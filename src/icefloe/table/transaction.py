@@ -1,6 +1,6 @@
 """`Transaction`: what `table.transaction()` gives: several changes of a table's rows and metadata as one commit.
 
-How changes are put on one another is `kernel/commit/together.py`; what each write does is `writes.py`. Floor: table. Spec: Optimistic Concurrency.
+How changes are put on one another is `kernel/commit/composite_action.py`; what each write does is `table_writes.py`. Spec: Optimistic Concurrency.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,23 +9,23 @@ from typing import Any, Self
 
 from icefloe.errors import CommitInvalidatedError, IcefloeError, InvalidInputError, NoSuchFileError, Problem
 from icefloe.kernel.commit.attempt import Action, Attempt
-from icefloe.kernel.commit.together import StagedFiles, Together
+from icefloe.kernel.commit.composite_action import CompositeAction, StagedFiles
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.table.changes.changing import R, Start
-from icefloe.table.changes.changing_metadata import ChangesMetadata
-from icefloe.table.changes.changing_refs import ChangesRefs
-from icefloe.table.changes.changing_rows import ChangesRows
+from icefloe.table.changes.metadata_mutations import MetadataMutations
+from icefloe.table.changes.mutation_context import MutationContext, R
 from icefloe.table.changes.pending_change import Commit
+from icefloe.table.changes.ref_mutations import RefMutations
+from icefloe.table.changes.row_mutations import RowMutations
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
-from icefloe.table.handle import TableHandle, reload_metadata
-from icefloe.table.result import WriteResult
-from icefloe.table.rows.writes import PreparedWrite
+from icefloe.table.rows.table_writes import PreparedWrite
+from icefloe.table.table_handle import TableHandle, reload_metadata
+from icefloe.table.write_result import WriteResult
 
 
-class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
+class Transaction(RowMutations, MetadataMutations, RefMutations, ExpiresSnapshots):
     """Changes that are committed together at the end of a `with` block, unless the block ends in an error. Each sees those before it.
 
     Each write of rows is a snapshot of its own; its result counts no attempts yet. Beside other writers the whole is as any single change: made again on the
@@ -63,7 +63,7 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
         self._check_open()
         self._is_open = False
         if self._actions:
-            self._commit_all(Together(self._actions, self._staged))
+            self._commit_all(CompositeAction(self._actions, self._staged))
             self.run_afterwards()
 
     def run_afterwards(self) -> None:
@@ -84,7 +84,7 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
         """Every change so far as one action, for whoever commits it, and then calls `run_afterwards`; None without a change. The transaction is over then."""
         self._check_open()
         self._is_open = False
-        return Together(self._actions, self._staged) if self._actions else None
+        return CompositeAction(self._actions, self._staged) if self._actions else None
 
     def give_up(self) -> None:
         """Deletes the files of rows that were written for it, unless it is over."""
@@ -92,9 +92,9 @@ class Transaction(ChangesRows, ChangesMetadata, ChangesRefs, ExpiresSnapshots):
             self._is_open = False
             delete_quietly(self._handle, [location for action in self._actions for location in action.new_data_files()])
 
-    def _start(self) -> Start:
+    def _start(self) -> MutationContext:
         self._check_open()
-        return Start(
+        return MutationContext(
             handle=self._handle,
             metadata=self._working,
             metadata_location=self._metadata_location,

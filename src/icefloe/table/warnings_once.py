@@ -1,4 +1,4 @@
-"""Warnings of settings that have no effect: one line for each name, however many tables and queries it is met in. Floor: table."""
+"""Warnings of settings that have no effect: one line for each name, however many tables and queries it is met in."""
 
 import logging
 from collections.abc import Mapping

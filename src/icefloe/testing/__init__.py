@@ -1,1 +1,1 @@
-"""What proves a catalog or a storage fit for Icefloe, for those who write one: suites of tests and faults on order. Needs pytest. Floor: testing."""
+"""What proves a catalog or a storage fit for Icefloe, for those who write one: suites of tests and faults on order. Needs pytest."""

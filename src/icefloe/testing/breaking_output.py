@@ -1,4 +1,4 @@
-"""`BreakingOutput`: the Python side of a stream that breaks at its first write. Floor: testing."""
+"""`BreakingOutput`: the Python side of a stream that breaks at its first write."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn

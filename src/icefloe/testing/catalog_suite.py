@@ -10,7 +10,7 @@
         def reopen(self, ...): ...  # gives another `Catalog` on the same content, as another process would open it
 
 What a flag takes back must be refused with `UnsupportedFeatureError` or `InvalidInputError`. Views are `view_suite.py`; commits that are disturbed are
-`faults.py`. Floor: testing. Spec: Metastore Tables; Optimistic Concurrency; Commit Conflict Resolution and Retry.
+`fault_injection.py`. Spec: Metastore Tables; Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Callable
@@ -36,9 +36,9 @@ from icefloe.errors import (
 )
 from icefloe.kernel.commit.outcome import Conflicted
 from icefloe.kernel.types import LongType
-from icefloe.table.handle import TableHandle, load_metadata
 from icefloe.table.table import Table
-from icefloe.testing.faults import Fault, Faults, FaultyStore
+from icefloe.table.table_handle import TableHandle, load_metadata
+from icefloe.testing.fault_injection import Fault, Faults, FaultyStore
 
 SCHEMA = pa.schema([("n", pa.int64())])
 # Threads that write to one table at once, and how often each.

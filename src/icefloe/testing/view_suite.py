@@ -5,7 +5,7 @@
         def catalog(self, tmp_path): ...  # an empty `Catalog` with a warehouse; opened twice it shares its content
 
 `reopen` gives a second catalog on the same content where there is one, as another process would open it. What holds whatever happens to a commit is tested
-by `faults.py`. Floor: testing. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
+by `fault_injection.py`. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
 """
 
 from collections.abc import Callable

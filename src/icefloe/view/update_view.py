@@ -1,21 +1,21 @@
 """Changes of a view that are collected and committed together at the end of a `with` block: a new version, other properties.
 
-What they make of the metadata is `kernel/view/definition.py`. Floor: view. Spec: View spec, Versions; View spec, View Metadata (`properties`).
+What they make of the metadata is `kernel/view/view_definition.py`. Spec: View spec, Versions; View spec, View Metadata (`properties`).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
+from icefloe.catalog_store.identifier import to_identifier
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.properties import property_texts
+from icefloe.kernel.metadata.table_properties import property_texts
 from icefloe.kernel.schema.given_schema import given_schema
-from icefloe.kernel.view.definition import ViewEdit, check_queries, edit_updates, property_updates
-from icefloe.kernel.view.properties import check_view_properties
-from icefloe.pointer.identifier import to_identifier
+from icefloe.kernel.view.view_definition import ViewEdit, check_queries, edit_updates, property_updates
+from icefloe.kernel.view.view_properties import check_view_properties
 from icefloe.table.changes.pending_change import PendingChange
-from icefloe.view.commit import CommitView
-from icefloe.view.handle import ENGINE
+from icefloe.view.view_commit import CommitView
+from icefloe.view.view_handle import ENGINE
 
 
 class ReplaceViewVersion(PendingChange):

@@ -1,21 +1,21 @@
 """`View`: one view in a catalog as its users hold it: its queries by dialect, its versions, and the changes of it.
 
-How a change is committed is `commit.py`. Floor: view. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
+How a change is committed is `view_commit.py`. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
 """
 
 from collections.abc import Mapping
 from uuid import UUID
 
+from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.properties import property_texts
+from icefloe.kernel.metadata.table_properties import property_texts
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.view.definition import ViewDefinition, definition_updates, location_updates, property_updates, rollback_updates
+from icefloe.kernel.view.view_definition import ViewDefinition, definition_updates, location_updates, property_updates, rollback_updates
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.kernel.view.view_version import SQLViewRepresentation, VersionLogEntry, ViewVersion
-from icefloe.pointer.identifier import Identifier
-from icefloe.view.commit import ViewChange, commit_view
-from icefloe.view.handle import LoadedView, ViewHandle, reload_view_metadata
 from icefloe.view.update_view import ReplaceViewVersion, UpdateViewProperties
+from icefloe.view.view_commit import ViewChange, commit_view
+from icefloe.view.view_handle import LoadedView, ViewHandle, reload_view_metadata
 
 
 class View:

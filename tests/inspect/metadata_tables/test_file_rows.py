@@ -10,7 +10,7 @@ import pytest
 from tests.inspect.metadata_tables.tables import evolved, with_deletes
 
 from icefloe.inspect.metadata_tables.file_rows import FileRows, rows_of_manifest
-from icefloe.inspect.metadata_tables.registry import metadata_table
+from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.types import PrimitiveType
 from icefloe.kernel.values import from_bytes, to_python

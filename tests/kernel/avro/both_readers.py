@@ -8,13 +8,15 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import AvroFormatError
-from icefloe.kernel.avro import compiled
-from icefloe.kernel.avro.columns import read_arrays, read_batches
-from icefloe.kernel.avro.container import open_container
-from icefloe.kernel.avro.wanted import IdMap, Slots, Struct, WantedField
+from icefloe.kernel.avro import compiled_codec
+from icefloe.kernel.avro.avro_columns import read_arrays, read_batches
+from icefloe.kernel.avro.avro_container import open_container
+from icefloe.kernel.avro.projection_tree import IdMap, Slots, Struct, WantedField
 
-READERS = (False, True) if compiled.AVAILABLE else (False,)
-needs_module = pytest.mark.skipif(not compiled.AVAILABLE, reason="the C module is not built here: there is no C compiler or no Python.h")
+READERS = (False, True) if compiled_codec.AVAILABLE else (False,)
+needs_module = pytest.mark.skipif(
+    not compiled_codec.AVAILABLE, reason="the C module is not built here: there is no C compiler or no Python.h"
+)
 # The parameter `by_compiled`, with a name for each reader.
 each_reader = pytest.mark.parametrize("by_compiled", READERS, ids=lambda by_compiled: "compiled" if by_compiled else "fastavro")
 

@@ -12,11 +12,11 @@ import pytest
 
 from icefloe import Limits, set_limits
 from icefloe.errors import AvroFormatError
-from icefloe.kernel.avro.columns import read_arrays, read_batches
-from icefloe.kernel.avro.container import open_container, write_container
-from icefloe.kernel.avro.schema import field, record
+from icefloe.kernel.avro.avro_columns import read_arrays, read_batches
+from icefloe.kernel.avro.avro_container import open_container, write_container
+from icefloe.kernel.avro.avro_schema import field, record
+from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
 from icefloe.kernel.avro.varint import encode_long
-from icefloe.kernel.avro.wanted import Struct, Value, WantedField
 
 WANTED = Struct((WantedField(1, (), Value("x")),))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.kernel.avro.failure import TornDataError
+from icefloe.kernel.avro.avro_errors import TornDataError
 from icefloe.kernel.avro.varint import decode_long, encode_long
 
 

@@ -9,14 +9,14 @@ from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry
-from icefloe.kernel.manifest.read import read_entries
+from icefloe.kernel.manifest.manifest_reader import read_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_table import SetProperties, UpgradeFormatVersion
+from icefloe.kernel.metadata.table_updates import SetProperties, UpgradeFormatVersion
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.schema.schema import Schema

@@ -8,8 +8,8 @@ from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.cherry_pick import CherryPick
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.replace_partitions import ReplacePartitions
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_snapshots import RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
+from icefloe.kernel.metadata.metadata_updates import apply_updates
+from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
 
 
 def staged(version: int) -> tuple[MadeUpTable, int]:

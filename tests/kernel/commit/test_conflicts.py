@@ -13,18 +13,18 @@ from tests.kernel.commit.made_up_table import BY_NAME, FLAT, MadeUpTable, equali
 from icefloe.errors import CommitInvalidatedError, InvalidInputError
 from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.commit.composite_action import CompositeAction, StagedFiles
 from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.replace_partitions import ReplacePartitions
 from icefloe.kernel.commit.rewrite_files import RewriteFiles
 from icefloe.kernel.commit.row_delta import RowDelta
-from icefloe.kernel.commit.together import StagedFiles, Together
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThan, LessThan, Or
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import is_deletion_vector
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_snapshots import RemoveSnapshots, SetSnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshots, SetSnapshotRef
 
 LEAVES = st.sampled_from(
     [AlwaysTrue(), EqualTo("name", "a"), EqualTo("name", "b"), LessThan("id", 5), GreaterThan("id", 6), EqualTo("id", 3)]
@@ -330,7 +330,7 @@ def test_in_a_transaction_the_winners_are_seen_below_its_own_snapshots() -> None
     assert made is not None
     table.commit(Append([TWO], table.context()))
     with pytest.raises(CommitInvalidatedError, match="it added two after it was planned"):
-        Together([own, second], staged).attempt(table.metadata, number=1, now_ms=7, read=table.read)
+        CompositeAction([own, second], staged).attempt(table.metadata, number=1, now_ms=7, read=table.read)
 
 
 def test_a_commit_is_refused_for_what_came_and_went_again() -> None:

@@ -12,7 +12,7 @@ from icefloe.kernel.commit.commit_manifests import MergeRules
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.manifest.entry import ManifestEntry
-from icefloe.kernel.manifest_list.read import ManifestLine
+from icefloe.kernel.manifest_list.manifest_list_reader import ManifestLine
 
 LINES = st.builds(ManifestLine, st.sampled_from([0, 1]), st.integers(0, 2), st.integers(1, 12), st.just(True), st.just(True))
 

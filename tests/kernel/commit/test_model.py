@@ -19,7 +19,7 @@ from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.file_rules import is_deletion_vector
-from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.manifests import spec_partition_type
 

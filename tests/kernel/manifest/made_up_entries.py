@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.write import write_manifest
+from icefloe.kernel.manifest.manifest_writer import write_manifest
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (

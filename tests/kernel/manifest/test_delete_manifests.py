@@ -21,10 +21,10 @@ from tests.kernel.manifest.made_up_entries import (
 )
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.manifest.columns import DELETE_FIELDS, ENTRY_FIELDS, every_statistic, statistic_column
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_columns, read_entries
+from icefloe.kernel.manifest.manifest_columns import DELETE_FIELDS, ENTRY_FIELDS, every_statistic, statistic_column
+from icefloe.kernel.manifest.manifest_reader import read_columns, read_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.types import StructType
 

@@ -8,11 +8,11 @@ from typing import Any
 import fastavro
 import pytest
 
-from icefloe.kernel.manifest.columns import STATISTICS, every_statistic, statistic_column
-from icefloe.kernel.manifest.read import read_columns, read_entries, read_manifest_header
+from icefloe.kernel.manifest.manifest_columns import STATISTICS, every_statistic, statistic_column
+from icefloe.kernel.manifest.manifest_reader import read_columns, read_entries, read_manifest_header
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.manifest_list.read import read_manifest_list
-from icefloe.kernel.manifest_list.write import write_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
 from icefloe.kernel.types import DateType, IntegerType, NestedField, StringType, StructType, TimestampType
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"

@@ -21,10 +21,10 @@ from tests.kernel.manifest.made_up_entries import (
     written,
 )
 
-from icefloe.kernel.manifest.columns import ENTRY_FIELDS, STATISTICS, every_statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS, STATISTICS, every_statistic, partition_column, statistic_column
+from icefloe.kernel.manifest.manifest_reader import read_columns, read_entries, read_many_columns
 from icefloe.kernel.manifest.partition_values import avro_name
-from icefloe.kernel.manifest.read import read_columns, read_entries, read_many_columns
 
 
 def inherited(entry: ManifestEntry, number: int) -> ManifestEntry:

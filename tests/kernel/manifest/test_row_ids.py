@@ -9,7 +9,7 @@ from tests.kernel.manifest.made_up_entries import NO_PARTITION, added, committed
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.inheritance import Origin, inherit_first_row_ids
-from icefloe.kernel.manifest.read import read_columns, read_entries
+from icefloe.kernel.manifest.manifest_reader import read_columns, read_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 
 EXISTING, ADDED, DELETED = ManifestEntryStatus

@@ -8,9 +8,9 @@ import pytest
 from tests.kernel.manifest.made_up_entries import NO_PARTITION, added, data_file, written
 
 from icefloe.errors import AvroFormatError, FormatWarning, ManifestFormatError
-from icefloe.kernel.avro.container import open_container, raw_blocks
+from icefloe.kernel.avro.avro_container import open_container, raw_blocks
 from icefloe.kernel.manifest.file_paths import read_file_paths
-from icefloe.kernel.manifest.read import read_columns, read_entries, read_many_columns
+from icefloe.kernel.manifest.manifest_reader import read_columns, read_entries, read_many_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 
 NO_COUNTS = {"added_files_count": None, "existing_files_count": None, "deleted_files_count": None}

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import AvroFormatError, InvalidInputError, ManifestFormatError, UnsupportedFormatVersionError
-from icefloe.kernel.avro.container import open_container, raw_blocks
+from icefloe.kernel.avro.avro_container import open_container, raw_blocks
 from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.manifest_list.read import read_manifest_list
-from icefloe.kernel.manifest_list.write import append_to_manifest_list, write_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_writer import append_to_manifest_list, write_manifest_list
 
 LONGS = st.integers(0, 2**63 - 1)
 COUNTS = st.integers(0, 2**31 - 1)

@@ -9,9 +9,9 @@ from tests.kernel.manifest_list.test_manifest_list import manifest, written
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.manifest_list.read import has_row_ids, read_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_reader import has_row_ids, read_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_writer import append_to_manifest_list
 from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
-from icefloe.kernel.manifest_list.write import append_to_manifest_list
 
 DELETES = ManifestContent.DELETES
 

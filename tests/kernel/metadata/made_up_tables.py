@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_snapshots import AddSnapshot, SetSnapshotRef
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import LongType, NestedField, StringType
 

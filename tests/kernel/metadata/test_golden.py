@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import IcefloeError, MetadataFormatError, UnsupportedFormatVersionError
-from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
+from icefloe.kernel.metadata.metadata_reader import check_table_metadata, read_table_metadata
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
-from icefloe.kernel.metadata.write import write_table_metadata
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="the golden data of other implementations is not beside this checkout")

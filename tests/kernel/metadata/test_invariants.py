@@ -9,14 +9,14 @@ from tests.kernel.metadata.made_up_tables import START, snapshot, with_snapshots
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata import invariants
 from icefloe.kernel.metadata.encrypted_key import EncryptedKey
-from icefloe.kernel.metadata.history import MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.metadata.invariants import check_change, every_problem_of, problems_of
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshots
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
+from icefloe.kernel.metadata.statistics_updates import SetStatistics
+from icefloe.kernel.metadata.table_history import MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_snapshots import RemoveSnapshots
-from icefloe.kernel.metadata.update_statistics import SetStatistics
 
 TABLE = with_snapshots(3, version=3)
 

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 
 from icefloe.errors import IcefloeError
 from icefloe.kernel.metadata.encrypted_key import EncryptedKey
-from icefloe.kernel.metadata.history import MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.metadata.invariants import problems_of
+from icefloe.kernel.metadata.layout_updates import AddPartitionSpec, AddSchema, AddSortOrder
+from icefloe.kernel.metadata.metadata_reader import check_table_metadata, read_table_metadata
+from icefloe.kernel.metadata.metadata_updates import apply_updates
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.metadata.new_table import new_table_metadata
-from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
+from icefloe.kernel.metadata.table_history import MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_layout import AddPartitionSpec, AddSchema, AddSortOrder
-from icefloe.kernel.metadata.write import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform

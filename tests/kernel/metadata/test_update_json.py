@@ -8,11 +8,7 @@ from tests.kernel.metadata.made_up_tables import ID, NAME, snapshot
 from icefloe.errors import InvalidInputError, MetadataFormatError, UnsupportedFeatureError
 from icefloe.kernel.metadata import requirement as r
 from icefloe.kernel.metadata.encrypted_key import EncryptedKey
-from icefloe.kernel.metadata.requirement_json import REQUIREMENT_FORMS, requirement_from_json, requirement_to_json
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
-from icefloe.kernel.metadata.update_json import UPDATE_FORMS, update_from_json, update_to_json
-from icefloe.kernel.metadata.update_layout import (
+from icefloe.kernel.metadata.layout_updates import (
     AddPartitionSpec,
     AddSchema,
     AddSortOrder,
@@ -22,14 +18,12 @@ from icefloe.kernel.metadata.update_layout import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from icefloe.kernel.metadata.update_snapshots import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
-from icefloe.kernel.metadata.update_statistics import (
-    RemovePartitionStatistics,
-    RemoveStatistics,
-    SetPartitionStatistics,
-    SetStatistics,
-)
-from icefloe.kernel.metadata.update_table import (
+from icefloe.kernel.metadata.requirement_json import REQUIREMENT_FORMS, requirement_from_json, requirement_to_json
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
+from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
+from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
+from icefloe.kernel.metadata.table_updates import (
     AddEncryptionKey,
     AssignUUID,
     RemoveEncryptionKey,
@@ -38,6 +32,7 @@ from icefloe.kernel.metadata.update_table import (
     SetProperties,
     UpgradeFormatVersion,
 )
+from icefloe.kernel.metadata.update_json import UPDATE_FORMS, update_from_json, update_to_json
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import BucketTransform

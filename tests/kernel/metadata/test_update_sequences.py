@@ -10,14 +10,7 @@ from tests.kernel.metadata.made_up_tables import ID, NAME, START, snapshot, tabl
 from icefloe.errors import IcefloeError
 from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.invariants import BETWEEN_VERSIONS, every_problem_of
-from icefloe.kernel.metadata.metadata_log import with_metadata_log
-from icefloe.kernel.metadata.read import check_table_metadata, read_table_metadata
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_json import update_from_json, update_to_json
-from icefloe.kernel.metadata.update_layout import (
+from icefloe.kernel.metadata.layout_updates import (
     AddPartitionSpec,
     AddSchema,
     AddSortOrder,
@@ -27,14 +20,16 @@ from icefloe.kernel.metadata.update_layout import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from icefloe.kernel.metadata.update_snapshots import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
-from icefloe.kernel.metadata.update_statistics import (
-    RemovePartitionStatistics,
-    RemoveStatistics,
-    SetPartitionStatistics,
-    SetStatistics,
-)
-from icefloe.kernel.metadata.update_table import (
+from icefloe.kernel.metadata.metadata_log import with_metadata_log
+from icefloe.kernel.metadata.metadata_reader import check_table_metadata, read_table_metadata
+from icefloe.kernel.metadata.metadata_updates import apply_updates
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
+from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
+from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_updates import (
     AddEncryptionKey,
     AssignUUID,
     RemoveEncryptionKey,
@@ -43,7 +38,7 @@ from icefloe.kernel.metadata.update_table import (
     SetProperties,
     UpgradeFormatVersion,
 )
-from icefloe.kernel.metadata.write import write_table_metadata
+from icefloe.kernel.metadata.update_json import update_from_json, update_to_json
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import BucketTransform

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pyroaring import FrozenBitMap64
 
 from icefloe.errors import InvalidInputError, PuffinFormatError
-from icefloe.kernel.puffin.container import Blob, puffin_of, read_blob, read_file_metadata, write_puffin
 from icefloe.kernel.puffin.deletion_vector import (
     DeletionVector,
     VectorFraming,
@@ -25,7 +24,8 @@ from icefloe.kernel.puffin.deletion_vector import (
     vector_location,
     write_deletion_vectors,
 )
-from icefloe.kernel.puffin.file_metadata import BlobMetadata
+from icefloe.kernel.puffin.puffin_file import Blob, puffin_of, read_blob, read_file_metadata, write_puffin
+from icefloe.kernel.puffin.puffin_metadata import BlobMetadata
 
 MAGIC = bytes.fromhex("d1d33964")
 ODD = bytes.fromhex("0000002a d1d33964 0100000000000000 00000000 3a300000 01000000 00000400 10000000 0100 0300 0500 0700 0900 b3fb20be")

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import PuffinFormatError
-from icefloe.kernel.puffin.container import Blob, puffin_of, read_blob, read_file_metadata, write_puffin
 from icefloe.kernel.puffin.deletion_vector import (
     VectorFraming,
     decode_deletion_vector,
@@ -13,6 +12,7 @@ from icefloe.kernel.puffin.deletion_vector import (
     encode_deletion_vector,
     framing_of,
 )
+from icefloe.kernel.puffin.puffin_file import Blob, puffin_of, read_blob, read_file_metadata, write_puffin
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="the golden data of other implementations is not beside this checkout")

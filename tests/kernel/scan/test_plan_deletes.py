@@ -7,19 +7,29 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.kernel.scan.test_plan import BY_MONTH, JUNE, MARCH, PLANS_WITHOUT_PANDAS, UNPARTITIONED, Warehouse, added, data_file, older
+from tests.kernel.scan.test_scan_planner import (
+    BY_MONTH,
+    JUNE,
+    MARCH,
+    PLANS_WITHOUT_PANDAS,
+    UNPARTITIONED,
+    Warehouse,
+    added,
+    data_file,
+    older,
+)
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
-from icefloe.kernel.metadata.write import write_table_metadata
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.decision import Reason
-from icefloe.kernel.scan.delete_files import LiveDeletes
-from icefloe.kernel.scan.delete_index import FILE_PATH_ID
-from icefloe.kernel.scan.plan import ScanPlan, plan_scan
+from icefloe.kernel.scan.delete_file_index import FILE_PATH_ID
+from icefloe.kernel.scan.live_deletes import LiveDeletes
+from icefloe.kernel.scan.scan_planner import ScanPlan, plan_scan
 
 
 def positions(path: str, partition: tuple[Any, ...], first: str, last: str) -> DataFile:

@@ -15,7 +15,7 @@ from tests.kernel.made_up_files import columns_of, specs, tables
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.parse import parse_filter
-from icefloe.kernel.manifest.columns import ManifestColumns, every_statistic, statistic_column
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns, every_statistic, statistic_column
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform, DayTransform, IdentityTransform, MonthTransform, TruncateTransform
 from icefloe.kernel.scan.decision import Reason

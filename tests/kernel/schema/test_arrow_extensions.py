@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import SchemaMismatchError, UnsupportedTypeError
-from icefloe.kernel.schema.arrow import schema_from_arrow, schema_to_arrow
-from icefloe.kernel.schema.cast import cast_to_schema
+from icefloe.kernel.schema.arrow_schema import schema_from_arrow, schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.kernel.types import (
     BinaryType,
     DateType,

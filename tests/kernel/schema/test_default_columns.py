@@ -9,10 +9,10 @@ import pytest
 
 from icefloe.errors import FormatError, InvalidInputError, InvalidSchemaError, SchemaMismatchError
 from icefloe.kernel.nested_values import nested_from_json, nested_to_physical
-from icefloe.kernel.schema.arrow import type_to_arrow
-from icefloe.kernel.schema.cast import cast_to_schema
+from icefloe.kernel.schema.arrow_schema import type_to_arrow
 from icefloe.kernel.schema.default_columns import initial_values, value_column, write_values
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.kernel.types import (
     BinaryType,
     DateType,

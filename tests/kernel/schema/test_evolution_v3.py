@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError
-from icefloe.kernel.schema.evolution import evolved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_change import (
     AddColumn,
@@ -21,6 +20,7 @@ from icefloe.kernel.schema.schema_change import (
     UnionByName,
     UpdateColumn,
 )
+from icefloe.kernel.schema.schema_evolution import evolved
 from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json
 from icefloe.kernel.types import (
     BinaryType,

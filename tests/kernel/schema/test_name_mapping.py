@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 
 from icefloe.errors import InvalidSchemaError, MetadataFormatError
-from icefloe.kernel.schema.evolution import evolved
 from icefloe.kernel.schema.name_mapping import MappedField, NameMapping, mapping_for, mapping_from_json, mapping_to_json, updated_mapping
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_change import AddColumn, DeleteColumn, MoveColumn, Place, RenameColumn, SchemaChange, UpdateColumn
+from icefloe.kernel.schema.schema_evolution import evolved
 from icefloe.kernel.types import IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 
 # Spec: Appendix C, Name Mapping Serialization.

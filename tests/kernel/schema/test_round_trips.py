@@ -12,9 +12,9 @@ from hypothesis import given, settings
 
 from icefloe.kernel.literals import INTEGER_RANGES
 from icefloe.kernel.nested_values import ALWAYS_NULL_BY_DEFAULT
-from icefloe.kernel.schema.arrow import schema_from_arrow, schema_to_arrow
-from icefloe.kernel.schema.cast import cast_to_schema
+from icefloe.kernel.schema.arrow_schema import schema_from_arrow, schema_to_arrow
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json
 from icefloe.kernel.types import (
     EDGE_ALGORITHMS,

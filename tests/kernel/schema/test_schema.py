@@ -7,16 +7,7 @@ import pytest
 from icefloe.errors import InvalidSchemaError
 from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
-from icefloe.kernel.types import (
-    DoubleType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-)
+from icefloe.kernel.types import DoubleType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 
 NESTED = Schema(
     NestedField(1, "id", LongType(), required=True),

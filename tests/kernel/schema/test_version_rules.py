@@ -3,8 +3,8 @@
 import pytest
 
 from icefloe.errors import InvalidSchemaError
+from icefloe.kernel.metadata.layout_updates import AddSchema
 from icefloe.kernel.metadata.new_table import new_table_metadata
-from icefloe.kernel.metadata.update_layout import AddSchema
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.version_rules import schema_version_problems
 from icefloe.kernel.types import (

@@ -19,26 +19,20 @@ from icefloe.errors import (
     UnsupportedFeatureError,
     UnsupportedFormatVersionError,
 )
-from icefloe.kernel.metadata.update_layout import AddSchema
-from icefloe.kernel.metadata.update_table import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+from icefloe.kernel.metadata.layout_updates import AddSchema
+from icefloe.kernel.metadata.table_updates import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DateType, IntegerType, LongType, NestedField
-from icefloe.kernel.view.json_form import read_view_metadata, write_view_metadata
-from icefloe.kernel.view.update import (
-    AddViewVersion,
-    AssertViewUUID,
-    SetCurrentViewVersion,
-    apply_view_updates,
-    new_view_metadata,
-)
-from icefloe.kernel.view.update_json import (
+from icefloe.kernel.view.view_metadata import ViewMetadata, view_problems
+from icefloe.kernel.view.view_metadata_json import read_view_metadata, write_view_metadata
+from icefloe.kernel.view.view_update_json import (
     VIEW_UPDATE_FORMS,
     view_requirement_from_json,
     view_requirement_to_json,
     view_update_from_json,
     view_update_to_json,
 )
-from icefloe.kernel.view.view_metadata import ViewMetadata, view_problems
+from icefloe.kernel.view.view_updates import AddViewVersion, AssertViewUUID, SetCurrentViewVersion, apply_view_updates, new_view_metadata
 from icefloe.kernel.view.view_version import SQLViewRepresentation, UnknownViewRepresentation, VersionLogEntry, ViewVersion
 
 PATH = "memory://v/metadata/00001-x.metadata.json"

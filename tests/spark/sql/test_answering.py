@@ -10,10 +10,10 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
-from icefloe.spark.jvm.gateway import jvm_of
-from icefloe.spark.sql.answers import Answers, _asked
-from icefloe.spark.sql.scan_answers import ScanAnswers
-from icefloe.spark.sql.table_answers import TableAnswers
+from icefloe.spark.bridge.callback import PythonCallback, _asked
+from icefloe.spark.bridge.gateway import jvm_of
+from icefloe.spark.catalog.spark_table import SparkTable
+from icefloe.spark.scan.pushed_scan import SparkScan
 
 pytestmark = pytest.mark.spark
 
@@ -64,29 +64,29 @@ def test_what_is_not_answered_is_refused_by_its_name(spark: SparkSession) -> Non
 
 
 def test_methods_of_one_name_are_told_apart_by_their_parameters() -> None:
-    kind: Any = TableAnswers
+    kind: Any = SparkTable
     assert {name for name in _asked(kind) if name.startswith(("deleteWhere", "truncateTable"))} == {"deleteWhere/1", "truncateTable/0"}
 
 
 def test_a_query_asks_few_questions(sql: Run, spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a way to Python and back. What Spark asks dozens of times, such as for a table's schema, is said once."""
     counts: Counter[str] = Counter()
-    real = Answers.apply
+    real = PythonCallback.apply
 
-    def counted(self: Answers, question: str, argument: Any) -> Any:
+    def counted(self: PythonCallback, question: str, argument: Any) -> Any:
         counts[f"{type(self).__name__}.{question}"] += 1
         return real(self, question, argument)
 
-    monkeypatch.setattr(Answers, "apply", counted)
+    monkeypatch.setattr(PythonCallback, "apply", counted)
     assert sql(f"SELECT id FROM {table} WHERE id > 1 AND kind = 'b'") == [(2,)]
     assert set(counts.values()) == {1}, counts
     assert len(counts) <= 11, counts
     counts.clear()
     sql(f"UPDATE {table} SET id = 5 WHERE id = 2")
-    assert {name: count for name, count in counts.items() if name.startswith("OperationAnswers")} == {
-        "OperationAnswers.describe": 1,
-        "OperationAnswers.new_scan_builder": 1,
-        "OperationAnswers.run": 1,
+    assert {name: count for name, count in counts.items() if name.startswith("RowLevelOperation")} == {
+        "RowLevelOperation.describe": 1,
+        "RowLevelOperation.new_scan_builder": 1,
+        "RowLevelOperation.run": 1,
     }
 
 
@@ -99,10 +99,10 @@ def test_errors_of_spark_keep_their_class_where_rows_are_computed(sql: Run, spar
 
     with pytest.raises(AnalysisException, match="Invalid view name"):
         sql("CALL lake.system.create_changelog_view(table => 'db.t', changelog_view => 'no name')")
-    monkeypatch.setattr(TableAnswers, "row_level", failing)
+    monkeypatch.setattr(SparkTable, "row_level", failing)
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
         sql("UPDATE lake.db.t SET id = 4 WHERE id = 1")
-    monkeypatch.setattr(TableAnswers, "write", failing)
+    monkeypatch.setattr(SparkTable, "write", failing)
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
         sql("INSERT INTO lake.db.t VALUES (4, 'd')")
 
@@ -112,7 +112,7 @@ def test_errors_of_spark_keep_their_words_and_condition_everywhere(sql: Run, spa
     def failing(*_: Any) -> Any:
         return spark.sql("SELECT no_such_column FROM lake.db.t")
 
-    monkeypatch.setattr(ScanAnswers, "says", failing)
+    monkeypatch.setattr(SparkScan, "says", failing)
     with pytest.raises(IllegalArgumentException, match="no_such_column") as caught:
         sql("SELECT id FROM lake.db.t")
     error: CapturedException = caught.value

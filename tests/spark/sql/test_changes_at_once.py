@@ -12,9 +12,9 @@ from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
-import icefloe.spark.sql.row_level as room
+import icefloe.spark.row_level.operation as room
 from icefloe import SqlCatalog
-from icefloe.spark.sql.attach import attach
+from icefloe.spark.attach import attach
 
 pytestmark = pytest.mark.spark
 
@@ -121,10 +121,10 @@ def test_a_task_that_fails_leaves_no_file(sql: Run, lake: SqlCatalog, tmp_path: 
 
 _DIES = """
 import json, os, signal, sys
-import icefloe.spark.sql.row_level as room
+import icefloe.spark.row_level.operation as room
 from icefloe import SqlCatalog
-from icefloe.spark.session import session
-from icefloe.spark.sql.attach import attach
+from icefloe.spark.session.start_session import session
+from icefloe.spark.attach import attach
 spark = session({"spark.driver.memory": "1g"}, master="local[1]")
 attach(spark, "lake", SqlCatalog("lake", **json.loads(sys.argv[1])))
 room.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)

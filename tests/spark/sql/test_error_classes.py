@@ -7,13 +7,13 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkE
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
-from icefloe.catalog.memory import InMemoryCatalog
+from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, NoSuchFileError
 from icefloe.procedures import procedure_names
-from icefloe.spark.jvm.compile import EXCEPTIONS
-from icefloe.spark.sql.answers import answer
-from icefloe.spark.sql.attach import register
-from icefloe.spark.sql.catalog_answers import CatalogAnswers
+from icefloe.spark.attach import register
+from icefloe.spark.bridge.callback import connector_method
+from icefloe.spark.bridge.java_compiler import EXCEPTIONS
+from icefloe.spark.catalog.spark_catalog import SparkCatalog
 
 pytestmark = pytest.mark.spark
 
@@ -72,14 +72,14 @@ def test_what_the_core_refuses_has_the_name_that_javas_core_gives_it(made: Run, 
         assert origin.getClass().getName() == f"org.apache.iceberg.exceptions.{name}"
 
 
-class Failing(CatalogAnswers):
+class Failing(SparkCatalog):
     """Fails with the error it was made with."""
 
     def __init__(self, spark: SparkSession, error: Exception) -> None:
         super().__init__(spark, "failing", InMemoryCatalog("failing"))
         self._error = error
 
-    @answer
+    @connector_method
     def load_table(self, _: Any) -> Any:
         raise self._error
 

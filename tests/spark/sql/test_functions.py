@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 
 from icefloe import SqlCatalog, __version__
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.kernel.manifest.columns import partition_column
+from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.partitioning.transforms import parse_transform
 from icefloe.kernel.scan.file_counts import FileCounts
 from icefloe.kernel.types import (
@@ -29,8 +29,8 @@ from icefloe.kernel.types import (
     TimestampType,
     TimestamptzType,
 )
-from icefloe.spark.portable_transforms import PortableTransforms
-from icefloe.spark.sql.attach import attach
+from icefloe.spark.attach import attach
+from icefloe.spark.functions.portable_transforms import PortableTransforms
 
 pytestmark = pytest.mark.spark
 

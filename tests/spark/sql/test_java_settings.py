@@ -13,12 +13,12 @@ from tests.spark.comparing import plan_of
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.spark.sql.read_options import ACTED_ON_OPTIONS, ACTED_ON_SETTINGS
-from icefloe.spark.sql.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
-from icefloe.spark.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY
+from icefloe.spark.scan.read_options import ACTED_ON_OPTIONS, ACTED_ON_SETTINGS
+from icefloe.spark.scan.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.spark.write.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY
 from icefloe.table import Table, warnings_once
 
-# What Spark itself does with the options of a read, and `table/rows/wap.py` with settings.
+# What Spark itself does with the options of a read, and `table/rows/staged_writes.py` with settings.
 OF_SPARK = {"path", "versionAsOf", "timestampAsOf"}
 OF_WAP = {"spark.wap.id", "spark.wap.branch"}
 

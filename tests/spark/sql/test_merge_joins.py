@@ -16,8 +16,8 @@ from pyspark.sql.types import LongType
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.spark.sql import gathered_source, row_level
-from icefloe.table.rows.row_level import ChangedRows
+from icefloe.spark.row_level import broadcast_source, operation
+from icefloe.table.rows.row_level_commit import ChangedRows
 
 pytestmark = pytest.mark.spark
 
@@ -37,8 +37,8 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Plans:
         seen.append(f"{query.optimizedPlan().toString()}\n{query.executedPlan().toString()}")
         return write(rows, *others)
 
-    write = row_level.write_changed_rows
-    monkeypatch.setattr(row_level, "write_changed_rows", noting)
+    write = operation.write_changed_rows
+    monkeypatch.setattr(operation, "write_changed_rows", noting)
     return lambda: seen[-1]
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_semi_joined_where_spark_can_send_the_source_or_needs_all_row
     # No rows can be looked up by such a condition.
     sql(f"MERGE INTO lake.db.t t USING (SELECT * FROM few LIMIT 2) s ON t.id < s.id - 99990 {UPSERT.replace('s.v', '7')} ")
     assert SEMI not in plan()
-    monkeypatch.setattr(gathered_source, "MOST_SOURCE_BYTES", 1_000)
+    monkeypatch.setattr(broadcast_source, "MOST_SOURCE_BYTES", 1_000)
     sql(f"MERGE INTO lake.db.t t USING few s ON t.id = s.id {UPSERT}")
     assert SEMI not in plan()
 
@@ -133,7 +133,7 @@ def some_rows(chance: random.Random) -> Iterator[Row]:
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_rows_are_those_of_a_model(spark: SparkSession, sql: Run, monkeypatch: pytest.MonkeyPatch, condition: str, way: str) -> None:
     for name, value in WAYS[way].items():
-        monkeypatch.setattr(gathered_source, name, value)
+        monkeypatch.setattr(broadcast_source, name, value)
     chance = random.Random(condition)
     rows, matches = some_rows(chance), CONDITIONS[condition]
     target = [next(rows) for _ in range(40)]
@@ -154,7 +154,7 @@ def test_rows_are_those_of_a_model(spark: SparkSession, sql: Run, monkeypatch: p
 @pytest.mark.parametrize("way", [pytest.param("at once", marks=pytest.mark.slow), "in two looks"])
 def test_a_row_matched_twice_is_refused_by_spark(sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, many: None, way: str) -> None:
     for name, value in WAYS[way].items():
-        monkeypatch.setattr(gathered_source, name, value)
+        monkeypatch.setattr(broadcast_source, name, value)
     before = lake.load_table("db.t").metadata_location
     twice = "(SELECT * FROM few UNION ALL SELECT * FROM few WHERE id = 90010)"
     with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
@@ -179,7 +179,7 @@ SOURCES = {
 @pytest.mark.parametrize("kind", SOURCES)
 def test_sources_of_every_kind(spark: SparkSession, sql: Run, plan: Plans, monkeypatch: pytest.MonkeyPatch, kind: str, way: str) -> None:
     for name, value in (WAYS[way] | ({"_FIRST_ROWS": 2} if way == "in two looks" else {})).items():
-        monkeypatch.setattr(gathered_source, name, value)
+        monkeypatch.setattr(broadcast_source, name, value)
     spark.udf.register("minus", lambda one: -one, LongType())
     sql("CREATE TABLE lake.db.t (id BIGINT, v BIGINT)")
     sql("INSERT INTO lake.db.t SELECT id, id FROM range(5)")
@@ -194,7 +194,7 @@ def test_a_source_by_chance_is_one_and_the_same_for_both_joins(
     spark: SparkSession, sql: Run, plan: Plans, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     for name, value in WAYS[way].items():
-        monkeypatch.setattr(gathered_source, name, value)
+        monkeypatch.setattr(broadcast_source, name, value)
     sql("CREATE TABLE lake.db.t (id BIGINT, v BIGINT)")
     sql("INSERT INTO lake.db.t SELECT id, 0 FROM range(100)")
     # Of each pair of ids one by chance, which the function hides from Spark.

@@ -15,7 +15,7 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
 from icefloe.io.locations import local_path
-from icefloe.spark.sql import gathered_source
+from icefloe.spark.row_level import broadcast_source
 
 pytestmark = pytest.mark.spark
 
@@ -29,9 +29,9 @@ MODES = ("copy-on-write", "merge-on-read")
 def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How Icefloe treats the sources of the test: whether they are more rows than the first look at them takes, or than may be read first."""
     if request.param == "read twice":
-        monkeypatch.setattr(gathered_source, "_FIRST_ROWS", 1)
+        monkeypatch.setattr(broadcast_source, "_FIRST_ROWS", 1)
     if request.param == "too large":
-        monkeypatch.setattr(gathered_source, "MOST_SOURCE_BYTES", 0)
+        monkeypatch.setattr(broadcast_source, "MOST_SOURCE_BYTES", 0)
     return str(request.param)
 
 
@@ -224,7 +224,7 @@ def test_keys_of_every_kind_find_their_rows_and_leave_out_files(sql: Run, lake: 
 
 @pytest.mark.parametrize(
     ("size", "width", "first"),
-    [(1_000, 20, 10_000), (gathered_source.MOST_SOURCE_BYTES + 1, 20, 0), (1_000, 2**20, 64), (2**63 - 1, 20, 10_000)],
+    [(1_000, 20, 10_000), (broadcast_source.MOST_SOURCE_BYTES + 1, 20, 0), (1_000, 2**20, 64), (2**63 - 1, 20, 10_000)],
 )
 def test_how_much_of_a_source_is_read_first(size: int, width: int, first: int) -> None:
-    assert gathered_source.rows_to_look_at(size, width) == first
+    assert broadcast_source.rows_to_look_at(size, width) == first

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.inspect.metadata_tables.registry import METADATA_TABLES, metadata_table
+from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES, metadata_table
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,7 @@ def test_every_metadata_table_has_the_rows_that_are_told_elsewhere(written: Run,
     ],
 )
 def test_a_spark_job_makes_the_same_rows(written: Run, spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icefloe.spark.metadata_rows.BYTES_OF_A_TASK", 1)  # each manifest on its own
+    monkeypatch.setattr("icefloe.spark.scan.metadata_table_job.BYTES_OF_A_TASK", 1)  # each manifest on its own
     written("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(4, id)")
     written("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
     written("DELETE FROM lake.db.t WHERE id = 3")
@@ -73,7 +73,7 @@ def test_many_manifests_are_read_by_a_job_unless_the_table_says_otherwise(
         return str(spark.table("lake.db.t.files")._jdf.queryExecution().toString())
 
     assert "MapInArrow" not in plan()
-    monkeypatch.setattr("icefloe.spark.metadata_rows.MOST_BYTES_HERE", 1)
+    monkeypatch.setattr("icefloe.spark.scan.metadata_table_job.MOST_BYTES_HERE", 1)
     assert "MapInArrow" in plan()
     written("ALTER TABLE lake.db.t SET TBLPROPERTIES ('read.data-planning-mode' = 'local')")
     assert "MapInArrow" not in plan()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import icefloe
-from icefloe.spark.sql.next_steps import in_sql
+from icefloe.spark.bridge.next_steps import in_sql
 
 SOURCES = Path(icefloe.__file__).parent
 # Calls of Python's, and arguments by name.
@@ -17,16 +17,16 @@ PYTHON = re.compile(r"\b(?:table|catalog|view)\.\w+\(|\b\w+_\w+\(|\b\w+\(\)|=(?:
 NOT_OF_SQL = ("cli", "spark", "catalog", "inspect", "demo", "testing")
 # Modules whose errors are about arguments of a Python method, which a statement gives by itself or does not have.
 ARGUMENTS_OF_PYTHON = {
-    "table/in_process.py",
-    "table/engines.py",
-    "table/changes/changing_by_statement.py",
+    "table/in_process_engine.py",
+    "table/find_engine.py",
+    "table/changes/statement_mutations.py",
     "table/rows/upsert.py",
     "table/rows/upsert_source.py",
     "table/rows/delete_keys.py",
     "table/transaction.py",
     "table/table.py",
-    "table/files/update_files.py",
-    "kernel/schema/evolution.py",
+    "table/files/file_operations.py",
+    "kernel/schema/schema_evolution.py",
     "kernel/partitioning/sources.py",
 }
 

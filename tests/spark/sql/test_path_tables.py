@@ -8,8 +8,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.catalog.file_system import FileSystemCatalog
-from icefloe.spark.sql.attach import attach
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.spark.attach import attach
 
 pytestmark = pytest.mark.spark
 COLUMNS = pa.schema([("id", pa.int64()), ("s", pa.string())])

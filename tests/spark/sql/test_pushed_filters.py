@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 
 from icefloe import DateType, LongType, NestedField, Schema, SqlCatalog, TimestampType, UUIDType
 from icefloe.kernel.expressions.predicate import all_of
-from icefloe.spark.sql.attach import attach
-from icefloe.spark.sql.local_days import LocalDays
-from icefloe.spark.sql.pushed_filters import expressions_of
-from icefloe.spark.sql.table_answers import TableAnswers
-from icefloe.spark.types import SPARK_TIME
+from icefloe.spark.attach import attach
+from icefloe.spark.catalog.spark_table import SparkTable
+from icefloe.spark.scan.filter_pushdown import expressions_of
+from icefloe.spark.scan.local_days import LocalDays
+from icefloe.spark.types.spark_types import SPARK_TIME
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -236,8 +236,8 @@ def test_a_query_keeps_the_rows_that_spark_keeps_of_the_same_rows(table: Table, 
 def test_what_is_said_as_an_expression_is_exact(table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, predicate: str) -> None:
     """DELETE relies on it. Its whole condition is asked for while it is optimized, which EXPLAIN does too."""
     asked: list[list[Any]] = []
-    monkeypatch.setattr(TableAnswers, "can_delete_where", lambda _, predicates: bool(asked.append(predicates)))
-    TableAnswers.can_delete_where._icefloe_answers = True  # type: ignore[attr-defined]
+    monkeypatch.setattr(SparkTable, "can_delete_where", lambda _, predicates: bool(asked.append(predicates)))
+    SparkTable.can_delete_where._icefloe_answers = True  # type: ignore[attr-defined]
     spark.sql(f"EXPLAIN DELETE FROM lake.db.t WHERE {predicate}").collect()
     for predicates in asked:
         said = expressions_of(predicates, table.schema())

@@ -13,10 +13,10 @@ from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.predicate import IsNull
 from icefloe.kernel.literals import INTEGER_RANGES
 from icefloe.kernel.partitioning.transforms import TruncateTransform
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.types import PrimitiveType
-from icefloe.spark.sql.pushed_truncations import NotATruncation, Truncation
-from icefloe.spark.sql.pushed_truncations import test_of as said_of
+from icefloe.spark.scan.truncate_pushdown import NotATruncation, Truncation
+from icefloe.spark.scan.truncate_pushdown import test_of as said_of
 
 SMALL = DecimalType(6, 2)
 

@@ -13,7 +13,7 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
 from icefloe.kernel.types import StringType
-from icefloe.spark.sql import evolved_answers
+from icefloe.spark.catalog import schema_evolving_table
 from icefloe.table.table import Table
 
 SPARK = tuple(map(int, __version__.split(".")[:2]))
@@ -166,7 +166,7 @@ def test_beside_another_writer_the_statement_holds_or_is_refused_whole(
     made(sql, more=", 'write.merge.isolation-level' = 'snapshot', 'commit.retry.min-wait-ms' = '1'")
     sql("INSERT INTO lake.db.t VALUES (1, 'a')")
     source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n")
-    commit = evolved_answers.commit
+    commit = schema_evolving_table.commit
 
     def after_another(*given: Any) -> Any:
         with lake.load_table("db.t").transaction() as transaction:
@@ -176,7 +176,7 @@ def test_beside_another_writer_the_statement_holds_or_is_refused_whole(
                 transaction.update_schema().add_column("theirs", StringType()).commit()
         return commit(*given)
 
-    monkeypatch.setattr(evolved_answers, "commit", after_another)
+    monkeypatch.setattr(schema_evolving_table, "commit", after_another)
     if other == "rows":
         sql(f"{MERGE} {BOTH}")
         assert sql("SELECT * FROM lake.db.t ORDER BY id") == [(1, "b", 5), (2, "c", None)]

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.catalog.file_system import FileSystemCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import InvalidInputError
-from icefloe.spark.sql.attach import SESSION_CATALOG_CLASS, attach
+from icefloe.spark.attach import SESSION_CATALOG_CLASS, attach
 
 pytestmark = pytest.mark.spark
 SETTING = "spark.sql.catalog.spark_catalog"

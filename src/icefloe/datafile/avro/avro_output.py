@@ -1,6 +1,6 @@
 """One Avro file being written: records made of Arrow rows, in blocks, behind a header with the table's schema and field ids.
 
-Reading is `avro_rows.py`; which rows go into which file is `write.py`. Records are coded by fastavro. Floor: datafile. Spec: Appendix A, Avro.
+Reading is `avro_rows.py`; which rows go into which file is `write.py`. Records are coded by fastavro. Spec: Appendix A, Avro.
 """
 
 import hashlib
@@ -13,19 +13,19 @@ from typing import Any
 
 import fastavro
 
-from icefloe.datafile.avro.avro_schema import record_schema, without_logical_types
+from icefloe.datafile.avro.avro_file_schema import record_schema, without_logical_types
 from icefloe.datafile.avro.avro_values import avro_records
 from icefloe.datafile.leaves import Leaf, leaves_of
+from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
-from icefloe.datafile.seen_metrics import SeenMetrics
 from icefloe.datafile.stored_form import stored_fields
-from icefloe.kernel.avro.codec import codec_name
-from icefloe.kernel.avro.container import BLOCK_BYTES, SYNC_LENGTH, block_bytes, header_bytes
+from icefloe.kernel.avro.avro_codec import codec_name
+from icefloe.kernel.avro.avro_container import BLOCK_BYTES, SYNC_LENGTH, block_bytes, header_bytes
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.metadata import properties as table_properties
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.storage_errors import storage_error
@@ -83,7 +83,7 @@ class AvroOutput:
     def __init__(self, io: FileIO, location: str, form: AvroForm) -> None:
         self.location = location
         self._form = form
-        self._seen = SeenMetrics(form.columns)
+        self._seen = MetricsCollector(form.columns)
         self._block = BytesIO()
         self._records = 0
         # Any 16 bytes that other files do not have; the location is this file's alone.

@@ -1,6 +1,6 @@
 """The rows of one Avro file as they are stored: the blocks of a task, coded by fastavro, as Arrow.
 
-Behind the door `stored.py`; writing is `avro_output.py`. Floor: datafile. Spec: Appendix A, Avro; Apache Avro, Object Container Files.
+Behind the door `stored_file.py`; writing is `avro_output.py`. Spec: Appendix A, Avro; Apache Avro, Object Container Files.
 """
 
 import json
@@ -11,14 +11,14 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from icefloe.datafile.avro.avro_schema import without_logical_types
+from icefloe.datafile.avro.avro_file_schema import without_logical_types
 from icefloe.datafile.avro.avro_values import avro_columns
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.stored_batch import StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
-from icefloe.kernel.avro.container import RawBlock, open_container, raw_blocks, read_block
-from icefloe.kernel.avro.failure import SchemaSizeError
-from icefloe.kernel.avro.schema import has_arrays_of_nothing, kind_of, parse_schema
+from icefloe.kernel.avro.avro_container import RawBlock, open_container, raw_blocks, read_block
+from icefloe.kernel.avro.avro_errors import SchemaSizeError
+from icefloe.kernel.avro.avro_schema import has_arrays_of_nothing, kind_of, parse_schema
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.limits import raise_limit
 from icefloe.kernel.scan.file_scan_task import FileScanTask
@@ -67,7 +67,7 @@ class AvroRows:
             self.schema = with_ids(self.schema, mapped_ids(name_mapping))
 
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:  # noqa: ARG002 - Parquet needs it
-        """The rows of the blocks that begin in the task's stretch; see `stored.py`."""
+        """The rows of the blocks that begin in the task's stretch; see `stored_file.py`."""
         task = self._task
         is_whole = task.start == 0 and task.length >= task.file.file_size_in_bytes
         end = task.start + task.length

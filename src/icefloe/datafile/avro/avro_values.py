@@ -1,6 +1,6 @@
 """Arrow rows as the values of Avro records, and such values as Arrow again: numbers, bytes, text, lists and dicts, without logical types.
 
-The schemas are `avro_schema.py`. Floor: datafile. Spec: Appendix A, Avro.
+The schemas are `avro_file_schema.py`. Spec: Appendix A, Avro.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,13 +11,13 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from icefloe.datafile.avro.avro_schema import ADJUST_TO_UTC, ORIGINAL_NAME, decimal_width
+from icefloe.datafile.avro.avro_file_schema import ADJUST_TO_UTC, ORIGINAL_NAME, decimal_width
 from icefloe.datafile.projection import columns_by_id
 from icefloe.kernel.arrow_values import array_of, validity_buffer
-from icefloe.kernel.avro.schema import AvroType, kind_of
+from icefloe.kernel.avro.avro_schema import AvroType, kind_of
 from icefloe.kernel.byte_columns import DECIMAL_WIDTH, decimal_words, spans_of
 from icefloe.kernel.manifest.partition_values import avro_name
-from icefloe.kernel.schema.arrow import FIELD_ID_KEY
+from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY
 from icefloe.kernel.types import (
     DecimalType,
     FixedType,

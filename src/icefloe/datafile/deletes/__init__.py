@@ -1,4 +1,4 @@
 """Delete files and deletion vectors: read, applied to the rows of a data file, found, written.
 
-Floor: datafile. Spec: Row-level Deletes.
+Spec: Row-level Deletes.
 """

@@ -1,6 +1,6 @@
 """`ByteCache`: what several threads read, kept once, up to so many bytes; the least recently used goes first.
 
-Floor: datafile. Spec: none.
+Spec: none.
 """
 
 from collections import OrderedDict

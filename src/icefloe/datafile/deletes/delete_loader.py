@@ -1,7 +1,7 @@
 """`DeleteLoader`: the deletes that apply to a data file, read once and kept for the files and splits that need them again.
 
 Which delete files apply to which data file is decided in planning; here each is read as its kind (`delete_files.py`), and position deletes of all files are
-merged. Floor: datafile.
+merged.
 Spec: Row-level Deletes; Scan Planning (delete files); Version 2: Row-level Deletes.
 """
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.datafile.deletes.byte_cache import ByteCache
-from icefloe.datafile.deletes.delete_files import (
+from icefloe.datafile.deletes.delete_file_reader import (
     plain_location,
     read_delete_columns,
     read_deletion_vector,
     read_position_deletes,
     read_vector_locations,
 )
-from icefloe.datafile.deletes.equality import KeySet
-from icefloe.datafile.fields import kept_fields
+from icefloe.datafile.deletes.equality_key_set import KeySet
+from icefloe.datafile.projected_fields import kept_fields
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.ports import FileIO

@@ -1,6 +1,6 @@
 """One ORC file being written: the writer's options from table properties, the types and attributes of its columns, and the file from first row to footer.
 
-Reading is `orc_rows.py`; which rows go into which file is `write.py`. Floor: datafile. Spec: Appendix A, ORC.
+Reading is `orc_rows.py`; which rows go into which file is `write.py`. Spec: Appendix A, ORC.
 """
 
 from collections.abc import Mapping
@@ -12,16 +12,16 @@ import pyarrow as pa
 from pyarrow import orc
 
 from icefloe.datafile.leaves import Leaf, leaves_of
+from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
 from icefloe.datafile.orc.orc_tail import stripes_of
-from icefloe.datafile.seen_metrics import SeenMetrics
 from icefloe.datafile.stored_form import stored_fields, stored_schema, to_stored, with_nulls_below
 from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.metadata import properties as table_properties
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow import schema_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow, type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.kernel.types import (
@@ -147,7 +147,7 @@ class OrcOutput:
         self.location = location
         self._io = io
         self._form = form
-        self._seen = SeenMetrics(form.columns)
+        self._seen = MetricsCollector(form.columns)
         self._given = self._flushed_given = 0
         self._out = io.open_output(location)
         try:

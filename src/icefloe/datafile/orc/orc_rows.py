@@ -1,6 +1,6 @@
 """The rows of one ORC file as they are stored: the stripes of a task, the top-level columns that are wanted.
 
-Behind the door `stored.py`; writing is `orc_output.py`. Stripes are not pruned by their statistics, only files. Floor: datafile. Spec: Appendix A, ORC.
+Behind the door `stored_file.py`; writing is `orc_output.py`. Stripes are not pruned by their statistics, only files. Spec: Appendix A, ORC.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ class OrcRows:
             self.schema = with_ids(stored, self._ids)
 
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:  # noqa: ARG002 - Parquet needs it
-        """The rows of the task's stripes; see `stored.py`."""
+        """The rows of the task's stripes; see `stored_file.py`."""
         names = self._names(fields)
         task, first_row = self._task, 0
         is_whole = task.start == 0 and task.length >= task.file.file_size_in_bytes

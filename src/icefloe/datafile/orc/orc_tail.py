@@ -1,6 +1,6 @@
 """Where the stripes of an ORC file are, which Arrow does not say: read out of the footer that it hands over uncompressed.
 
-Floor: datafile. Spec: ORC v1, File Tail (FileTail, Footer and StripeInformation, in Protocol Buffers).
+Spec: ORC v1, File Tail (FileTail, Footer and StripeInformation, in Protocol Buffers).
 """
 
 from collections.abc import Iterator

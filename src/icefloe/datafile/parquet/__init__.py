@@ -1,4 +1,4 @@
 """Data files in Parquet: read as they are stored, written with field ids.
 
-Floor: datafile. Spec: Appendix A, Parquet.
+Spec: Appendix A, Parquet.
 """

@@ -1,6 +1,6 @@
 """Which columns of a table's Parquet files get a bloom filter, and how large: `write.parquet.bloom-filter-*` as the writer takes it.
 
-Older releases of pyarrow write none; then that is said once, and files come without them. Floor: datafile. Spec: Appendix A, Parquet.
+Older releases of pyarrow write none; then that is said once, and files come without them. Spec: Appendix A, Parquet.
 """
 
 import logging
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from icefloe.datafile.leaves import Leaf
 from icefloe.errors import in_one_line
-from icefloe.kernel.metadata import properties as table_properties
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.types import BooleanType
 
 LOG = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """The annotations VARIANT, GEOMETRY and GEOGRAPHY in a Parquet footer, which Arrow reads but has no way to write: put in before the footer is stored.
 
 A footer is one Thrift struct; the elements of its schema get one more field each, and everything else stays byte by byte.
-Floor: datafile. Spec: Parquet, parquet.thrift (FileMetaData, SchemaElement, LogicalType); Thrift, Compact Protocol.
+Spec: Parquet, parquet.thrift (FileMetaData, SchemaElement, LogicalType); Thrift, Compact Protocol.
 """
 
 from collections.abc import Iterator, Mapping

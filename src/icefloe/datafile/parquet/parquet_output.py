@@ -1,6 +1,6 @@
 """One Parquet file being written: the writer's options from table properties, the Arrow schema of its columns, and the file from first row to footer.
 
-Which rows go into which file is `write.py`. Floor: datafile. Spec: Appendix A, Parquet.
+Which rows go into which file is `write.py`. Spec: Appendix A, Parquet.
 """
 
 import json
@@ -13,19 +13,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.datafile.encodings import dictionary_columns
+from icefloe.datafile.dictionary_encoding import dictionary_columns
+from icefloe.datafile.file_metrics import Observations, file_metrics
 from icefloe.datafile.leaves import Leaf, leaves_of
-from icefloe.datafile.metrics import Observations, file_metrics
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
 from icefloe.datafile.parquet.bloom_filters import BloomFilters, bloom_filters
 from icefloe.datafile.parquet.parquet_annotations import EndHeld, annotations
 from icefloe.datafile.stored_form import stored_fields, stored_schema, to_stored
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.metadata import properties as table_properties
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow import FIELD_ID_KEY, schema_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY, schema_to_arrow, type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.storage_errors import storage_error

@@ -1,6 +1,6 @@
 """The rows of one Parquet file as they are stored: the row groups of a task, the leaves that are wanted.
 
-Behind the door `stored.py`; writing is `parquet_output.py`. Floor: datafile. Spec: Appendix A, Parquet; Scan Planning (splits).
+Behind the door `stored_file.py`; writing is `parquet_output.py`. Spec: Appendix A, Parquet; Scan Planning (splits).
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ class ParquetRows:
         self._root = file_columns(self.schema)
 
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:
-        """The rows of the task's row groups that may match; see `stored.py`."""
+        """The rows of the task's row groups that may match; see `stored_file.py`."""
         chosen = self._row_groups(row_filter)
         starts = [0]
         for index in range(self._file.metadata.num_row_groups):

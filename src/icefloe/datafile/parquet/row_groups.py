@@ -1,6 +1,6 @@
 """Which row groups of a Parquet file need not be read: those of another split, and those that a filter rules out by the footer's statistics.
 
-Floor: datafile. Spec: Scan Planning (inclusive evaluation of bounds), applied to row groups.
+Spec: Scan Planning (inclusive evaluation of bounds), applied to row groups.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 A snapshot is held against its parent: a row is added where it is live in the snapshot alone, removed where it is live in the parent alone. That covers what
 data files came and went, and what position deletes, deletion vectors and equality deletes took out of files that stayed.
-Rows that were only copied, and pairs that are updates, are found in `row_pairs.py`. Floor: inspect. Spec: Snapshots; Reserved Field IDs; Row-level Deletes.
+Rows that were only copied, and pairs that are updates, are found in `row_pairs.py`. Spec: Snapshots; Reserved Field IDs; Row-level Deletes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.read import read_task
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.inspect.metadata_tables.request import Request
 from icefloe.inspect.metadata_tables.row_pairs import DELETE, INSERT, with_updates, without_carry_overs
@@ -23,17 +23,17 @@ from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.metadata.history import snapshots_between
-from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.table_history import snapshots_between
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.plan import ScanPlan
 from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, DELETED, POS
 from icefloe.kernel.schema.schema import Schema
+from icefloe.table.manifest_threads import in_threads
 from icefloe.table.table_reader import TableReader
-from icefloe.table.threads import in_threads
 
 _REPLACE = "replace"  # the operation of snapshots that change files and no rows
 _OWN = frozenset([CHANGE_TYPE.name, CHANGE_ORDINAL.name, COMMIT_SNAPSHOT_ID.name])

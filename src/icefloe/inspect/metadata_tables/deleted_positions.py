@@ -1,6 +1,6 @@
 """The table `position_deletes`: every position that a live position delete file or deletion vector of a snapshot deletes.
 
-Floor: inspect. Spec: Position Delete Files; Deletion Vectors.
+Spec: Position Delete Files; Deletion Vectors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from icefloe.datafile.deletes.delete_files import (
+from icefloe.datafile.deletes.delete_file_reader import (
     POSITION_DELETE_NAMES,
     POSITION_DELETE_SCHEMA,
     read_delete_columns,
@@ -18,18 +18,18 @@ from icefloe.datafile.deletes.delete_files import (
 )
 from icefloe.inspect.metadata_tables.file_rows import FileRows
 from icefloe.inspect.metadata_tables.file_tables import rows_of_manifests, snapshots_of
-from icefloe.inspect.metadata_tables.reach import manifests_of
+from icefloe.inspect.metadata_tables.manifest_filter import manifests_of
 from icefloe.inspect.metadata_tables.request import Request, empty_rows
 from icefloe.inspect.metadata_tables.schemas import PARTITION, files_schema
 from icefloe.kernel.limits import limits
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.puffin.deletion_vector import VectorLocation
-from icefloe.kernel.puffin.failure import above_limit
-from icefloe.kernel.schema.arrow import field_to_arrow, schema_to_arrow
+from icefloe.kernel.puffin.puffin_errors import above_limit
+from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
 from icefloe.kernel.schema.schema import Schema
-from icefloe.table.threads import in_threads
+from icefloe.table.manifest_threads import in_threads
 
 _POSITIONS = frozenset([DELETE_FILE_PATH.name, DELETE_POS.name, DELETE_ROW_NAME])
 # What is read of manifests: the columns of a file that the table shows, and those it takes to open it.

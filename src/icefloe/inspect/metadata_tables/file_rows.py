@@ -1,6 +1,6 @@
 """`rows_of_manifest`: the entries of one manifest as rows of the tables about files and entries. Pure: bytes in, Arrow out, so that any process can run it.
 
-Which manifests are read, and side by side, is `file_tables.py`. Floor: inspect.
+Which manifests are read, and side by side, is `file_tables.py`.
 Spec: Manifests; Data File Fields; Manifest Entry Fields; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
@@ -16,12 +16,12 @@ from icefloe.errors import ManifestFormatError
 from icefloe.inspect.metadata_tables.readable_metrics import METRICS_MAPS, READABLE_METRICS, readable_metrics
 from icefloe.inspect.metadata_tables.schemas import DATA_FILE, PARTITION
 from icefloe.kernel.arrow_values import array_of_chunks
-from icefloe.kernel.manifest.columns import WHOLE_NAMES, partition_column
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest.manifest_columns import WHOLE_NAMES, partition_column
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.schema.arrow import field_to_arrow, schema_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow, type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, StructType, children
 

@@ -1,6 +1,6 @@
 """The tables about files and entries: `entries`, `files`, `data_files`, `delete_files`, and the same of all snapshots.
 
-One manifest's rows are `file_rows.py`. Floor: inspect. Spec: Manifests; Snapshots.
+One manifest's rows are `file_rows.py`. Spec: Manifests; Snapshots.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,16 +10,16 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.inspect.metadata_tables.file_rows import FileRows, rows_of_entries, wanted_entries
-from icefloe.inspect.metadata_tables.reach import manifests_of
+from icefloe.inspect.metadata_tables.manifest_filter import manifests_of
 from icefloe.inspect.metadata_tables.request import Request
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.types import StructType
-from icefloe.table.threads import in_threads
+from icefloe.table.manifest_threads import in_threads
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 # Entries that are made into rows at once, unless one manifest has more.

@@ -1,6 +1,6 @@
 """`readable_metrics`: what a manifest says about the columns of a file, one struct a column, bounds as values of the column's type.
 
-Floor: inspect. Spec: Data File Fields; Appendix D, binary single-value serialization.
+Spec: Data File Fields; Appendix D, binary single-value serialization.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from icefloe.errors import FormatError
 from icefloe.kernel.arrow_values import array_of_chunks, numpy_of, offsets_of
 from icefloe.kernel.geo_bounds import corner_from_bytes
-from icefloe.kernel.schema.arrow import field_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_schema import field_to_arrow, type_to_arrow
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import GeographyType, GeometryType, LongType, NestedField, PrimitiveType, StringType, StructType, children
 from icefloe.kernel.values import bounds_to_array

@@ -1,7 +1,4 @@
-"""`Request`: what is asked of a metadata table, and the few steps that every one of them takes.
-
-Floor: inspect.
-"""
+"""`Request`: what is asked of a metadata table, and the few steps that every one of them takes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +10,7 @@ from icefloe.kernel.arrow_values import array_of
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.arrow import schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.table_reader import TableReader
 

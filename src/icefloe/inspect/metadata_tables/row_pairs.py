@@ -1,6 +1,6 @@
 """Pairs among the rows that one snapshot removed and added: rows that were only copied, and rows that were updated.
 
-Floor: inspect. Spec: Reserved Field IDs (`_change_type`).
+Spec: Reserved Field IDs (`_change_type`).
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The columns of the metadata tables: names, field ids, types and order are Java's.
 
-The metrics of columns are `readable_metrics.py`. Floor: inspect. Spec: Data File Fields; Manifest Entry Fields; Position Delete Files.
+The metrics of columns are `readable_metrics.py`. Spec: Data File Fields; Manifest Entry Fields; Position Delete Files.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,12 @@
 """The tables that the metadata file alone answers: `history`, `metadata_log_entries`, `snapshots` and `refs`.
 
-Floor: inspect. Spec: Snapshots; Snapshot References; Table Metadata Fields (`snapshot-log`, `metadata-log`).
+Spec: Snapshots; Snapshot References; Table Metadata Fields (`snapshot-log`, `metadata-log`).
 """
 
 from typing import Any
 
 from icefloe.inspect.metadata_tables.request import Request, micros, table_of_columns
-from icefloe.kernel.metadata.history import MetadataLogEntry, ancestors, snapshot_as_of
+from icefloe.kernel.metadata.table_history import MetadataLogEntry, ancestors, snapshot_as_of
 
 
 def history_rows(request: Request) -> Any:

@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.arrow_values import array_of, validity_buffer
-from icefloe.kernel.avro.container import Container, RawBlock, unpacked_blocks
-from icefloe.kernel.avro.failure import TornDataError, above_limit, broken_avro, broken_schema, left_over
-from icefloe.kernel.avro.schema import NUMBERS, AvroType, has_arrays_of_nothing, kind_of, parse_schema
-from icefloe.kernel.avro.steps import Filled, Steps
-from icefloe.kernel.avro.wanted import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of, matched_fields
+from icefloe.kernel.avro.avro_container import Container, RawBlock, unpacked_blocks
+from icefloe.kernel.avro.avro_errors import TornDataError, above_limit, broken_avro, broken_schema, left_over
+from icefloe.kernel.avro.avro_schema import NUMBERS, AvroType, has_arrays_of_nothing, kind_of, parse_schema
+from icefloe.kernel.avro.decode_steps import Filled, Steps
+from icefloe.kernel.avro.projection_tree import IdMap, Numbers, Rows, Shape, Slots, Struct, Value, WantedField, columns_of, matched_fields
 from icefloe.kernel.limits import limits
 
 # Bytes of memory that a value is counted with: a record is a value besides those of its fields, and takes 200 bytes with one.

@@ -4,7 +4,7 @@ Headers of files and of blocks have them, and what is encoded here. Raw means be
 Layer: kernel.avro. Spec: Apache Avro, Binary Encoding.
 """
 
-from icefloe.kernel.avro.failure import TornDataError
+from icefloe.kernel.avro.avro_errors import TornDataError
 
 # A 64-bit number takes at most 10 bytes of 7 bits each.
 _MAX_SHIFT = 63

@@ -1,7 +1,7 @@
 """`AddedDeletes`: delete files that others added since a commit was planned, and whether one may delete rows of a data file that the commit is about.
 
 Without the check a commit that copied a file would bring back the rows that others deleted from it meanwhile.
-Floor: kernel.commit. Spec: Commit Conflict Resolution and Retry; Scan Planning (which deletes apply).
+Spec: Commit Conflict Resolution and Retry; Scan Planning (which deletes apply).
 """
 
 from collections import defaultdict
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from icefloe.kernel.commit.file_changes import DeleteKey, Partition
 from icefloe.kernel.commit.live_entries import partitions_of
 from icefloe.kernel.commit.newer_snapshots import Changed
-from icefloe.kernel.manifest.columns import statistic_column
 from icefloe.kernel.manifest.data_file import FileContent, FileFormat
+from icefloe.kernel.manifest.manifest_columns import statistic_column
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.delete_index import PATH_BOUNDS
+from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS
 
 _NAN = "NaN"  # stands for NaN, which is one partition value and equals nothing
 _COLUMNS = ("content", "file_path", "file_format", "content_offset", "referenced_data_file")

@@ -1,6 +1,6 @@
 """`Append`: a snapshot that only adds data files (the spec's `append`). Always safe to retry on a newer base.
 
-Floor: kernel.commit. Spec: Snapshots (operation append); Optimistic Concurrency.
+Spec: Snapshots (operation append); Optimistic Concurrency.
 """
 
 from collections.abc import Sequence

@@ -1,18 +1,18 @@
 """`Attempt`: one try at a commit as data: the files to write first, then the updates to apply to the base.
 
 An action (`append.py`, `overwrite.py`, `metadata_change.py`) looks at a base table and returns one of these; the loop in `icefloe.table.commits.commit_loop`
-writes the files, applies the updates and swaps the pointer. Floor: kernel.commit. Spec: Optimistic Concurrency; Snapshots.
+writes the files, applies the updates and swaps the pointer. Spec: Optimistic Concurrency; Snapshots.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from icefloe.kernel.manifest.merge import Parallel
+from icefloe.kernel.manifest.manifest_merge import Parallel
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.requirement import Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import Update
 
 Read = Callable[[str], bytes]
 

@@ -1,16 +1,16 @@
 """Changes of a table's properties, format version and location, as the updates that make them.
 
-What each property may be is `kernel/metadata/properties.py`. Floor: kernel.commit. Spec: Table Metadata Fields (`properties`).
+What each property may be is `kernel/metadata/table_properties.py`. Spec: Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Mapping, Sequence
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError
-from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.requirement import AssertTableUUID, Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import Update
-from icefloe.kernel.metadata.update_table import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+from icefloe.kernel.metadata.table_updates import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 
 
 def property_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
@@ -26,15 +26,17 @@ def set_property_updates(base: TableMetadata, given: Mapping[str, object], new_u
     Raises:
         InvalidPropertyError: a value is no text, number or truth value, or not what its property may be; or metadata says it elsewhere.
     """
-    texts = properties.property_texts(given)
-    if derived := sorted(texts.keys() & properties.DERIVED):
+    texts = table_properties.property_texts(given)
+    if derived := sorted(texts.keys() & table_properties.DERIVED):
         raise InvalidPropertyError(
             f"{', '.join(derived)}: not a property that can be set; the table's metadata says it, and changes it with the table",
             next_step="leave it out",
         )
-    properties.check_properties(texts)
-    version = properties.FORMAT_VERSION.read(texts) if properties.FORMAT_VERSION.name in texts else base.format_version
-    changed = {name: text for name, text in texts.items() if name != properties.FORMAT_VERSION.name and base.properties.get(name) != text}
+    table_properties.check_properties(texts)
+    version = table_properties.FORMAT_VERSION.read(texts) if table_properties.FORMAT_VERSION.name in texts else base.format_version
+    changed = {
+        name: text for name, text in texts.items() if name != table_properties.FORMAT_VERSION.name and base.properties.get(name) != text
+    }
     updates = version_updates(base, version, new_uuid)
     return (*updates, SetProperties(changed)) if changed else updates
 

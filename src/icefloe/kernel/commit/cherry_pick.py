@@ -2,7 +2,7 @@
 
 Where the snapshot was made on that very head, the branch moves on to it. Else an append's files are appended anew, and an overwrite of whole partitions is
 made again where nobody added to those partitions since. Anything else cannot be picked. JAVA: CherryPickOperation has the same rules, but looks at the history
-alone for what was picked before: once a pick is expired it takes the same files again, as it does a pick of a pick. Floor: kernel.commit.
+alone for what was picked before: once a pick is expired it takes the same files again, as it does a pick of a pick.
 Spec: Snapshots; Appendix F, Other Fields (`source-snapshot-id`, `published-wap-id`); First Row ID Inheritance.
 """
 
@@ -17,18 +17,18 @@ from icefloe.kernel.commit.live_entries import is_among, live_entries, may_hold
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition
-from icefloe.kernel.commit.wap import PUBLISHED_WAP_ID, WAP_ID, published_as
+from icefloe.kernel.commit.staged_snapshot import PUBLISHED_WAP_ID, WAP_ID, published_as
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_entries
+from icefloe.kernel.manifest.manifest_reader import read_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
-from icefloe.kernel.metadata.history import ancestors
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
 from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import SetSnapshotRef
+from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update_snapshots import SetSnapshotRef
 
 _REPLACES_PARTITIONS = "replace-partitions"
 _THERE = "nothing is to be done: its rows are there"

@@ -1,6 +1,6 @@
 """The live entries of many manifests, put together anew: sorted by partition or by what a function says of each file, and divided by size.
 
-As columns: objects are made for a function alone. Floor: kernel.commit. Spec: Manifests; Manifest Lists (`field_summary`).
+As columns: objects are made for a function alone. Spec: Manifests; Manifest Lists (`field_summary`).
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy_of
-from icefloe.kernel.avro.container import open_container
+from icefloe.kernel.avro.avro_container import open_container
 from icefloe.kernel.commit.attempt import Read
-from icefloe.kernel.manifest.columns import partition_column
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.merge import Parallel
-from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest.manifest_columns import partition_column
+from icefloe.kernel.manifest.manifest_merge import Parallel
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.types import StructType

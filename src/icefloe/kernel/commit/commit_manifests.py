@@ -1,7 +1,8 @@
 """`CommitManifests`: the manifests that one commit makes over all its attempts, and which small manifests it merges into larger ones.
 
-What merging does to entries is `kernel/manifest/merge.py`. Which manifests are merged is decided as Java does, so that both engines leave a table in the same
-form. Floor: kernel.commit. Spec: Manifests; Manifest Lists.
+What merging does to entries is `kernel/manifest/manifest_merge.py`. Which manifests are merged is decided as Java does, so that both engines leave a
+table in the same
+form. Spec: Manifests; Manifest Lists.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,10 +10,10 @@ from dataclasses import dataclass
 
 from icefloe.kernel.commit.attempt import CommitContext, NewFile, Read
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, manifest_target
-from icefloe.kernel.manifest.merge import merge_manifests
+from icefloe.kernel.manifest.manifest_merge import merge_manifests
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.manifest_list.read import ManifestLine
-from icefloe.kernel.metadata import properties
+from icefloe.kernel.manifest_list.manifest_list_reader import ManifestLine
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import UnknownTransform
 
@@ -61,9 +62,9 @@ def merge_rules(base: TableMetadata) -> MergeRules:
     """The rules of a table. Raises `InvalidPropertyError`."""
     unknown = (spec for spec in base.partition_specs if any(isinstance(part.transform, UnknownTransform) for part in spec.fields))
     return MergeRules(
-        is_enabled=properties.MANIFEST_MERGE_ENABLED.read(base.properties),
-        target_bytes=properties.MANIFEST_TARGET_SIZE_BYTES.read(base.properties),
-        min_count=properties.MANIFEST_MIN_COUNT_TO_MERGE.read(base.properties),
+        is_enabled=table_properties.MANIFEST_MERGE_ENABLED.read(base.properties),
+        target_bytes=table_properties.MANIFEST_TARGET_SIZE_BYTES.read(base.properties),
+        min_count=table_properties.MANIFEST_MIN_COUNT_TO_MERGE.read(base.properties),
         unmergeable_specs=frozenset(spec.spec_id for spec in unknown),
     )
 

@@ -1,7 +1,7 @@
 """`ConflictRules`: what must not have happened to a branch since a change of it was planned, and the check of every snapshot since.
 
 The history is walked by `newer_snapshots.py`; that files are still live is checked where they are found (`files_commit.py`). The rules are those of the Java
-implementation's validations, so that writers of both keep each other's guarantees. Floor: kernel.commit.
+implementation's validations, so that writers of both keep each other's guarantees.
 Spec: Commit Conflict Resolution and Retry; Optimistic Concurrency.
 """
 
@@ -32,17 +32,17 @@ from icefloe.kernel.commit.newer_snapshots import (
 from icefloe.kernel.expressions.bind import bind, predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask
-from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, every_statistic
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.delete_files import equality_tests
-from icefloe.kernel.scan.delete_index import PATH_BOUNDS
+from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS
+from icefloe.kernel.scan.live_deletes import equality_tests
 from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
 from icefloe.kernel.scan.prune_manifests import manifest_mask
-from icefloe.kernel.scan.question import Question
+from icefloe.kernel.scan.scan_context import ScanContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class _Matching:
         self._base = base
 
     @cached_property
-    def question(self) -> Question:
+    def question(self) -> ScanContext:
         """The filter as a scan of the table would ask it."""
         schema, rules = self._base.schema(), self._rules
         try:
@@ -156,7 +156,7 @@ class _Matching:
                 ),
                 next_step="a retry will fail again: the schema was changed meanwhile; write the filter for the schema as it is now",
             ) from error
-        return Question(
+        return ScanContext(
             metadata=self._base,
             schema=schema,
             bound=bound,

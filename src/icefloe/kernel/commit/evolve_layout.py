@@ -1,10 +1,12 @@
 """Changes of how new data is laid out: of the partition spec and the sort order, as the updates that make them. Files that are there stay as they are.
 
-What changes of a spec are right is `kernel/partitioning/spec_evolution.py`. Floor: kernel.commit. Spec: Partition Evolution; Sorting.
+What changes of a spec are right is `kernel/partitioning/spec_evolution.py`. Spec: Partition Evolution; Sorting.
 """
 
 from collections.abc import Sequence
 
+from icefloe.kernel.metadata.layout_updates import LAST_ADDED, AddPartitionSpec, AddSortOrder, SetDefaultSortOrder, SetDefaultSpec
+from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.requirement import (
     AssertDefaultSortOrderId,
     AssertDefaultSpecId,
@@ -13,8 +15,6 @@ from icefloe.kernel.metadata.requirement import (
     Requirement,
 )
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import Update
-from icefloe.kernel.metadata.update_layout import LAST_ADDED, AddPartitionSpec, AddSortOrder, SetDefaultSortOrder, SetDefaultSpec
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
 from icefloe.kernel.partitioning.spec_evolution import SpecChange, evolved_spec
 

@@ -1,17 +1,17 @@
 """A change of a table's schema: the updates that make it, once the partition specs and the sort order allow it.
 
-What changes of a schema are right by themselves is `kernel/schema/evolution.py`. Floor: kernel.commit. Spec: Schema Evolution; Partition Evolution.
+What changes of a schema are right by themselves is `kernel/schema/schema_evolution.py`. Spec: Schema Evolution; Partition Evolution.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from icefloe.errors import InvalidSchemaError
-from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.layout_updates import LAST_ADDED, AddSchema, SetCurrentSchema
+from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.requirement import AssertCurrentSchemaId, AssertLastAssignedFieldId, AssertTableUUID, Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import Update
-from icefloe.kernel.metadata.update_layout import LAST_ADDED, AddSchema, SetCurrentSchema
-from icefloe.kernel.metadata.update_table import RemoveProperties, SetProperties
+from icefloe.kernel.metadata.table_updates import RemoveProperties, SetProperties
 from icefloe.kernel.partitioning.partition_spec import PartitionField, check_spec
 from icefloe.kernel.partitioning.transforms import (
     BucketTransform,
@@ -21,10 +21,10 @@ from icefloe.kernel.partitioning.transforms import (
     UnknownTransform,
     VoidTransform,
 )
-from icefloe.kernel.schema.evolution import EvolvingSchema, evolved
 from icefloe.kernel.schema.name_mapping import mapping_to_json, updated_mapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_change import SchemaChange
+from icefloe.kernel.schema.schema_evolution import EvolvingSchema, evolved
 from icefloe.kernel.types import DateType, IcebergType, PrimitiveType, UnknownType
 
 
@@ -156,7 +156,7 @@ def _property_updates(settings: Mapping[str, str], old: Schema, new: Schema) -> 
 
     JAVA: SchemaUpdate.applyChangesToMetadata; but a mapping that cannot be read is refused here, where Java logs it and lets it fall behind the schema.
     """
-    prefix = properties.METRICS_COLUMN_PREFIX
+    prefix = table_properties.METRICS_COLUMN_PREFIX
     moved = dict(_mapping_update(settings, old, new))
     gone: list[str] = []
     for name, text in settings.items():
@@ -176,6 +176,6 @@ def _property_updates(settings: Mapping[str, str], old: Schema, new: Schema) -> 
 
 
 def _mapping_update(settings: Mapping[str, str], old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
-    mapping = properties.NAME_MAPPING.read(settings)
+    mapping = table_properties.NAME_MAPPING.read(settings)
     if mapping is not None and (updated := updated_mapping(mapping, old, new)) != mapping:
-        yield properties.NAME_MAPPING.name, mapping_to_json(updated)
+        yield table_properties.NAME_MAPPING.name, mapping_to_json(updated)

@@ -1,7 +1,7 @@
 """`FilesCommit`: carries out file changes on a base table: finds the files, rewrites the manifests that held them, checks that all still fits.
 
 The operations on top are `overwrite.py`, `row_delta.py` and `rewrite_files.py`. A commit that only adds data files is `append.py`.
-Floor: kernel.commit. Spec: Manifests; Deletion Vectors; Commit Conflict Resolution and Retry.
+Spec: Manifests; Deletion Vectors; Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The live entries of a manifest as a commit looks at them: which manifests can hold the files it is about, and where those lie.
 
-What is done with them is `files_commit.py`. Floor: kernel.commit. Spec: Manifests; Manifest Lists (`field_summary`).
+What is done with them is `files_commit.py`. Spec: Manifests; Manifest Lists (`field_summary`).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -13,10 +13,10 @@ from icefloe.errors import FormatError
 from icefloe.kernel.arrow_values import array_of, scalar_of
 from icefloe.kernel.commit.attempt import Read
 from icefloe.kernel.commit.file_changes import Partition
-from icefloe.kernel.manifest.columns import Statistic, partition_column
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.manifest_columns import Statistic, partition_column
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest.partition_values import primitive
-from icefloe.kernel.manifest.read import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata

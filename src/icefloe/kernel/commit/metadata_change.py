@@ -1,15 +1,15 @@
 """`MetadataChange`: the action that changes metadata alone (schema, partition spec, sort order, properties) and adds no snapshot.
 
 What it is based on is fixed when it is made: on a newer table it is done again where those things are as they were, and is a conflict where they are not.
-Floor: kernel.commit. Spec: Commit Conflict Resolution and Retry; REST catalog, TableUpdate and TableRequirement.
+Spec: Commit Conflict Resolution and Retry; REST catalog, TableUpdate and TableRequirement.
 """
 
 from collections.abc import Callable, Sequence
 
 from icefloe.kernel.commit.attempt import Attempt, Read
+from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.requirement import Requirement, check_requirements
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import Update
 
 
 class MetadataChange:

@@ -1,6 +1,6 @@
 """Turns data and delete files into the manifests of one commit: added files, and copies of old manifests from which files were removed.
 
-How a manifest looks in bytes is `kernel/manifest/write.py` and `merge.py`. Floor: kernel.commit. Spec: Manifests; Sequence Number Inheritance; First Row
+How a manifest looks in bytes is `kernel/manifest/manifest_writer.py` and `manifest_merge.py`. Spec: Manifests; Sequence Number Inheritance; First Row
 ID Inheritance.
 """
 
@@ -14,14 +14,14 @@ import numpy as np
 
 from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.commit.attempt import CommitContext, NewFile, Read
+from icefloe.kernel.manifest.added_manifest_writer import write_added_manifests
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.merge import restate_manifest
-from icefloe.kernel.manifest.read import read_columns
-from icefloe.kernel.manifest.write_added import write_added_manifests
-from icefloe.kernel.manifest.write_columns import ManifestTarget
+from icefloe.kernel.manifest.manifest_column_writer import ManifestTarget
+from icefloe.kernel.manifest.manifest_merge import restate_manifest
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.kernel.metadata.naming import manifest_name
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -70,7 +70,7 @@ def added_manifests(
             group,
             partial(manifest_target, base, content, spec_id, context, numbers),
             sequence_number=sequence_number if content == ManifestContent.DATA else None,
-            target_bytes=properties.MANIFEST_TARGET_SIZE_BYTES.read(base.properties),
+            target_bytes=table_properties.MANIFEST_TARGET_SIZE_BYTES.read(base.properties),
             parallel=context.parallel,
         )
         made += [(NewFile(location=line.manifest_path, content=data), line) for data, line in written]
@@ -139,5 +139,5 @@ def manifest_target(
         snapshot_id=context.snapshot_id,
         format_version=base.format_version,
         content=content,
-        codec=properties.AVRO_CODEC.read(base.properties),
+        codec=table_properties.AVRO_CODEC.read(base.properties),
     )

@@ -1,6 +1,6 @@
 """`NewerSnapshots`: the snapshots that others added to a branch since the one a commit was planned on, and what each of them changed.
 
-What of it is a conflict is `conflicts.py`. Floor: kernel.commit. Spec: Commit Conflict Resolution and Retry; Snapshots; Manifests.
+What of it is a conflict is `conflicts.py`. Spec: Commit Conflict Resolution and Retry; Snapshots; Manifests.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,13 +15,13 @@ from icefloe.errors import CommitInvalidatedError, Problem
 from icefloe.kernel.arrow_values import scalar_of
 from icefloe.kernel.commit.attempt import Read
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
-from icefloe.kernel.manifest.columns import Statistic
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest.manifest_columns import Statistic
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.history import ancestors
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 PLAN_AGAIN = "a retry will fail again: read the table anew, and plan the change on its newest snapshot"

@@ -1,6 +1,6 @@
 """What a pointer swap can end in, as values. Each says what the caller may do next.
 
-Expected results are returned, not raised; they become exceptions only at the public edge. Floor: kernel.commit. Spec: Optimistic Concurrency.
+Expected results are returned, not raised; they become exceptions only at the public edge. Spec: Optimistic Concurrency.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """`Overwrite`: a snapshot that removes whole data files and may add others (the spec's `delete` and `overwrite`).
 
 The files to remove hold for one base only: on a newer one its caller chooses again and makes a new action.
-Floor: kernel.commit. Spec: Snapshots (operations append, delete, overwrite); Commit Conflict Resolution and Retry.
+Spec: Snapshots (operations append, delete, overwrite); Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """`ReplacePartitions`: a snapshot whose data files take the place of everything in their partitions: dynamic partition overwrite.
 
-Floor: kernel.commit. Spec: Snapshots (operation overwrite); Commit Conflict Resolution and Retry; Partitioning.
+Spec: Snapshots (operation overwrite); Commit Conflict Resolution and Retry; Partitioning.
 """
 
 from collections.abc import Sequence

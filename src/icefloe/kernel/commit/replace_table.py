@@ -1,7 +1,7 @@
 """`ReplaceTable`: a table gets another schema, spec, sort order, location and properties, and loses its rows; its identity and its history stay.
 
 Columns of the same name keep their ids where the type is the same or wider; others are new columns. JAVA: TableMetadata.buildReplacement, which keeps the id of
-every name, whatever its type. Floor: kernel.commit. Spec: Table Metadata; Schema Evolution; Partition Evolution.
+every name, whatever its type. Spec: Table Metadata; Schema Evolution; Partition Evolution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,7 @@ from icefloe.kernel.commit.attempt import Attempt, Read
 from icefloe.kernel.commit.change_properties import set_property_updates
 from icefloe.kernel.commit.evolve_layout import sort_order_requirements, spec_requirements
 from icefloe.kernel.commit.evolve_schema import schema_requirements
-from icefloe.kernel.metadata.properties import without_derived
-from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, Requirement, check_requirements
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import Update
-from icefloe.kernel.metadata.update_layout import (
+from icefloe.kernel.metadata.layout_updates import (
     LAST_ADDED,
     AddPartitionSpec,
     AddSchema,
@@ -26,13 +21,18 @@ from icefloe.kernel.metadata.update_layout import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from icefloe.kernel.metadata.update_snapshots import RemoveSnapshotRef
-from icefloe.kernel.metadata.update_table import SetLocation
+from icefloe.kernel.metadata.metadata_updates import Update
+from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, Requirement, check_requirements
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshotRef
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import without_derived
+from icefloe.kernel.metadata.table_updates import SetLocation
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, check_spec, rebind_spec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, rebind_sort_order
-from icefloe.kernel.schema.evolution import evolved
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_change import ReplaceWith
+from icefloe.kernel.schema.schema_evolution import evolved
 
 
 class ReplaceTable:

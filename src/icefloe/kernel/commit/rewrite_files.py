@@ -1,6 +1,6 @@
 """`RewriteFiles`: a snapshot that holds the same rows in other files (the spec's `replace`), as compaction makes it.
 
-Floor: kernel.commit. Spec: Snapshots (operation replace); Sequence Numbers; Row Lineage.
+Spec: Snapshots (operation replace); Sequence Numbers; Row Lineage.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """`RewriteManifests`: a snapshot of the same files in other manifests (the spec's `replace`): clustered, and of the table's target size.
 
 How the entries are put together is `clustered_entries.py`. Merging small manifests by the way, with every commit, is `commit_manifests.py`.
-Floor: kernel.commit. Spec: Manifests; Manifest Lists; Snapshots (operation replace); Commit Conflict Resolution and Retry.
+Spec: Manifests; Manifest Lists; Snapshots (operation replace); Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,8 +16,8 @@ from icefloe.kernel.commit.commit_manifests import CommitManifests, merge_rules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, manifest_target
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
 from icefloe.kernel.commit.summary import build_summary
-from icefloe.kernel.manifest.read import fill_counts, read_columns
-from icefloe.kernel.manifest.write_columns import write_manifest_columns
+from icefloe.kernel.manifest.manifest_column_writer import write_manifest_columns
+from icefloe.kernel.manifest.manifest_reader import fill_counts, read_columns
 from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata

@@ -1,6 +1,6 @@
 """`RowDelta`: a snapshot that deletes single rows, by delete files, and may add and remove data files: merge-on-read.
 
-Floor: kernel.commit. Spec: Row-level Deletes; Deletion Vectors; Snapshots (operations append, delete, overwrite).
+Spec: Row-level Deletes; Deletion Vectors; Snapshots (operations append, delete, overwrite).
 """
 
 from collections.abc import Sequence

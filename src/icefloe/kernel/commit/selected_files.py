@@ -1,7 +1,7 @@
 """`SelectedFiles`: the live files that a commit removes by a rule instead of by name: those of which every row matches a filter, or those of some partitions.
 
 Nothing but manifests is read: a file of which only some rows match is refused, since taking those out means writing it anew (`table/rows/replace_rows.py`).
-Floor: kernel.commit. Spec: Scan Planning, strict evaluation; Commit Conflict Resolution and Retry.
+Spec: Scan Planning, strict evaluation; Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from icefloe.kernel.commit.new_manifest import NewManifest
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import AlwaysFalse
 from icefloe.kernel.expressions.ranges import Mask
-from icefloe.kernel.manifest.columns import ManifestColumns
-from icefloe.kernel.manifest.read import read_columns
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns
+from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
 from icefloe.kernel.scan.prune_manifests import manifest_mask
-from icefloe.kernel.scan.question import Question
+from icefloe.kernel.scan.scan_context import ScanContext
 
 
 class SelectedFiles:
@@ -41,7 +41,7 @@ class SelectedFiles:
         self._first = first
         self._question = None if changes.row_filter is None else self._asked()
 
-    def _asked(self) -> Question:
+    def _asked(self) -> ScanContext:
         schema, changes = self._base.schema(), self._changes
         assert changes.row_filter is not None  # noqa: S101  asked only then
         try:
@@ -57,7 +57,7 @@ class SelectedFiles:
                 ),
                 next_step="a retry will fail again: the schema was changed meanwhile; write the filter for the schema as it is now",
             ) from error
-        return Question(
+        return ScanContext(
             metadata=self._base, schema=schema, bound=bound, explain=False, include_statistics=False, find_covered=True, every_delete=True
         )
 
@@ -131,7 +131,7 @@ class SelectedFiles:
 
 def check_added_match(base: TableMetadata, changes: FileChanges, written: Sequence[NewManifest]) -> None:
     """Raises `InvalidInputError` where a data file of the manifests, by its partition and statistics, may hold a row that does not match the row filter."""
-    asked = Question(
+    asked = ScanContext(
         metadata=base,
         schema=base.schema(),
         bound=bind(changes.row_filter or AlwaysFalse(), base.schema(), changes.case_sensitive),

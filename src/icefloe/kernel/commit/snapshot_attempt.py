@@ -1,6 +1,6 @@
 """Puts manifests together into a new snapshot: its manifest list, its summary, the updates and what they require.
 
-Floor: kernel.commit.
+
 Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment; Snapshot Row IDs.
 """
 
@@ -12,22 +12,22 @@ from icefloe.errors import CommitConflictError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.commit.commit_manifests import CommitManifests, manifest_counts
 from icefloe.kernel.commit.new_manifest import NewManifest
-from icefloe.kernel.commit.wap import WAP_ID, check_wap_id_is_new
-from icefloe.kernel.manifest.read import fill_counts
+from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
+from icefloe.kernel.manifest.manifest_reader import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.manifest_list.read import line_has_row_ids, read_manifest_lines
+from icefloe.kernel.manifest_list.manifest_list_reader import line_has_row_ids, read_manifest_lines
+from icefloe.kernel.manifest_list.manifest_list_writer import append_to_manifest_list, write_manifest_list
 from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
-from icefloe.kernel.manifest_list.write import append_to_manifest_list, write_manifest_list
-from icefloe.kernel.metadata import properties
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.encryption import refuse_encrypted, refuse_plain_files
 from icefloe.kernel.metadata.manifests import read_manifests, spec_schema
+from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.naming import manifest_list_name
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID, Requirement
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import Update
-from icefloe.kernel.metadata.update_snapshots import AddSnapshot, SetSnapshotRef
 from icefloe.kernel.partitioning.partition_spec import partition_path
 
 
@@ -193,7 +193,7 @@ def _manifest_list(base: TableMetadata, context: CommitContext, parent: Snapshot
         parent_snapshot_id=parent.snapshot_id if parent else None,
         sequence_number=base.next_sequence_number,
         first_row_id=base.next_row_id if assigns_row_ids else None,
-        codec=properties.AVRO_CODEC.read(base.properties),
+        codec=table_properties.AVRO_CODEC.read(base.properties),
     )
     if listed.old_list is not None:
         return append_to_manifest_list(*listed.old_list, manifests, **commit), next_row_id

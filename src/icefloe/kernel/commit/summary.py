@@ -1,6 +1,6 @@
 """A snapshot's summary: what a commit added and removed, and the totals after it.
 
-Floor: kernel.commit.
+
 Spec: Snapshots (`summary`); Appendix F, Optional Snapshot Summary Fields; Appendix F, Metrics; Appendix F, Other Fields.
 """
 

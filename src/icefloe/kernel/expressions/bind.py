@@ -1,7 +1,7 @@
 """Binding a filter to a schema: names become fields, literals become physical values, NOT is pushed down.
 
 A bound filter has only `And`, `Or`, constants and `BoundPredicate`, its literals are never NaN, and it means the same in every evaluator: it keeps the rows
-for which it is TRUE. Evaluating is `evaluate.py` (rows) and `ranges.py` (bounds). Floor: kernel.expressions. Spec: Scan Planning.
+for which it is TRUE. Evaluating is `evaluate.py` (rows) and `ranges.py` (bounds). Spec: Scan Planning.
 """
 
 from collections.abc import Iterator, Mapping

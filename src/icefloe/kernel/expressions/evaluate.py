@@ -1,7 +1,7 @@
 """Evaluating a bound filter on rows, as an Arrow mask, with the semantics of Spark SQL.
 
 A row is kept where the filter is TRUE: null matches no comparison, NaN equals NaN and sorts after every number, -0.0 equals 0.0, strings sort by code point.
-Bounds are `ranges.py`. Floor: kernel.expressions.
+Bounds are `ranges.py`.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,7 @@ from icefloe.kernel.arrow_values import array_of_chunks
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.kernel.expressions.ranges import comparison_array, is_float, literal_array
-from icefloe.kernel.types import (
-    DateType,
-    PrimitiveType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-)
+from icefloe.kernel.types import DateType, PrimitiveType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType
 from icefloe.kernel.values import physical_arrow_type
 
 _UNITS: Mapping[type[PrimitiveType], str] = {

@@ -2,7 +2,7 @@
 
 Written is the deprecated form (`term`, `value`), the only one that Java knows so far. Literals are single values in JSON; what a text such as a date or the
 hex digits of bytes stands for only a column's type tells, so that reading with a schema is exact and reading without one leaves it to binding.
-Floor: kernel.expressions. Spec: REST catalog, Predicate; Appendix D, JSON single-value serialization. JAVA: ExpressionParser.
+Spec: REST catalog, Predicate; Appendix D, JSON single-value serialization. JAVA: ExpressionParser.
 """
 
 import math

@@ -1,7 +1,7 @@
 """A filter from the text of a SQL WHERE clause.
 
 `sqlglot` reads the text; this module takes the few forms that Iceberg can prune by and refuses the rest by name. Types are checked later, by `bind.py`.
-Identifiers may stand in double quotes or backticks; strings stand in single quotes, doubled to escape one. Floor: kernel.expressions.
+Identifiers may stand in double quotes or backticks; strings stand in single quotes, doubled to escape one.
 """
 
 import operator

@@ -1,6 +1,6 @@
 """Where a literal stands among the values of a column's type: on one, between two, beyond them all, or NaN.
 
-A filter may compare an int column with 2.5 or 10^12, or a date column with a time of day; the comparison is still exact. Floor: kernel.expressions.
+A filter may compare an int column with 2.5 or 10^12, or a date column with a time of day; the comparison is still exact.
 """
 
 import math

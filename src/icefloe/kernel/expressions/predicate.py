@@ -2,7 +2,7 @@
 
 These are unbound: a column is its dotted name and a literal is any Python value. `bind.py` gives them a schema; `parse.py` makes them from text.
 A filter keeps the rows for which it is TRUE in SQL's three-valued logic, so that a null never matches a comparison, not even `!=` or `NOT IN`.
-Nothing here evaluates. Floor: kernel.expressions. Spec: Scan Planning.
+Nothing here evaluates. Spec: Scan Planning.
 """
 
 import math

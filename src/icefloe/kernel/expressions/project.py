@@ -2,7 +2,7 @@
 
 The inclusive projection is true for every partition that may hold a matching row; the strict one only for partitions whose rows all match.
 A projected predicate is bound to a field of the partition type, by partition field id. Testing partitions against it is `ranges.py`.
-Floor: kernel.expressions. Spec: Scan Planning; Partition Transforms.
+Spec: Scan Planning; Partition Transforms.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

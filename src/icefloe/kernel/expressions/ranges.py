@@ -3,7 +3,7 @@
 A stretch is a data file with its bounds and counts, a manifest with a partition summary, or a file with its exact partition value; all are a `ColumnRange`:
 arrays in, a mask out. What is not known keeps a stretch in an inclusive mask and out of a strict one. Where the numbers come from is kernel.scan.
 Nulls: strict masks follow SQL, where no null matches `!=`; inclusive masks also keep nulls for `!=`, NOT IN and NOT LIKE, which other engines take to match.
-Floor: kernel.expressions. Spec: Scan Planning; Appendix D (the order of values).
+Spec: Scan Planning; Appendix D (the order of values).
 """
 
 from collections.abc import Callable

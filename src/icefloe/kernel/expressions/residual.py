@@ -1,6 +1,6 @@
 """Residuals: what is left of a filter for the rows of one partition, after what the partition value itself decides.
 
-Floor: kernel.expressions. Spec: Scan Planning.
+Spec: Scan Planning.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Pushing NOT down to the predicates, so that whoever evaluates meets only AND, OR, predicates and constants.
 
-In SQL's three-valued logic `NOT (a = 1)` is `a != 1`, which is null for a null: neither matches it. Floor: kernel.expressions.
+In SQL's three-valued logic `NOT (a = 1)` is `a != 1`, which is null for a null: neither matches it.
 """
 
 from icefloe.errors import InvalidFilterError

@@ -1,1 +1,1 @@
-"""Manifests: entries and data files as values, as Arrow columns, and as bytes. Floor: kernel.manifest. Spec: Manifests."""
+"""Manifests: entries and data files as values, as Arrow columns, and as bytes. Spec: Manifests."""

@@ -1,7 +1,7 @@
 """`DataFile`: what a manifest says about one data or delete file.
 
 The status and numbers that a manifest entry adds are in `entry.py`; many files at once are `columns.py`.
-Floor: kernel.manifest. Spec: Data File Fields.
+Spec: Data File Fields.
 """
 
 from collections.abc import Mapping

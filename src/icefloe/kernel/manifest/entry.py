@@ -1,6 +1,6 @@
 """`ManifestEntry`: a file with its status in one manifest.
 
-Inheritance of the numbers is `inheritance.py`. Floor: kernel.manifest. Spec: Manifests.
+Inheritance of the numbers is `inheritance.py`. Spec: Manifests.
 """
 
 from dataclasses import dataclass

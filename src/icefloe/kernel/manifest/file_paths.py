@@ -1,6 +1,6 @@
 """Which files manifests name, as columns of paths and sizes and nothing else: for who deletes files, and must know of every one that is still needed.
 
-What a scan wants of the entries is `read.py`. Floor: kernel.manifest. Spec: Manifests; Manifest Entry Fields.
+What a scan wants of the entries is `read.py`. Spec: Manifests; Manifest Entry Fields.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import ManifestFormatError, Problem
-from icefloe.kernel.avro.columns import read_arrays
-from icefloe.kernel.avro.container import open_container
-from icefloe.kernel.avro.wanted import Struct, Value, WantedField
+from icefloe.kernel.avro.avro_columns import read_arrays
+from icefloe.kernel.avro.avro_container import open_container
+from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.partition_values import typed_array
 from icefloe.kernel.manifest.stated_length import check_length

@@ -1,7 +1,7 @@
 """Which files each format version lets a commit add, and what their manifest entries must say.
 
 That a manifest holds data or deletes only, and which numbers an entry carries, is checked where it is written (`write.py`); that a data file has one
-deletion vector, by the commit. Floor: kernel.manifest. Spec: Delete Formats; Deletion Vectors; Data File Fields.
+deletion vector, by the commit. Spec: Delete Formats; Deletion Vectors; Data File Fields.
 """
 
 from icefloe.errors import InvalidInputError

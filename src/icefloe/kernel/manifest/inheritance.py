@@ -1,6 +1,6 @@
 """The numbers that entries leave out and take from their manifest's line in the manifest list.
 
-Floor: kernel.manifest. Spec: Sequence Number Inheritance; First Row ID Inheritance.
+Spec: Sequence Number Inheritance; First Row ID Inheritance.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """The summary of partition values that a manifest list carries for each manifest.
 
-Floor: kernel.manifest. Spec: Manifest Lists, `field_summary`.
+Spec: Manifest Lists, `field_summary`.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Partition values in Avro: their types and names in a manifest's schema, and physical values from and to what Avro holds.
 
-Floor: kernel.manifest. Spec: Appendix A, Avro; Partition Transforms.
+Spec: Appendix A, Avro; Partition Transforms.
 """
 
 import uuid
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.arrow_values import array_of, numpy_of, validity_buffer
-from icefloe.kernel.avro.schema import AvroType, field, record
+from icefloe.kernel.avro.avro_schema import AvroType, field, record
 from icefloe.kernel.byte_columns import DECIMAL_WIDTH, decimal_words, spans_of
 from icefloe.kernel.partitioning.partition_spec import UntypedPartition
 from icefloe.kernel.types import (

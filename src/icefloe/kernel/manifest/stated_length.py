@@ -7,7 +7,7 @@ size for a whole manifest; the number of entries decides then. Layer: kernel.man
 import warnings
 
 from icefloe.errors import AvroFormatError, FormatWarning, Problem, in_one_line
-from icefloe.kernel.avro.container import count_records, open_container
+from icefloe.kernel.avro.avro_container import count_records, open_container
 
 
 def check_length(content: bytes, path: str, stated: int | None, counts: tuple[int | None, int | None, int | None]) -> None:

@@ -1,6 +1,6 @@
 """`ManifestFile`: one entry of a manifest list, and the summaries of partition values it carries.
 
-Reading and writing whole lists is `read.py` and `write.py`. Floor: kernel.manifest_list. Spec: Manifest Lists.
+Reading and writing whole lists is `read.py` and `write.py`. Spec: Manifest Lists.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Gives row ids to the manifests of a v3 snapshot, when its manifest list is written.
 
-How the files of a manifest take them over is `kernel/manifest/inheritance.py`. Floor: kernel.manifest_list.
+How the files of a manifest take them over is `kernel/manifest/inheritance.py`.
 Spec: First Row ID Assignment; Row Lineage; Row lineage example.
 """
 

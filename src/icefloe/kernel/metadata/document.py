@@ -1,7 +1,7 @@
 """The keys of a metadata file, and the full pass that finds every problem of one, each named by its JSON path.
 
 `read.py` decodes fast and runs this pass where that fails; validating a table runs it always. Rules that join several keys are in `invariants.py`.
-Floor: kernel.metadata. Spec: Table Metadata Fields; Appendix C.
+Spec: Table Metadata Fields; Appendix C.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,23 +10,13 @@ from typing import Any
 from icefloe.errors import IcefloeError, Problem
 from icefloe.kernel.metadata.encrypted_key import ENCRYPTION_KEYS
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
-from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG
 from icefloe.kernel.metadata.raw_entries import EntryKind
 from icefloe.kernel.metadata.snapshot import SNAPSHOTS
 from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_from_json
 from icefloe.kernel.metadata.statistics_file import PARTITION_STATISTICS, STATISTICS
+from icefloe.kernel.metadata.table_history import METADATA_LOG, SNAPSHOT_LOG
 from icefloe.kernel.partitioning.partition_spec import fields_from_json
-from icefloe.kernel.schema.json_shape import (
-    Key,
-    a_long,
-    a_string,
-    an_array,
-    an_int,
-    an_object,
-    kind_of,
-    object_problems,
-    strings_by_name,
-)
+from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_array, an_int, an_object, kind_of, object_problems, strings_by_name
 
 _ALL_VERSIONS = (
     Key("format-version", an_int),

@@ -1,6 +1,6 @@
 """`EncryptedKey`: a key of table encryption, kept in the table's metadata in encrypted form. Nothing here encrypts or decrypts.
 
-Floor: kernel.metadata. Spec: Encryption Keys.
+Spec: Encryption Keys.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The lists of a table's metadata whose entries are values of lower rooms: schemas, partition specs, sort orders.
 
 Other lists have their kinds beside their values, in `snapshot.py`, `history.py`, `statistics_file.py` and `encrypted_key.py`.
-Floor: kernel.metadata. Spec: Appendix C.
+Spec: Appendix C.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Rules that metadata keeps, each a function of its own that yields what breaks it: about one version, and about a step from one version to the next.
 
 But for those of the full check, they look at ids and the few values in use, never at every snapshot, so that they run at every read and every commit. What
-single keys may be is in `document.py`. Floor: kernel.metadata. Spec: Table Metadata Fields; Snapshot References; Sequence Numbers.
+single keys may be is in `document.py`. Spec: Table Metadata Fields; Snapshot References; Sequence Numbers.
 """
 
 from collections.abc import Iterator, Sequence

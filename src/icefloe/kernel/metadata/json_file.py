@@ -1,7 +1,7 @@
 """The bytes of a metadata file as JSON: gzip undone and made, and of torn bytes the offset of the first wrong one.
 
 What the JSON says is `read.py` and `write.py` for tables, `kernel/view` for views.
-Floor: kernel.metadata. Spec: Appendix F, Naming for GZIP compressed Metadata JSON files.
+Spec: Appendix F, Naming for GZIP compressed Metadata JSON files.
 """
 
 import re

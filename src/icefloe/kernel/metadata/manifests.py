@@ -1,7 +1,7 @@
 """The manifests of a snapshot and the partition type each is read with. They come from the manifest list or, in old v1 tables, from
 the paths written into the snapshot itself.
 
-Floor: kernel.metadata. Spec: Snapshots (`manifest-list`, `manifests`).
+Spec: Snapshots (`manifest-list`, `manifests`).
 """
 
 from collections import Counter
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from icefloe.errors import ManifestFormatError, MetadataFormatError, Problem
-from icefloe.kernel.avro.container import open_container
+from icefloe.kernel.avro.avro_container import open_container
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.manifest_list.read import read_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
 from icefloe.kernel.metadata.encryption import refuse_encrypted
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata

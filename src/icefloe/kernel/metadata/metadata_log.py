@@ -1,12 +1,12 @@
 """The metadata log of a new version: the file before it is added, the oldest are dropped.
 
-Floor: kernel.metadata. Spec: Table Metadata Fields (`metadata-log`).
+Spec: Table Metadata Fields (`metadata-log`).
 """
 
 from dataclasses import replace
 
-from icefloe.kernel.metadata import properties
-from icefloe.kernel.metadata.history import MetadataLogEntry
+from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.table_history import MetadataLogEntry
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
@@ -17,7 +17,7 @@ def with_metadata_log(metadata: TableMetadata, previous_location: str | None, pr
     """
     if previous_location is None:
         return metadata
-    most = max(1, properties.METADATA_PREVIOUS_VERSIONS_MAX.read(metadata.properties))
+    most = max(1, table_properties.METADATA_PREVIOUS_VERSIONS_MAX.read(metadata.properties))
     log = metadata.metadata_log.without_first(len(metadata.metadata_log) + 1 - most)
     return replace(metadata, metadata_log=log.appended(MetadataLogEntry(previous_updated_ms, previous_location)))
 

@@ -1,6 +1,6 @@
 """Names of metadata files, manifest lists and manifests, as other implementations name them.
 
-Data files are named in `icefloe.datafile`. Floor: kernel.metadata. Spec: Metastore Tables (names of metadata files). The other names are Java's habit.
+Data files are named in `icefloe.datafile`. Spec: Metastore Tables (names of metadata files). The other names are Java's habit.
 """
 
 import re

@@ -1,24 +1,18 @@
 """The first metadata of a new table. Ids that a table gives out are given here: columns from 1, partition fields from 1000.
 
-Floor: kernel.metadata. Spec: Table Metadata; Table Metadata Fields; Schemas and Data Types (field ids).
+Spec: Table Metadata; Table Metadata Fields; Schemas and Data Types (field ids).
 """
 
 from collections.abc import Mapping
 
 from icefloe.errors import UnsupportedFormatVersionError
-from icefloe.kernel.metadata import properties as table_properties
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.document import DRAFT_VERSION, LATEST_SUPPORTED_VERSION
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.kernel.metadata.invariants import check_change
 from icefloe.kernel.metadata.raw_entries import RawEntries
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import (
-    FIRST_PARTITION_FIELD_ID,
-    UNPARTITIONED_SPEC,
-    PartitionSpec,
-    check_spec,
-    rebind_spec,
-)
+from icefloe.kernel.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID, UNPARTITIONED_SPEC, PartitionSpec, check_spec, rebind_spec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order, rebind_sort_order
 from icefloe.kernel.partitioning.spec_evolution import assign_field_ids
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids, check_unambiguous

@@ -2,7 +2,7 @@
 
 A table with 1,000 snapshots is opened to look at one or two of them and written back with one more. So entries that nobody looks at cost nothing
 but their bytes, go back into the file as they came (with the keys that this version does not know), and are shared between versions of the metadata.
-What an entry means is in `snapshot.py`, `history.py` and the rooms below. Floor: kernel.metadata. Spec: Appendix C.
+What an entry means is in `snapshot.py`, `history.py` and the rooms below. Spec: Appendix C.
 """
 
 from collections.abc import Callable, Collection, Iterable, KeysView, Sequence

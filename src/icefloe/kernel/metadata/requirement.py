@@ -1,6 +1,6 @@
 """What must be true of a table for an update of it to be right, checked against the version that the update would replace.
 
-Floor: kernel.metadata. Spec: REST catalog, TableRequirement (names and meaning); Optimistic Concurrency.
+Spec: REST catalog, TableRequirement (names and meaning); Optimistic Concurrency.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,6 +1,6 @@
 """Requirements as the JSON of a REST catalog's commit, both ways. What each asks is in `requirement.py`.
 
-Floor: kernel.metadata. Spec: REST catalog, TableRequirement.
+Spec: REST catalog, TableRequirement.
 """
 
 from collections.abc import Mapping

@@ -1,16 +1,16 @@
 """The retention policy: which branches, tags and snapshots of a table go when its history is cut, and which a reference still needs.
 
-It only chooses: the commit is `kernel/commit/expire.py`, and which files nobody needs then `icefloe.table.expiry.cleaning`.
-Floor: kernel.metadata. Spec: Snapshot Retention Policy; Snapshot References.
+It only chooses: the commit is `kernel/commit/snapshot_expiry.py`, and which files nobody needs then `icefloe.table.expiry.file_cleanup`.
+Spec: Snapshot Retention Policy; Snapshot References.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from icefloe.errors import InvalidInputError, Problem
-from icefloe.kernel.metadata import properties
-from icefloe.kernel.metadata.history import ancestors
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
+from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
@@ -62,7 +62,7 @@ def expired(metadata: TableMetadata, retention: Retention, now_ms: int) -> Expir
 
 def _kept_refs(metadata: TableMetadata, now_ms: int) -> Mapping[str, SnapshotRef]:
     """`main`, and those whose snapshot is not older than they may be. One that names no snapshot of the table is of no use and goes."""
-    by_property = properties.MAX_REF_AGE_MS.read(metadata.properties)
+    by_property = table_properties.MAX_REF_AGE_MS.read(metadata.properties)
     kept = {}
     for name, ref in metadata.refs.items():
         snapshot = metadata.snapshot_by_id(ref.snapshot_id)
@@ -91,8 +91,8 @@ def _refuse_needed(refs: Mapping[str, SnapshotRef], snapshot_ids: tuple[int, ...
 def _kept_snapshot_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotRef], retention: Retention, now_ms: int) -> Iterator[int]:
     oldest_ms = retention.older_than_ms
     if oldest_ms is None:
-        oldest_ms = now_ms - properties.MAX_SNAPSHOT_AGE_MS.read(metadata.properties)
-    least = properties.MIN_SNAPSHOTS_TO_KEEP.read(metadata.properties) if retention.retain_last is None else retention.retain_last
+        oldest_ms = now_ms - table_properties.MAX_SNAPSHOT_AGE_MS.read(metadata.properties)
+    least = table_properties.MIN_SNAPSHOTS_TO_KEEP.read(metadata.properties) if retention.retain_last is None else retention.retain_last
     referenced: set[int] = set()
     for ref in refs.values():
         yield ref.snapshot_id

@@ -1,6 +1,6 @@
 """`Snapshot`: the state of a table at one time, by the location of its manifest list.
 
-What is in the list is `kernel/manifest_list`; the order of snapshots is `history.py`. Floor: kernel.metadata. Spec: Snapshots.
+What is in the list is `kernel/manifest_list`; the order of snapshots is `history.py`. Spec: Snapshots.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""`SnapshotRef`: a branch or a tag, a name for a snapshot. Floor: kernel.metadata.
+"""`SnapshotRef`: a branch or a tag, a name for a snapshot.
 Spec: Snapshot References; Snapshot Retention Policy."""
 
 from collections.abc import Mapping

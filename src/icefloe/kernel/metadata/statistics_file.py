@@ -1,7 +1,7 @@
 """`StatisticsFile` and `PartitionStatisticsFile`: files that say more about a snapshot than its manifests do. A reader may leave them alone.
 
 What is in them is not known here: a statistics file is a Puffin file (`kernel/puffin`), a partition statistics file a data file with rows.
-Floor: kernel.metadata. Spec: Table Statistics; Partition Statistics.
+Spec: Table Statistics; Partition Statistics.
 """
 
 from collections.abc import Mapping

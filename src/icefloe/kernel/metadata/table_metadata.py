@@ -1,7 +1,7 @@
 """`TableMetadata`: everything a table's metadata file says, as one immutable value.
 
 Reading it from JSON is `read.py`, writing `write.py`, changing it `update.py`, the rules it keeps `invariants.py`, a new table's `new_table.py`.
-It opens no file: what a snapshot holds is behind the location of its manifest list. Floor: kernel.metadata. Spec: Table Metadata Fields.
+It opens no file: what a snapshot holds is behind the location of its manifest list. Spec: Table Metadata Fields.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ import msgspec
 from icefloe.errors import MetadataFormatError
 from icefloe.kernel.metadata.encrypted_key import ENCRYPTION_KEYS, EncryptedKey
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
-from icefloe.kernel.metadata.history import METADATA_LOG, SNAPSHOT_LOG, MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
 from icefloe.kernel.metadata.snapshot import SNAPSHOTS, Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PARTITION_STATISTICS, STATISTICS, PartitionStatisticsFile, StatisticsFile
+from icefloe.kernel.metadata.table_history import METADATA_LOG, SNAPSHOT_LOG, MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.schema.schema import Schema

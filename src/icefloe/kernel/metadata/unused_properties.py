@@ -1,6 +1,6 @@
 """Table properties of Java's that Icefloe keeps and does not act on, each with the reason; `properties.py` has those that it acts on.
 
-A property that is ignored in silence looks as if it held. Floor: kernel.metadata. Spec: Table Metadata Fields (`properties`).
+A property that is ignored in silence looks as if it held. Spec: Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Updates of metadata as the JSON of a REST catalog's commit, both ways.
 
-What each update does is beside its value, in `update_table.py`, `update_layout.py`, `update_snapshots.py` and `update_statistics.py`.
-Floor: kernel.metadata. Spec: REST catalog, TableUpdate.
+What each update does is beside its value, in `table_updates.py`, `update_layout.py`, `snapshot_updates.py` and `update_statistics.py`.
+Spec: REST catalog, TableUpdate.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,16 +10,7 @@ from typing import Any
 
 from icefloe.errors import Problem, UnsupportedFeatureError
 from icefloe.kernel.metadata.encrypted_key import encrypted_key_from_json, encrypted_key_to_json
-from icefloe.kernel.metadata.snapshot import snapshot_from_json, snapshot_to_json
-from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_from_json, snapshot_ref_to_json
-from icefloe.kernel.metadata.statistics_file import (
-    partition_statistics_file_from_json,
-    partition_statistics_file_to_json,
-    statistics_file_from_json,
-    statistics_file_to_json,
-)
-from icefloe.kernel.metadata.update import Update
-from icefloe.kernel.metadata.update_layout import (
+from icefloe.kernel.metadata.layout_updates import (
     AddPartitionSpec,
     AddSchema,
     AddSortOrder,
@@ -29,14 +20,18 @@ from icefloe.kernel.metadata.update_layout import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from icefloe.kernel.metadata.update_snapshots import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
-from icefloe.kernel.metadata.update_statistics import (
-    RemovePartitionStatistics,
-    RemoveStatistics,
-    SetPartitionStatistics,
-    SetStatistics,
+from icefloe.kernel.metadata.metadata_updates import Update
+from icefloe.kernel.metadata.snapshot import snapshot_from_json, snapshot_to_json
+from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_from_json, snapshot_ref_to_json
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
+from icefloe.kernel.metadata.statistics_file import (
+    partition_statistics_file_from_json,
+    partition_statistics_file_to_json,
+    statistics_file_from_json,
+    statistics_file_to_json,
 )
-from icefloe.kernel.metadata.update_table import (
+from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
+from icefloe.kernel.metadata.table_updates import (
     AddEncryptionKey,
     AssignUUID,
     RemoveEncryptionKey,
@@ -47,17 +42,7 @@ from icefloe.kernel.metadata.update_table import (
 )
 from icefloe.kernel.partitioning.partition_spec import spec_from_json, spec_to_json
 from icefloe.kernel.partitioning.sort_order import sort_order_from_json, sort_order_to_json
-from icefloe.kernel.schema.json_shape import (
-    Key,
-    a_long,
-    a_string,
-    an_int,
-    an_object,
-    array_of,
-    object_problems,
-    refuse,
-    strings_by_name,
-)
+from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_int, an_object, array_of, object_problems, refuse, strings_by_name
 from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json
 
 Object = Mapping[str, Any]

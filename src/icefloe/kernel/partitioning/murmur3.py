@@ -1,6 +1,6 @@
 """The 32-bit Murmur3 hash, x86 variant, seed 0, over whole columns: what the bucket transform counts with.
 
-Which bytes of a value are hashed is decided in `transforms.py`. Floor: kernel.partitioning. Spec: Appendix B, 32-bit Hash Requirements.
+Which bytes of a value are hashed is decided in `transforms.py`. Spec: Appendix B, 32-bit Hash Requirements.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Partition specs: how a table's rows are put into partitions, the text and JSON of a spec, and the folder a partition's files lie in.
 
-What a transform computes is `transforms.py`; the order within files is `sort_order.py`. Floor: kernel.partitioning. Spec: Partitioning; Appendix C, Partition
+What a transform computes is `transforms.py`; the order within files is `sort_order.py`. Spec: Partitioning; Appendix C, Partition
 Specs.
 """
 

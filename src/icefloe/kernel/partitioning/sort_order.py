@@ -1,6 +1,6 @@
 """Sort orders: how rows are ordered within a table's data files, and their JSON.
 
-Floor: kernel.partitioning, beside partition specs. Spec: Sorting; Appendix C, Sort Orders.
+partitioning, beside partition specs. Spec: Sorting; Appendix C, Sort Orders.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """The source columns of partition and sort fields in JSON: `source-id` for one, `source-ids` for a transform of several.
 
-Floor: kernel.partitioning, below partition specs and sort orders. Spec: Appendix C, Partition Specs, Sort Orders.
+partitioning, below partition specs and sort orders. Spec: Appendix C, Partition Specs, Sort Orders.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Partition evolution: a spec with fields added, removed and renamed, and the field ids that a table gives a new spec.
 
-The files that lie under older specs stay as they are. Floor: kernel.partitioning. Spec: Partition Evolution.
+The files that lie under older specs stay as they are. Spec: Partition Evolution.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Partition transforms: from a column's value to a partition value, for one value and for a whole column.
 
 Partition specs are `partition_spec.py`; what a predicate becomes under a transform is `expressions/project.py`. Values are physical, as `values.py` says.
-Floor: kernel.partitioning. Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details; Appendix B.
+Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details; Appendix B.
 """
 
 import re

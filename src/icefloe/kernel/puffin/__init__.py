@@ -1,1 +1,1 @@
-"""Puffin files: the container of blobs, and the deletion vectors kept in it. It knows no manifest and no table. Floor: kernel.puffin."""
+"""Puffin files: the container of blobs, and the deletion vectors kept in it. It knows no manifest and no table."""

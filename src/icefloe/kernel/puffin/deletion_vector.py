@@ -2,7 +2,7 @@
 
 Framed bytes are: the length of what is between it and the checksum (4 bytes, big endian), the magic bytes, a 64-bit Roaring bitmap (little endian), and the
 CRC-32 of magic bytes and bitmap (4 bytes, big endian). Early writers left the frame out; such bare bitmaps are told apart, see `framing_of`.
-Which vector belongs to which data file is not decided here. Floor: kernel.puffin. Spec: Puffin file format, `deletion-vector-v1` blob type; Deletion Vectors.
+Which vector belongs to which data file is not decided here. Spec: Puffin file format, `deletion-vector-v1` blob type; Deletion Vectors.
 """
 
 import array
@@ -17,9 +17,9 @@ import numpy.typing as npt
 from pyroaring import BitMap64, FrozenBitMap64
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.puffin.container import Blob, write_puffin
-from icefloe.kernel.puffin.failure import broken_puffin
-from icefloe.kernel.puffin.file_metadata import BlobMetadata
+from icefloe.kernel.puffin.puffin_errors import broken_puffin
+from icefloe.kernel.puffin.puffin_file import Blob, write_puffin
+from icefloe.kernel.puffin.puffin_metadata import BlobMetadata
 from icefloe.kernel.puffin.roaring import TornBitmapError, check_extent
 
 DELETION_VECTOR_BLOB = "deletion-vector-v1"

@@ -1,7 +1,7 @@
 """The outline of a 64-bit Roaring bitmap in the portable serialisation: where it ends, told without believing any of its sizes.
 
 The bitmap itself is read and written by the `pyroaring` library, which refuses containers that are out of order or miscounted, but neither tells where a
-bitmap ended nor minds bytes after it. Floor: kernel.puffin. Spec: Puffin file format, `deletion-vector-v1` blob type; RoaringFormatSpec, extension for 64 bits.
+bitmap ended nor minds bytes after it. Spec: Puffin file format, `deletion-vector-v1` blob type; RoaringFormatSpec, extension for 64 bits.
 """
 
 import struct

@@ -1,6 +1,6 @@
 """The hashes that theta sketches are made of: the first 63 bits of MurmurHash3 x64 128 with DataSketches' own seed, of whole columns of values.
 
-What a sketch keeps of them is `theta_sketch.py`; whose bytes they are is not known here. Floor: kernel.puffin.
+What a sketch keeps of them is `theta_sketch.py`; whose bytes they are is not known here.
 Spec: Puffin file format, `apache-datasketches-theta-v1` blob type; Apache DataSketches, Theta Sketch.
 """
 

@@ -1,7 +1,7 @@
 """Theta sketches: how many distinct values there are, in a few kilobytes, joined without counting twice; and the compact form they have in Puffin files.
 
 A sketch keeps the hashes below a threshold, theta; with theta below 1 they stand for more than are there. Up to the nominal number of entries it is exact.
-The bytes of values become hashes in `theta_hash.py`. Floor: kernel.puffin.
+The bytes of values become hashes in `theta_hash.py`.
 Spec: Puffin file format, `apache-datasketches-theta-v1` blob type; Apache DataSketches, compact Theta sketch, serial versions 3 and 4.
 """
 

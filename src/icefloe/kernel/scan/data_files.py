@@ -1,6 +1,6 @@
 """The data files of manifests that were not skipped: read side by side, tested in batches over many manifests, matched with their delete files.
 
-A test costs the same for one file as for thousands, so that small manifests are tested together. Floor: kernel.scan. Spec: Scan Planning.
+A test costs the same for one file as for thousands, so that small manifests are tested together. Spec: Scan Planning.
 """
 
 from collections import defaultdict
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
 from icefloe.kernel.expressions.ranges import Mask
-from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, every_statistic, ordered_statistics, statistic_column
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic, ordered_statistics, statistic_column
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.scan.decision import Decision, Reason
-from icefloe.kernel.scan.delete_index import DeleteIndex
+from icefloe.kernel.scan.delete_file_index import DeleteFileIndex
 from icefloe.kernel.scan.file_counts import NO_FILES, FileCounts
 from icefloe.kernel.scan.file_objects import partition_tuples
 from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
-from icefloe.kernel.scan.question import LiveEntries, Parallel, Question, Read
+from icefloe.kernel.scan.scan_context import LiveEntries, Parallel, Read, ScanContext
 
 # A batch is tested when it has this many files; the entries of no more need to be in memory.
 BATCH_FILES = 2**15
@@ -57,7 +57,7 @@ class ManifestReader:
     It may be pickled, to read in another process; then `read` must be fit for that too.
     """
 
-    question: Question
+    question: ScanContext
     read: Read
     wanted: Mapping[int, set[Statistic]]
     prunes: bool
@@ -87,7 +87,7 @@ class _Pending:
 class DataFilePlanner:
     """Reads and tests data manifests. Reading many side by side shares nothing that changes."""
 
-    def __init__(self, question: Question, deletes: DeleteIndex, read: Read, *, prune_in_parallel: bool = False) -> None:
+    def __init__(self, question: ScanContext, deletes: DeleteFileIndex, read: Read, *, prune_in_parallel: bool = False) -> None:
         self._question = question
         self._deletes = deletes
         self._wanted = {spec_id: self._statistics(spec_id) for spec_id in question.specs}

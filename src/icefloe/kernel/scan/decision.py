@@ -1,6 +1,6 @@
 """`Decision`: why a scan opens or skips one manifest, data file or delete file, for people who ask.
 
-Who decides is `prune_manifests.py`, `prune_files.py` and `delete_files.py`; the wording of the evidence is `evidence.py`. Floor: kernel.scan.
+Who decides is `prune_manifests.py`, `prune_files.py` and `delete_files.py`; the wording of the evidence is `pruning_explanation.py`.
 Spec: Scan Planning.
 """
 

@@ -1,6 +1,6 @@
 """Whether a delete file can concern a data file that it is scoped to, by the bounds and counts of both: pairs in, a mask out.
 
-What its scope is, is `delete_index.py`. Floor: kernel.scan. Spec: Scan Planning; Equality Delete Files.
+What its scope is, is `delete_file_index.py`. Spec: Scan Planning; Equality Delete Files.
 """
 
 from collections.abc import Callable, Mapping

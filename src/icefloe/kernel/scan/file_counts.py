@@ -1,6 +1,6 @@
 """`FileCounts`: how much some data files of a plan are.
 
-Floor: kernel.scan. Spec: none.
+Spec: none.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """`DataFile` objects of the rows of a `ManifestColumns` table, of data files and delete files alike.
 
-Floor: kernel.scan. Spec: Data File Fields.
+Spec: Data File Fields.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of, offsets_of
-from icefloe.kernel.avro.objects import Same, Values, objects
-from icefloe.kernel.manifest.columns import STATISTICS, partition_column, statistic_column
+from icefloe.kernel.avro.avro_objects import Same, Values, objects
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.manifest.manifest_columns import STATISTICS, partition_column, statistic_column
 from icefloe.kernel.manifest.partition_values import primitive
 from icefloe.kernel.types import DoubleType, FloatType, StructType
 from icefloe.kernel.values import physical_list

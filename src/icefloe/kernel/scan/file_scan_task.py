@@ -1,7 +1,7 @@
 """`FileScanTask`: one data file to be read, or a stretch of it, and what is left to filter there.
 
 `planned_files.py` makes them; datafile and Spark read them.
-Floor: kernel.scan. Spec: Scan Planning.
+Spec: Scan Planning.
 """
 
 from dataclasses import dataclass

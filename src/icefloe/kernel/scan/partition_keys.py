@@ -1,6 +1,6 @@
 """`PartitionKeys`: the distinct partition tuples of some files, numbered, to find the files of other manifests that lie in the same partition.
 
-Floor: kernel.scan. Spec: Scan Planning, note 3 for floating point values.
+Spec: Scan Planning, note 3 for floating point values.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import array_of_chunks, filled, numpy_of, scalar_of
-from icefloe.kernel.manifest.columns import partition_column
+from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.types import StructType
 
 Numbers = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """`PlannedFiles`: kept files of one partition spec as columns, and tasks made of them when someone asks.
 
-A scan of a million files holds columns only; objects are made slice by slice. Floor: kernel.scan. Spec: Scan Planning; Data File Fields.
+A scan of a million files holds columns only; objects are made slice by slice. Spec: Scan Planning; Data File Fields.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import array_of_chunks, numbers_array
-from icefloe.kernel.avro.objects import Same, Values, objects
+from icefloe.kernel.avro.avro_objects import Same, Values, objects
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.manifest.data_file import DataFile

@@ -1,7 +1,7 @@
 """Which data files of a manifest can hold matching rows, and which match whole: by partition value, column bounds and counts, all of a manifest at once.
 
 Manifests themselves are `prune_manifests.py`. What the arrays are is kernel.manifest.columns; how bounds decide is kernel.expressions.ranges.
-Floor: kernel.scan. Spec: Scan Planning.
+Spec: Scan Planning.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,10 +28,10 @@ from icefloe.kernel.expressions.ranges import (
     tree_mask,
 )
 from icefloe.kernel.expressions.residual import simplify
-from icefloe.kernel.manifest.columns import ManifestColumns, Statistic, partition_column, statistic_column
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, partition_column, statistic_column
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.decision import Reason
-from icefloe.kernel.scan.evidence import PredicateOutcome, tell
+from icefloe.kernel.scan.pruning_explanation import PredicateOutcome, explain_predicate
 from icefloe.kernel.schema.metadata_columns import FILE, SPEC_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, UnknownType
@@ -137,8 +137,8 @@ class FileTest:
             def mask(term: BooleanExpression) -> Mask:
                 return self._tree(term, lambda leaf: leaf_masks[leaf][0])
 
-            return Reason.BY_PARTITION, tell(self.bound, mask, lambda leaf: self._evidence(leaf, index), index)
-        return Reason.BY_METRICS, tell(self.bound, self._may, lambda leaf: self._evidence(leaf, index), index)
+            return Reason.BY_PARTITION, explain_predicate(self.bound, mask, lambda leaf: self._evidence(leaf, index), index)
+        return Reason.BY_METRICS, explain_predicate(self.bound, self._may, lambda leaf: self._evidence(leaf, index), index)
 
     # ---- masks ----
 
@@ -207,7 +207,7 @@ class FileTest:
         def mask(term: BooleanExpression) -> Mask:
             return self._tree(term, lambda test: may_match(test, self._partition(test)))
 
-        return tell(projected, mask, lambda test: self._partition_evidence(test, index), index)
+        return explain_predicate(projected, mask, lambda test: self._partition_evidence(test, index), index)
 
     def _partition_evidence(self, test: BoundPredicate, index: int) -> str:
         partition_field = next(item for item in self.spec.fields if item.field_id == test.field.field_id)

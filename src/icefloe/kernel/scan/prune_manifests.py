@@ -1,6 +1,6 @@
 """Which manifests of a list can hold files with matching rows, by their partition summaries, all of a list at once.
 
-Each manifest is tested with the partition spec it was written with. Files are `prune_files.py`. Floor: kernel.scan. Spec: Scan Planning; Manifest Lists.
+Each manifest is tested with the partition spec it was written with. Files are `prune_files.py`. Spec: Scan Planning; Manifest Lists.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from icefloe.kernel.expressions.project import inclusive
 from icefloe.kernel.expressions.ranges import ColumnRange, Mask, may_match, range_of_bounds, tree_mask
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.scan.evidence import PredicateOutcome, tell
+from icefloe.kernel.scan.pruning_explanation import PredicateOutcome, explain_predicate
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.values import bounds_to_array
 
@@ -96,7 +96,7 @@ class SpecTest:
 
     def evidence(self, index: int) -> str:
         """Why the manifest at `index` of this group is ruled out."""
-        return tell(self.projected, self._mask, lambda predicate: self._tested(predicate).evidence(index), index)
+        return explain_predicate(self.projected, self._mask, lambda predicate: self._tested(predicate).evidence(index), index)
 
     def _tested(self, predicate: BoundPredicate) -> PredicateOutcome:
         partition_field = next(item for item in self.spec.fields if item.field_id == predicate.field.field_id)

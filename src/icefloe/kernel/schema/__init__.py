@@ -1,1 +1,1 @@
-"""Schemas, and their forms in JSON and Arrow. Floor: kernel, above types and values."""
+"""Schemas, and their forms in JSON and Arrow."""

@@ -1,7 +1,7 @@
 """The extension types by which Arrow tells variants and shapes from structs and binary: their names and parameters in a field's metadata, and back.
 
-Which Arrow type a value has in memory is `arrow.py`. No extension type is registered here: Arrow keeps the name of one it does not know in the field's
-metadata, and a program may have registered a class of its own. Floor: kernel.schema. Spec: none.
+Which Arrow type a value has in memory is `arrow_schema.py`. No extension type is registered here: Arrow keeps the name of one it does not know in the field's
+metadata, and a program may have registered a class of its own. Spec: none.
 What it follows is Arrow's canonical extension `arrow.parquet.variant`, and GeoArrow's `geoarrow.wkb`.
 """
 

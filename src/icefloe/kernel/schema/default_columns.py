@@ -1,6 +1,6 @@
 """Columns full of a default: what a reader sees where a file lacks the column, and what a writer puts where rows come without it.
 
-Which rows lack a column is found by who reads (`datafile/projection.py`) or writes (`cast.py`). Floor: kernel.schema. Spec: Default values.
+Which rows lack a column is found by who reads (`datafile/projection.py`) or writes (`schema_cast.py`). Spec: Default values.
 """
 
 import uuid
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import FormatError, Problem
-from icefloe.kernel.schema.arrow import type_to_arrow
+from icefloe.kernel.schema.arrow_schema import type_to_arrow
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
 
 # Which of a field's two defaults.

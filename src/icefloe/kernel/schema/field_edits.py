@@ -1,6 +1,6 @@
 """One field of a schema replaced or taken out, at whatever depth, and everything around it kept.
 
-Which edits are right is `evolution.py`. Floor: kernel.schema. Spec: Schema Evolution.
+Which edits are right is `schema_evolution.py`. Spec: Schema Evolution.
 """
 
 from collections.abc import Callable

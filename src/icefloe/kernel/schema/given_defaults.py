@@ -1,6 +1,6 @@
 """Defaults that a change of a schema gives to a column: which are right, in which version of the format.
 
-Filling them into rows is `default_columns.py`; what any schema's defaults must be is checked by `Schema`. Floor: kernel.schema. Spec: Default values.
+Filling them into rows is `default_columns.py`; what any schema's defaults must be is checked by `Schema`. Spec: Default values.
 """
 
 from typing import Any

@@ -1,12 +1,12 @@
 """`given_schema`: the schema that a user hands in, as ours.
 
-Floor: kernel.schema. Spec: Schemas and Data Types.
+Spec: Schemas and Data Types.
 """
 
 import pyarrow as pa
 
 from icefloe.errors import InvalidSchemaError
-from icefloe.kernel.schema.arrow import schema_from_arrow
+from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 
 

@@ -1,7 +1,7 @@
 """Checks the shape of parsed JSON against a table of keys, and says of every fault where it is.
 
 The tables of keys stand beside the values they describe (`schema_json.py`, `kernel/metadata/snapshot.py`, ...). Nothing here knows what a key means.
-Floor: kernel.schema, the lowest room that reads JSON.
+schema, the lowest room that reads JSON.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

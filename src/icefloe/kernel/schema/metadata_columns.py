@@ -1,6 +1,6 @@
 """The columns whose field ids the format reserves: those that every row of a table has besides its own, and those of position delete files.
 
-Their values are made in `datafile/lineage.py`. Floor: kernel.schema. Spec: Reserved Field IDs; Row Lineage; Position Delete Files.
+Their values are made in `datafile/metadata_columns_of_rows.py`. Spec: Reserved Field IDs; Row Lineage; Position Delete Files.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """`NameMapping`: which field id a column of a data file has when the file itself holds no field ids, and how the mapping follows the schema.
 
-The table property that holds it is in `kernel/metadata/properties.py`; files are read in `icefloe.datafile`. Floor: kernel.schema.
+The table property that holds it is in `kernel/metadata/table_properties.py`; files are read in `icefloe.datafile`.
 Spec: Column Projection; Appendix C, Name Mapping Serialization.
 """
 

@@ -1,6 +1,6 @@
 """Which type a column may take on without its files being written again, and what its defaults are then.
 
-Floor: kernel.schema. Spec: Schema Evolution (valid type promotions by version).
+Spec: Schema Evolution (valid type promotions by version).
 """
 
 from typing import Any

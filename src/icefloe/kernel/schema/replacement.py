@@ -1,6 +1,6 @@
 """One schema in place of another: columns of the same name stay the same column, and everything that would not fit is found in one pass.
 
-Floor: kernel.schema. Spec: Schema Evolution. JAVA: TypeUtil.assignFreshIds, which matches by full name too but checks nothing.
+Spec: Schema Evolution. JAVA: TypeUtil.assignFreshIds, which matches by full name too but checks nothing.
 """
 
 from collections.abc import Callable

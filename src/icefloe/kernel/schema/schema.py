@@ -1,6 +1,6 @@
 """`Schema`: a table's columns, found by id or by dotted name, and the giving of fresh field ids.
 
-JSON is `schema_json.py`; Arrow is `arrow.py`. Floor: kernel.schema.
+JSON is `schema_json.py`; Arrow is `arrow_schema.py`.
 Spec: Schemas and Data Types; Column Projection; Identifier Field IDs.
 """
 

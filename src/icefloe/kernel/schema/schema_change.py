@@ -1,7 +1,7 @@
-"""Changes of a schema as values, one class for each kind. What each does and when it is refused is `evolution.py`.
+"""Changes of a schema as values, one class for each kind. What each does and when it is refused is `schema_evolution.py`.
 
 A column is named by its dotted text (`place.lat`), or by the tuple of its names where a name itself holds a dot. The members of a list and a map are
-`element`, `key` and `value`; the fields of a struct inside them may be named without those words. Floor: kernel.schema. Spec: Schema Evolution.
+`element`, `key` and `value`; the fields of a struct inside them may be named without those words. Spec: Schema Evolution.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Types and schemas in the JSON of table metadata, manifests and REST, with the defaults of columns.
 
-Every problem of a schema is found in one pass and named by its JSON path. Arrow is `arrow.py`; which version of the format has which type is
-`version_rules.py`. Floor: kernel.schema. Spec: Appendix C, Schemas.
+Every problem of a schema is found in one pass and named by its JSON path. Arrow is `arrow_schema.py`; which version of the format has which type is
+`version_rules.py`. Spec: Appendix C, Schemas.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Union by name: the changes that make room in a schema for everything another schema holds.
 
-Applying them is `evolution.py`. Floor: kernel.schema. Spec: Schema Evolution. JAVA: UnionByNameVisitor.
+Applying them is `schema_evolution.py`. Spec: Schema Evolution. JAVA: UnionByNameVisitor.
 """
 
 from collections.abc import Iterator, Sequence

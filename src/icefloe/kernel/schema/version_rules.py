@@ -1,21 +1,13 @@
 """What a schema may have in which version of the format.
 
-What a table already has is read whatever its version says; these rules are for schemas that are added to one. Floor: kernel.schema.
+What a table already has is read whatever its version says; these rules are for schemas that are added to one.
 Spec: Primitive Types (added by version); Default values; Appendix E; Version 3: Extended Types and Capabilities.
 """
 
 from icefloe.errors import InvalidSchemaError, Problem
 from icefloe.kernel.schema.nesting import check_write_nesting
 from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.types import (
-    GeographyType,
-    GeometryType,
-    IcebergType,
-    TimestampNanoType,
-    TimestamptzNanoType,
-    UnknownType,
-    VariantType,
-)
+from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, TimestampNanoType, TimestamptzNanoType, UnknownType, VariantType
 
 # The first version of the format with a type; every other type is in the first. Spec: Primitive Types.
 FIRST_VERSION_OF_TYPE: dict[type[IcebergType], int] = {

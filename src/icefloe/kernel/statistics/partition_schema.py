@@ -1,6 +1,6 @@
 """The columns of partition statistics files, with their field ids.
 
-What stands in them is `partition_rows.py`. Floor: kernel.statistics. Spec: Partition Statistics File.
+What stands in them is `partition_rows.py`. Spec: Partition Statistics File.
 """
 
 from collections.abc import Iterator, Sequence

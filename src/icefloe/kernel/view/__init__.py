@@ -1,1 +1,1 @@
-"""Views: their metadata as values, read, written and changed. It opens no file and understands no SQL. Floor: kernel.view."""
+"""Views: their metadata as values, read, written and changed. It opens no file and understands no SQL."""

@@ -1,6 +1,6 @@
 """`ViewMetadata`: everything a view's metadata file says, as one immutable value, and the rules that every version of it keeps.
 
-Its JSON is `json_form.py`, changing it `update.py`. Floor: kernel.view. Spec: View spec, View Metadata.
+Its JSON is `view_metadata_json.py`, changing it `update.py`. Spec: View spec, View Metadata.
 """
 
 from collections.abc import Iterator, Mapping

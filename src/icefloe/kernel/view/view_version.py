@@ -1,6 +1,6 @@
 """`ViewVersion`: what a view was defined as at one time, in one or several SQL dialects. Versions never change.
 
-Which version is the current one is `view_metadata.py`. Floor: kernel.view.
+Which version is the current one is `view_metadata.py`.
 Spec: View spec, Versions; View spec, Summary; View spec, Representations; View spec, SQL representation; View spec, Version log.
 """
 
@@ -9,17 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from icefloe.kernel.metadata.raw_entries import EntryKind
-from icefloe.kernel.schema.json_shape import (
-    Key,
-    a_long,
-    a_string,
-    an_array,
-    an_int,
-    array_of,
-    object_problems,
-    refuse,
-    strings_by_name,
-)
+from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_array, an_int, array_of, object_problems, refuse, strings_by_name
 
 _VERSION_KEYS = (
     Key("version-id", an_int),

@@ -1,6 +1,6 @@
 """`register`: makes the data source `icefloe` known to a Spark session, with catalogs that its tasks open by name.
 
-What is told here travels inside the registered class, as bytes: no plan, no option and no log shows it. Floor: spark.
+What is told here travels inside the registered class, as bytes: no plan, no option and no log shows it.
 """
 
 import threading
@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.kernel.ports import FileIO
-from icefloe.spark.connect.options import CatalogRecipe, Known
-from icefloe.spark.connect.source import FORMAT, IcebergSource, IcefloeSource
-from icefloe.spark.jvm.compile import knows_class
-from icefloe.spark.named_sessions import give_name
-from icefloe.spark.native import gateway_is_at_hand
+from icefloe.spark.bridge.java_compiler import knows_class
+from icefloe.spark.connect.connect_options import CatalogRecipe, Known
+from icefloe.spark.connect.python_data_source import FORMAT, IcebergSource, IcefloeSource
+from icefloe.spark.scan.spark_parquet_scan import gateway_is_at_hand
+from icefloe.spark.session.named_sessions import give_name
 
 JAVAS_SOURCE = "org.apache.iceberg.spark.source.IcebergSource"
 FILTERS_CONF = "spark.sql.python.filterPushdown.enabled"  # Spark 4.1 and later

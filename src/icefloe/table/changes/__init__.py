@@ -1,4 +1,4 @@
 """The doors of every change, written once for tables, transactions and static tables; and changes of metadata that are collected.
 
-Floor: table. Spec: Table Metadata.
+Spec: Table Metadata.
 """

@@ -1,23 +1,23 @@
 """`ManageSnapshots`: changes of branches and tags, and of which snapshot a branch is at: rollback, fast-forward, cherry-pick, publish.
 
-The rules of each are `kernel/commit/refs.py` and `kernel/commit/cherry_pick.py`. Floor: table.
+The rules of each are `kernel/commit/ref_changes.py` and `kernel/commit/cherry_pick.py`.
 Spec: Snapshot References; Snapshot Retention Policy; Appendix F, Point in Time Reads (Time Travel).
 """
 
 from typing import Any, Self
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit import refs
+from icefloe.kernel.commit import ref_changes
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.cherry_pick import CherryPick
-from icefloe.kernel.commit.refs import BRANCH, TAG
-from icefloe.kernel.commit.together import StagedFiles, Together
-from icefloe.kernel.commit.wap import staged_as
+from icefloe.kernel.commit.composite_action import CompositeAction, StagedFiles
+from icefloe.kernel.commit.ref_changes import BRANCH, TAG
+from icefloe.kernel.commit.staged_snapshot import staged_as
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.table.changes.changing import Start
+from icefloe.table.changes.mutation_context import MutationContext
 from icefloe.table.changes.pending_change import Commit, PendingChange
-from icefloe.table.rows.write_target import snapshot_context
+from icefloe.table.rows.write_context import snapshot_context
 
 
 class ManageSnapshots(PendingChange):
@@ -27,7 +27,7 @@ class ManageSnapshots(PendingChange):
     `CommitConflictError` that says who changed them. Snapshots are named by id, or by a branch or tag that is at them.
     """
 
-    def __init__(self, start: Start, commit: Commit) -> None:
+    def __init__(self, start: MutationContext, commit: Commit) -> None:
         self._handle = start.handle
         self._working = start.metadata
         self._read = start.read
@@ -55,29 +55,29 @@ class ManageSnapshots(PendingChange):
             "min_snapshots_to_keep": min_snapshots_to_keep,
         }
         if snapshot_id is None and MAIN not in self._working.refs:
-            refs.check_new_name(self._working, branch_name)
+            ref_changes.check_new_name(self._working, branch_name)
             context = snapshot_context(self._handle, self._working, {}, branch_name, makes_branch=True)
-            self._add(refs.BranchOfEmptyTable(context))
-            return self._add(refs.set_retention(self._working, branch_name, **retention))
+            self._add(ref_changes.BranchOfEmptyTable(context))
+            return self._add(ref_changes.set_retention(self._working, branch_name, **retention))
         made = SnapshotRef(snapshot_id=self._id(snapshot_id), type=BRANCH, **retention)
-        return self._add(refs.create_ref(self._working, branch_name, made))
+        return self._add(ref_changes.create_ref(self._working, branch_name, made))
 
     def create_tag(self, snapshot_id: int | str | None = None, tag_name: str = "", max_ref_age_ms: int | None = None) -> Self:
         """A tag at a snapshot, at the head of `main` where none is named. Raises as `create_branch`."""
         made = SnapshotRef(snapshot_id=self._id(snapshot_id), type=TAG, max_ref_age_ms=max_ref_age_ms)
-        return self._add(refs.create_ref(self._working, tag_name, made))
+        return self._add(ref_changes.create_ref(self._working, tag_name, made))
 
     def remove_branch(self, branch_name: str) -> Self:
         """Without the branch; its snapshots stay until they are expired. Raises `InvalidInputError` for `main` and tags, `NoSuchSnapshotError`."""
-        return self._add(refs.remove_ref(self._working, branch_name, BRANCH))
+        return self._add(ref_changes.remove_ref(self._working, branch_name, BRANCH))
 
     def remove_tag(self, tag_name: str) -> Self:
         """Without the tag; its snapshot stays until it is expired. Raises `InvalidInputError` for a branch, `NoSuchSnapshotError`."""
-        return self._add(refs.remove_ref(self._working, tag_name, TAG))
+        return self._add(ref_changes.remove_ref(self._working, tag_name, TAG))
 
     def rename_branch(self, branch_name: str, new_name: str) -> Self:
         """The branch under another name. Raises `InvalidInputError` for `main`, for a tag and where the new name is taken, `NoSuchSnapshotError`."""
-        return self._add(refs.rename_branch(self._working, branch_name, new_name))
+        return self._add(ref_changes.rename_branch(self._working, branch_name, new_name))
 
     def replace_branch(self, branch_name: str, source: int | str) -> Self:
         """The branch at another snapshot, whatever was written to it; its retention stays. Made where it is not there and `source` is a branch or tag.
@@ -89,7 +89,7 @@ class ManageSnapshots(PendingChange):
 
     def replace_tag(self, tag_name: str, snapshot_id: int | str) -> Self:
         """The tag at another snapshot; its retention stays. Raises `InvalidInputError` for a branch, `NoSuchSnapshotError`."""
-        return self._add(refs.move_ref(self._working, tag_name, TAG, self._id(snapshot_id), *_names(snapshot_id)))
+        return self._add(ref_changes.move_ref(self._working, tag_name, TAG, self._id(snapshot_id), *_names(snapshot_id)))
 
     def fast_forward(self, branch_name: str, to: int | str) -> Self:
         """The branch at a later snapshot of its own line: its head must be among the ancestors of `to`. Made where it is not there and `to` is a ref.
@@ -101,15 +101,15 @@ class ManageSnapshots(PendingChange):
 
     def set_min_snapshots_to_keep(self, branch_name: str, min_snapshots_to_keep: int | None) -> Self:
         """How many snapshots of the branch stay at least when snapshots are expired; None: what the table's property says. Raises `InvalidInputError`."""
-        return self._add(refs.set_retention(self._working, branch_name, min_snapshots_to_keep=min_snapshots_to_keep))
+        return self._add(ref_changes.set_retention(self._working, branch_name, min_snapshots_to_keep=min_snapshots_to_keep))
 
     def set_max_snapshot_age_ms(self, branch_name: str, max_snapshot_age_ms: int | None) -> Self:
         """How old snapshots of the branch get before they may be expired; None: what the table's property says. Raises `InvalidInputError`."""
-        return self._add(refs.set_retention(self._working, branch_name, max_snapshot_age_ms=max_snapshot_age_ms))
+        return self._add(ref_changes.set_retention(self._working, branch_name, max_snapshot_age_ms=max_snapshot_age_ms))
 
     def set_max_ref_age_ms(self, name: str, max_ref_age_ms: int | None) -> Self:
         """How old a branch or tag gets before it may be expired itself; None: what the table's property says. Raises `InvalidInputError`."""
-        return self._add(refs.set_retention(self._working, name, max_ref_age_ms=max_ref_age_ms))
+        return self._add(ref_changes.set_retention(self._working, name, max_ref_age_ms=max_ref_age_ms))
 
     def set_current_snapshot(self, snapshot_id: int | str | None = None, ref_name: str | None = None, branch: str = MAIN) -> Self:
         """The branch at any snapshot of the table, by its id or by a branch or tag at it. Raises `InvalidInputError`, `NoSuchSnapshotError`."""
@@ -119,15 +119,15 @@ class ManageSnapshots(PendingChange):
                 next_step="pass snapshot_id or ref_name",
             )
         source = ref_name if snapshot_id is None else snapshot_id
-        return self._add(refs.move_ref(self._working, branch, BRANCH, self._id(source), *_names(source)))
+        return self._add(ref_changes.move_ref(self._working, branch, BRANCH, self._id(source), *_names(source)))
 
     def rollback_to_snapshot(self, snapshot_id: int | str, branch: str = MAIN) -> Self:
         """The branch back at an ancestor of its head. Raises `InvalidInputError` where it is none, `NoSuchSnapshotError`."""
-        return self._add(refs.rollback(self._working, branch, self._id(snapshot_id)))
+        return self._add(ref_changes.rollback(self._working, branch, self._id(snapshot_id)))
 
     def rollback_to_timestamp(self, timestamp_ms: int, branch: str = MAIN) -> Self:
         """The branch back at the newest ancestor of its head that is older than the time. Raises `NoSuchSnapshotError` where none is."""
-        return self.rollback_to_snapshot(refs.snapshot_before(self._working, branch, timestamp_ms).snapshot_id, branch)
+        return self.rollback_to_snapshot(ref_changes.snapshot_before(self._working, branch, timestamp_ms).snapshot_id, branch)
 
     def cherry_pick(self, snapshot_id: int | str, branch: str = MAIN) -> Self:
         """The change of a snapshot made again on the branch, or the branch moved on to it where it was made on its head.
@@ -152,17 +152,17 @@ class ManageSnapshots(PendingChange):
         """
         actions, self._actions = self._actions, []
         if actions:
-            self._commit(Together(actions, self._staged))
+            self._commit(CompositeAction(actions, self._staged))
 
     def _move(self, branch_name: str, source: int | str, *, only_forward: bool) -> Self:
         target = self._id(source)
         if isinstance(source, str) and branch_name not in self._working.refs:
-            return self._add(refs.create_ref(self._working, branch_name, SnapshotRef(snapshot_id=target)))
-        move = refs.fast_forward if only_forward else refs.replace_branch
+            return self._add(ref_changes.create_ref(self._working, branch_name, SnapshotRef(snapshot_id=target)))
+        move = ref_changes.fast_forward if only_forward else ref_changes.replace_branch
         return self._add(move(self._working, branch_name, target, *_names(source)))
 
     def _id(self, snapshot: int | str | None) -> int:
-        return refs.snapshot_named(self._working, MAIN if snapshot is None else snapshot).snapshot_id
+        return ref_changes.snapshot_named(self._working, MAIN if snapshot is None else snapshot).snapshot_id
 
     def _add(self, action: Action) -> Self:
         """Makes the change on the working metadata, so that a wrong one is refused here, and keeps it for the commit."""

@@ -1,6 +1,6 @@
 """`PendingChange`: what the changes of a table's metadata have in common: they are collected, and committed at the end of a `with` block.
 
-Floor: table. Spec: Optimistic Concurrency.
+Spec: Optimistic Concurrency.
 """
 
 from abc import ABC, abstractmethod

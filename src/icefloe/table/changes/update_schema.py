@@ -1,6 +1,6 @@
 """`UpdateSchema`: what `table.update_schema()` gives: changes of a table's columns, collected and then committed together.
 
-What each change does and when it is refused is `kernel/schema/evolution.py`. Floor: table. Spec: Schema Evolution.
+What each change does and when it is refused is `kernel/schema/schema_evolution.py`. Spec: Schema Evolution.
 """
 
 from typing import Any, Self
@@ -11,7 +11,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.evolve_schema import check_partitions_and_order, evolving, schema_requirements, schema_updates
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.arrow import schema_from_arrow
+from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_change import (
     AddColumn,

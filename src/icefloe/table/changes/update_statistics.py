@@ -1,22 +1,17 @@
 """`UpdateStatistics`: what `table.update_statistics()` gives: which statistics files the snapshots of a table have.
 
-What is in such a file, and how it is computed, is not known here. Floor: table. Spec: Table Statistics; Partition Statistics.
+What is in such a file, and how it is computed, is not known here. Spec: Table Statistics; Partition Statistics.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Self
 
 from icefloe.kernel.commit.metadata_change import MetadataChange
+from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.requirement import AssertTableUUID
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
+from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import Update
-from icefloe.kernel.metadata.update_statistics import (
-    RemovePartitionStatistics,
-    RemoveStatistics,
-    SetPartitionStatistics,
-    SetStatistics,
-)
 from icefloe.table.changes.pending_change import Commit, PendingChange
 
 _Change = SetStatistics | RemoveStatistics | SetPartitionStatistics | RemovePartitionStatistics

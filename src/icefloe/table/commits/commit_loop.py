@@ -1,7 +1,7 @@
 """The commit loop: asks actions for attempts, writes their files, swaps the pointers; on a lost race refreshes and asks again.
 
-One table or several: all of them move or none. What one table's attempt is, and whether it stands after all, is `commit_part.py`; what an attempt holds is the
-kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.pointer`; when to try again is `swap_loop.py`. Floor: table.
+One table or several: all of them move or none. What one table's attempt is, and whether it stands after all, is `table_commit.py`; what an attempt holds is the
+kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.catalog_store`; when to try again is `commit_status_check.py`.
 Spec: Optimistic Concurrency; Overview.
 
 Three rules keep it safe. Files of an attempt are deleted only when its swap is known not to have happened. An unknown outcome deletes nothing. And before
@@ -11,6 +11,7 @@ an attempt is called lost, the winner's table is searched for it: a reply can be
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from icefloe.catalog_store.catalog_store import LocationChange
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
@@ -25,11 +26,10 @@ from icefloe.errors import (
 from icefloe.io.bulk_delete import delete_files
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
-from icefloe.pointer.pointer import PointerChange
-from icefloe.table.commits.commit_part import CommitPart, TableChange
-from icefloe.table.commits.swap_loop import answer_of, look_until_settled, swap_until_settled
+from icefloe.table.commits.commit_status_check import answer_of, check_commit_status, commit_with_retries
+from icefloe.table.commits.table_commit import TableChange, TableCommit
 from icefloe.table.commits.unknown_commit import unknown_commit_error
-from icefloe.table.handle import LoadedMetadata, TableHandle
+from icefloe.table.table_handle import LoadedMetadata, TableHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class _Commit:
 
     def __init__(self, changes: Sequence[TableChange]) -> None:
         self.name = ", ".join(change.handle.table_name for change in changes)
-        self.parts = [CommitPart(change) for change in changes]
+        self.parts = [TableCommit(change) for change in changes]
         self.store = changes[0].handle.store
         self.settings = changes[0].base.metadata.properties
         self.number = 0
@@ -75,7 +75,7 @@ class _Commit:
         self.swap_begun, self.swaps = True, self.swaps + 1
         outcome = answer_of(lambda: self._swap(changes))
         if isinstance(outcome, Unknown):
-            outcome = look_until_settled(lambda: self.store.settle(changes), outcome, self.settings)
+            outcome = check_commit_status(lambda: self.store.settle(changes), outcome, self.settings)
         if isinstance(outcome, Conflicted) and outcome.is_unheard:
             outcome = self._looked_for(outcome)
         elif isinstance(outcome, Committed):
@@ -85,7 +85,7 @@ class _Commit:
             self.swap_begun = False
         return outcome
 
-    def _prepare(self, part: CommitPart, number: int) -> PointerChange | None:
+    def _prepare(self, part: TableCommit, number: int) -> LocationChange | None:
         """The part's change on what it was given. What changes nothing there is made on the table there is: one loaded long ago may be as asked for once."""
         change = self._prepared(part, number)
         if change is None and number == 0:
@@ -93,7 +93,7 @@ class _Commit:
             change = self._prepared(part, number)
         return change
 
-    def _prepared(self, part: CommitPart, number: int) -> PointerChange | None:
+    def _prepared(self, part: TableCommit, number: int) -> LocationChange | None:
         """The part's change. Where files of what it was given are gone because others have expired them since, on the table there is.
 
         What was right on an earlier base and is not on this one was made wrong by another writer: `CommitInvalidatedError`.
@@ -122,7 +122,7 @@ class _Commit:
                 if part.base.location == given:
                     raise
 
-    def _swap(self, changes: Sequence[PointerChange]) -> Outcome:
+    def _swap(self, changes: Sequence[LocationChange]) -> Outcome:
         first = changes[0]
         if len(changes) == 1 and first.expected is not None:
             return self.store.swap(first.identifier, expected=first.expected, new=first.new)
@@ -187,7 +187,7 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
     """
     work = _Commit(changes)
     try:
-        swap_until_settled(work, work.settings, lambda outcome: unknown_commit_error(work.parts, outcome))
+        commit_with_retries(work, work.settings, lambda outcome: unknown_commit_error(work.parts, outcome))
     except (CommitConflictError, CommitInvalidatedError) as error:
         raise _with_winner(error, work) from error
     for part in work.parts:

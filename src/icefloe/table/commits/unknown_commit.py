@@ -1,17 +1,17 @@
 """What a commit that may or may not have happened says: what to look for, in which table, and with which command.
 
-Floor: table. Spec: Optimistic Concurrency.
+Spec: Optimistic Concurrency.
 """
 
 from collections.abc import Sequence
 
+from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import CommitUnknownError, Problem
 from icefloe.kernel.commit.outcome import Unknown
-from icefloe.pointer.identifier import dotted
-from icefloe.table.commits.commit_part import CommitPart
+from icefloe.table.commits.table_commit import TableCommit
 
 
-def unknown_commit_error(parts: Sequence[CommitPart], outcome: Unknown) -> CommitUnknownError:
+def unknown_commit_error(parts: Sequence[TableCommit], outcome: Unknown) -> CommitUnknownError:
     """The error. Its problems name each table with what it has if the commit happened."""
     tables = ", ".join(part.handle.table_name for part in parts)
     first = next((part for part in parts if part.metadata_location), parts[0])
@@ -33,7 +33,7 @@ def unknown_commit_error(parts: Sequence[CommitPart], outcome: Unknown) -> Commi
     )
 
 
-def _problem(part: CommitPart) -> Problem:
+def _problem(part: TableCommit) -> Problem:
     snapshot_id = part.made.snapshot_id if part.made is not None else None
     what = (
         f"snapshot {snapshot_id}, metadata file {part.metadata_location}"

@@ -2,7 +2,7 @@
 
 Metadata is hostile: its `location`, its configured paths and every path in it may name `/etc`, a bucket, or another table's files. So a folder counts only
 where something that is not the metadata vouches for it (`icefloe.table.own_location`). Files that another table of the catalog reaches are never in the scope.
-The rule of paths is `icefloe.io.location_scope`. Floor: table. Spec: File Locations in Metadata.
+The rule of paths is `icefloe.io.location_scope`. Spec: File Locations in Metadata.
 """
 
 import os
@@ -14,17 +14,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.catalog_store.catalog_store import KeepsFolders, TableLocation, other_tables
+from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.location_scope import LocationScope, Place, folders_of, place_of_file, place_of_folder
 from icefloe.io.locations import is_relative, join, qualified
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.pointer.identifier import Identifier
-from icefloe.pointer.pointer import KeepsFolders, TablePointer, other_tables
-from icefloe.table.expiry.cleaning import named_in_metadata
+from icefloe.table.expiry.file_cleanup import named_in_metadata
 from icefloe.table.expiry.unreachable_files import files_of_snapshots, live_keys
-from icefloe.table.handle import TableHandle, read_metadata_at
 from icefloe.table.own_location import holds_warehouse, is_configured, own_location
+from icefloe.table.table_handle import TableHandle, read_metadata_at
 
 # Properties that name folders of a table's files. The last three are Java's, and decide where it writes.
 PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -109,7 +109,7 @@ def _is_in(folder: Place, place: Place) -> bool:
     return folder.in_any_spelling.is_below(place.in_any_spelling)
 
 
-def _folders_of_table(policy: LocationPolicy, pointer: TablePointer) -> list[Place]:
+def _folders_of_table(policy: LocationPolicy, pointer: TableLocation) -> list[Place]:
     """Where another table is, as far as the catalog knows without reading its metadata: around its metadata file, and where its name would put it.
 
     A folder that holds the warehouse is no table's own: else one misplaced metadata file would keep every table from deleting anything.
@@ -123,7 +123,7 @@ def _folder_of_name(policy: LocationPolicy, identifier: Identifier) -> tuple[Pla
     return folders_of([join(policy.warehouse, *identifier)]) if policy.warehouse else ()
 
 
-def _reached_by(handle: TableHandle, pointer: TablePointer) -> set[Place] | None:
+def _reached_by(handle: TableHandle, pointer: TableLocation) -> set[Place] | None:
     """The files that any snapshot of another table reaches, and its metadata files; None where not all of them can be read."""
     try:
         metadata = read_metadata_at(handle.io, pointer.metadata_location).metadata

@@ -1,6 +1,6 @@
 """`ExpireReport`: what an expiry of snapshots took out of a table, or would take.
 
-Floor: table. Spec: Snapshot Retention Policy.
+Spec: Snapshot Retention Policy.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """`expire_snapshots`: cutting a table's history by its retention policy, and deleting the files that nothing needs then.
 
-Which snapshots go is `kernel/metadata/retention.py`, the commit `kernel/commit/expire.py`, the files `cleaning.py`. Floor: table.
+Which snapshots go is `kernel/metadata/retention.py`, the commit `kernel/commit/snapshot_expiry.py`, the files `cleaning.py`.
 Spec: Snapshot Retention Policy; Optimistic Concurrency.
 """
 
@@ -10,17 +10,17 @@ from datetime import datetime
 from typing import Any
 
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
-from icefloe.kernel.commit.expire import ExpireSnapshots, check_files_may_be_deleted
+from icefloe.kernel.commit.snapshot_expiry import ExpireSnapshots, check_files_may_be_deleted
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.retention import Retention
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.table.changes.changing import Changing, Start
-from icefloe.table.expiry.cleaning import Cleaner, CleaningPlan, Read, delete_in_order, with_statistics
+from icefloe.table.changes.mutation_context import MutationContext, TableMutations
 from icefloe.table.expiry.deletion_scope import DeletionScope, deletion_scope, folder_names
 from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
+from icefloe.table.expiry.file_cleanup import Cleaner, CleaningPlan, Read, delete_in_order, with_statistics
 from icefloe.table.expiry.file_totals import reported
-from icefloe.table.handle import TableHandle, reload_metadata
-from icefloe.table.maintenance import MaintenanceTable
+from icefloe.table.pyiceberg_maintenance import MaintenanceTable
+from icefloe.table.table_handle import TableHandle, reload_metadata
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Expiry:
     # Of the file that the catalog named before: where this commit writes says nothing of what the table's location is.
     _metadata_location: str = field(init=False, default="")
 
-    def planned(self, start: Start, state: ExpireState) -> ExpireReport:
+    def planned(self, start: MutationContext, state: ExpireState) -> ExpireReport:
         """What would go from the table as it is known. Raises as `Cleaner.plan`, and as the action does."""
         base, now_ms = start.metadata, max(self.handle.clock.now_ms(), start.metadata.last_updated_ms)
         made = self.action.attempt(base, number=0, now_ms=now_ms, read=start.read)
@@ -94,7 +94,7 @@ class Expiry:
         return deletion_scope(self.handle, metadata, self._metadata_location, self.allow_outside)
 
 
-class ExpiresSnapshots(Changing):
+class ExpiresSnapshots(TableMutations):
     """The door of a table, a transaction and a static table."""
 
     @property
@@ -160,7 +160,7 @@ class ExpiresSnapshots(Changing):
         return report if done is None else done
 
 
-def _check_known(start: Start, snapshot_ids: Iterable[int]) -> None:
+def _check_known(start: MutationContext, snapshot_ids: Iterable[int]) -> None:
     missing = [snapshot_id for snapshot_id in snapshot_ids if start.metadata.snapshot_by_id(snapshot_id) is None]
     if missing:
         raise NoSuchSnapshotError(

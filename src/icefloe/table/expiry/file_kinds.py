@@ -1,6 +1,6 @@
 """What kinds of files a table has, and files as columns: their kind, path and size; and when two paths are the same file.
 
-Which of them nothing needs is `unreachable_files.py`, deleting them `cleaning.py`. Floor: table. Spec: File Locations in Metadata.
+Which of them nothing needs is `unreachable_files.py`, deleting them `cleaning.py`. Spec: File Locations in Metadata.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""`FileTotal`: how many files of a kind went, or would go, and how many bytes they were.
-
-Floor: table.
-"""
+"""`FileTotal`: how many files of a kind went, or would go, and how many bytes they were."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,17 +1,17 @@
 """Which of the metadata files that leave a table's log are the table's own, and so may be deleted after a commit.
 
 The log is hostile: its entries may name any file. This is asked after each commit of a table with `write.metadata.delete-after-commit.enabled`, so it reads
-nothing but the catalog's names, where no other table has its metadata in the same folder. Floor: table. Spec: Table Metadata Fields (`metadata-log`).
+nothing but the catalog's names, where no other table has its metadata in the same folder. Spec: Table Metadata Fields (`metadata-log`).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from icefloe.catalog_store.catalog_store import TableLocation, other_tables
 from icefloe.errors import FormatError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.location_scope import LocationScope, Place, place_of_file, place_of_folder
 from icefloe.kernel.metadata.naming import metadata_version
-from icefloe.pointer.pointer import TablePointer, other_tables
-from icefloe.table.handle import TableHandle, read_metadata_at
+from icefloe.table.table_handle import TableHandle, read_metadata_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,6 @@ def _metadata_files_of_others(handle: TableHandle, folders: Iterable[Place]) -> 
     return found
 
 
-def _is_in(pointer: TablePointer, folder: Place) -> bool:
+def _is_in(pointer: TableLocation, folder: Place) -> bool:
     place = place_of_file(pointer.metadata_location)
     return place is not None and _folder(place) == folder

@@ -1,6 +1,6 @@
 """Dropping a table with its files: every file that any of its snapshots reaches, once its name is gone.
 
-Which files these are is `unreachable_files.py`, with nothing kept. Floor: table. Spec: Table Metadata; Snapshots.
+Which files these are is `unreachable_files.py`, with nothing kept. Spec: Table Metadata; Snapshots.
 """
 
 from collections.abc import Iterable
@@ -9,19 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from icefloe.catalog_store.catalog_store import KeepsFolders
 from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
 from icefloe.io.location_scope import place_of_file, place_of_folder
-from icefloe.kernel.commit.expire import check_files_may_be_deleted
+from icefloe.kernel.commit.snapshot_expiry import check_files_may_be_deleted
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.pointer.pointer import KeepsFolders
 from icefloe.table.engine import UnreachableRequest
-from icefloe.table.expiry.cleaning import delete_in_order, statistics_files
 from icefloe.table.expiry.deletion_scope import deletion_scope, folder_names
+from icefloe.table.expiry.file_cleanup import delete_in_order, statistics_files
 from icefloe.table.expiry.file_kinds import FileKind, distinct, listed_files
 from icefloe.table.expiry.file_totals import FileTotal, no_files, outside_lines, reported, total_lines, totals
-from icefloe.table.expiry.side_by_side import side_by_side
+from icefloe.table.expiry.parallel_requests import side_by_side
 from icefloe.table.expiry.unreachable_files import Unreachable, files_of_snapshots, find_in_process, unreachable_files
-from icefloe.table.handle import LoadedMetadata, TableHandle, load_metadata
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata
 
 # How often a table is looked at anew because another writer committed, before it is left as it is.
 TRIES = 100

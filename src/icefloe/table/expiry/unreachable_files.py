@@ -1,7 +1,8 @@
 """Which files of a table nothing needs once some of its snapshots are gone: those that they reach, and no kept snapshot does.
 
-Manifests are read here, side by side; `icefloe.spark.unreachable` does the same as a Spark job. What is to be kept must be readable, or nothing is unreachable;
-what goes may be damaged, and is then told. Deleting is `cleaning.py`. Floor: table. Spec: Snapshots; Manifest Lists; Manifests.
+Manifests are read here, side by side; `icefloe.spark.maintenance.unreachable_files_job` does the same as a Spark job. What is to be kept must be
+readable, or nothing is unreachable;
+what goes may be damaged, and is then told. Deleting is `cleaning.py`. Spec: Snapshots; Manifest Lists; Manifests.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,12 +16,12 @@ import pyarrow.compute as pc
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, NotFoundError, Problem, StorageError, UnsupportedFeatureError
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.file_paths import PATH_FIELDS, read_file_paths
-from icefloe.kernel.manifest_list.columns import MANIFEST_FIELDS, manifests_by_path, read_manifest_columns
+from icefloe.kernel.manifest_list.manifest_list_columns import MANIFEST_FIELDS, manifests_by_path, read_manifest_columns
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.ports import FileIO
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.expiry.file_kinds import FILES, FileKind, as_files, distinct, listed_files, location_keys, without
-from icefloe.table.expiry.side_by_side import side_by_side
+from icefloe.table.expiry.parallel_requests import side_by_side
 
 # Manifests whose paths are in memory at once. A manifest of the usual 8 MB names some 40,000 files.
 GROUP = 64

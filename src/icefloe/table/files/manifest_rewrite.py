@@ -1,6 +1,6 @@
 """`ManifestRewrite`: what `table.update_snapshot().rewrite_manifests()` gives, and the short way to it, `table.rewrite_manifests()`.
 
-What is done is `kernel/commit/rewrite_manifests.py`. Floor: table. Spec: Manifests; Snapshots (operation replace).
+What is done is `kernel/commit/rewrite_manifests.py`. Spec: Manifests; Snapshots (operation replace).
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -17,7 +17,7 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent, Manifest
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.table.changes.changing import Start
+from icefloe.table.changes.mutation_context import MutationContext
 from icefloe.table.changes.pending_change import Commit
 from icefloe.table.files.pending_snapshot import PendingSnapshot
 
@@ -44,7 +44,9 @@ class RewriteManifestsResult:
 class ManifestRewrite(PendingSnapshot):
     """A `replace` that moves entries between manifests: no file is added or removed."""
 
-    def __init__(self, start: Start, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> None:
+    def __init__(
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+    ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._clustering: Clustering | None = None
         self._chosen: Callable[[ManifestFile], bool] | None = None

@@ -1,6 +1,6 @@
 """`PendingSnapshot`: what the operations of `table.update_snapshot()` have in common: files that exist already are put into one new snapshot.
 
-The operations are `update_snapshot.py` and `update_files.py`. Floor: table. Spec: Snapshots; Optimistic Concurrency; Data File Fields.
+The operations are `update_snapshot.py` and `file_operations.py`. Spec: Snapshots; Optimistic Concurrency; Data File Fields.
 """
 
 from abc import abstractmethod
@@ -15,9 +15,9 @@ from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import check_added
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.table.changes.changing import Start
+from icefloe.table.changes.mutation_context import MutationContext
 from icefloe.table.changes.pending_change import Commit, PendingChange
-from icefloe.table.rows.write_target import commit_context
+from icefloe.table.rows.write_context import commit_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,9 @@ class GivenFiles:
 class PendingSnapshot(PendingChange):
     """One snapshot that is committed at the end of its `with` block, or with `commit()`. The files are the caller's: none is deleted if the commit fails."""
 
-    def __init__(self, start: Start, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> None:
+    def __init__(
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+    ) -> None:
         """Raises as `commit_context`: there is no such branch, or it is a tag."""
         self._start = start
         self._commit = commit

@@ -1,6 +1,6 @@
 """`UpdateSnapshot`: what `table.update_snapshot()` gives: snapshots made of files that exist already, file by file, with the checks that their maker asks for.
 
-Overwrite, row delta and rewrite are `update_files.py`. What writes rows is `changing_rows.py`. Floor: table.
+Overwrite, row delta and rewrite are `file_operations.py`. What writes rows is `row_mutations.py`.
 Spec: Snapshots; Commit Conflict Resolution and Retry.
 """
 
@@ -19,17 +19,19 @@ from icefloe.kernel.expressions.parse import to_expression
 from icefloe.kernel.expressions.predicate import BooleanExpression, any_of
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.table.changes.changing import Start
+from icefloe.table.changes.mutation_context import MutationContext
 from icefloe.table.changes.pending_change import Commit
+from icefloe.table.files.file_operations import OverwriteFiles, RewriteDataFiles, RowChanges
 from icefloe.table.files.manifest_rewrite import ManifestRewrite
 from icefloe.table.files.pending_snapshot import PendingSnapshot
-from icefloe.table.files.update_files import OverwriteFiles, RewriteDataFiles, RowChanges
 
 
 class UpdateSnapshot:
     """One operation is chosen by its name; each gives a change that is committed at the end of its `with` block, or with `commit()`."""
 
-    def __init__(self, start: Start, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> None:
+    def __init__(
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+    ) -> None:
         self._start = start
         self._commit = commit
         self._properties = dict(snapshot_properties or {})
@@ -72,7 +74,13 @@ class AppendFiles(PendingSnapshot):
     """An `append`: always right on a newer table."""
 
     def __init__(
-        self, start: Start, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN, *, merge: bool
+        self,
+        start: MutationContext,
+        commit: Commit,
+        snapshot_properties: Mapping[str, str] | None = None,
+        branch: str = MAIN,
+        *,
+        merge: bool,
     ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._merge = merge
@@ -94,7 +102,9 @@ class AppendFiles(PendingSnapshot):
 class DeleteFiles(PendingSnapshot):
     """A `delete` of whole files. A named file that is no longer live refuses the commit: what became of its rows is not known."""
 
-    def __init__(self, start: Start, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> None:
+    def __init__(
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+    ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._files: list[str | DataFile] = []
         self._filters: list[BooleanExpression] = []
@@ -140,7 +150,9 @@ class DeleteFiles(PendingSnapshot):
 class ReplacePartitionFiles(PendingSnapshot):
     """An `overwrite` of the partitions that the added files lie in; of an unpartitioned spec, of the whole table."""
 
-    def __init__(self, start: Start, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> None:
+    def __init__(
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+    ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._files: list[DataFile] = []
         self._append_only = False

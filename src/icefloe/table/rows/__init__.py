@@ -1,4 +1,4 @@
 """The writes of rows: what each makes of rows or a filter until it is files and one action.
 
-Floor: table. Spec: Row-level Deletes; Writing Data Files.
+Spec: Row-level Deletes; Writing Data Files.
 """

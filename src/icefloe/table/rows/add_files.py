@@ -1,6 +1,6 @@
 """`AddFiles`: the action of `table.add_files`: data files that other writers made become the table's, as they are and where they are.
 
-What their footers say is `datafile/footers.py` and `datafile/partition_of_file.py`. Floor: table.
+What their footers say is `datafile/foreign_files.py` and `datafile/partition_of_file.py`.
 Spec: Snapshots; Column Projection.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from icefloe.datafile.footers import FooterRequest
+from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchFileError, Problem
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualified
@@ -20,15 +20,15 @@ from icefloe.kernel.commit.live_entries import is_among, live_entries
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.manifests import read_manifests
-from icefloe.kernel.metadata.properties import NAME_MAPPING
+from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.requirement import AssertCurrentSchemaId
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import apply_updates
-from icefloe.kernel.metadata.update_table import SetProperties
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
+from icefloe.kernel.metadata.table_updates import SetProperties
 from icefloe.kernel.schema.name_mapping import mapping_for, mapping_to_json
 from icefloe.table.engine import Engine
-from icefloe.table.engines import IN_PROCESS, running_engine
-from icefloe.table.handle import TableHandle
+from icefloe.table.find_engine import IN_PROCESS, running_engine
+from icefloe.table.table_handle import TableHandle
 
 # Footers. From so many on Spark reads them where it runs already; in this process ten thousand small ones take seconds.
 FOOTERS_FOR_SPARK = 2_000

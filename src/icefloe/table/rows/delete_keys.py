@@ -1,14 +1,14 @@
 """`DeleteKeys`: rows deleted by the values of their key columns, in equality delete files, without reading a row of the table.
 
-How one file is written is `datafile/deletes/write_deletes.py`. Floor: table. Spec: Equality Delete Files; Scan Planning (which deletes apply).
+How one file is written is `datafile/deletes/delete_file_output.py`. Spec: Equality Delete Files; Scan Planning (which deletes apply).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from icefloe.datafile.deletes.write_deletes import key_schema, write_equality_deletes
-from icefloe.datafile.partitions import Part, PartitionSplitter
+from icefloe.datafile.deletes.delete_file_output import key_schema, write_equality_deletes
+from icefloe.datafile.partition_splitter import Part, PartitionSplitter
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
@@ -16,20 +16,20 @@ from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.kernel.metadata.layout_updates import AddPartitionSpec, spec_id_of
 from icefloe.kernel.metadata.manifests import read_manifests
+from icefloe.kernel.metadata.metadata_updates import Update, apply_updates
 from icefloe.kernel.metadata.requirement import AssertLastAssignedPartitionId
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.update import Update, apply_updates
-from icefloe.kernel.metadata.update_layout import AddPartitionSpec, spec_id_of
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
 from icefloe.kernel.partitioning.transforms import UnknownTransform, VoidTransform
-from icefloe.kernel.schema.cast import cast_to_schema
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.handle import TableHandle
-from icefloe.table.in_process import arrow_table
-from icefloe.table.rows.write_target import write_target
+from icefloe.table.in_process_engine import arrow_table
+from icefloe.table.rows.write_context import write_target
+from icefloe.table.table_handle import TableHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

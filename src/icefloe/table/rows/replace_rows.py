@@ -1,6 +1,6 @@
 """`ReplaceRows`: the action of `table.delete` and `table.overwrite`: files that a filter covers go by metadata alone, from others only rows.
 
-How rows of a file go is the table's `write.delete.mode`: `copy_on_write.py` or `merge_on_read.py`. Floor: table.
+How rows of a file go is the table's `write.delete.mode`: `copy_on_write_delete.py` or `merge_on_read_delete.py`.
 Spec: Row-level Deletes; Commit Conflict Resolution and Retry.
 """
 
@@ -14,13 +14,13 @@ from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.properties import DELETE_ISOLATION_LEVEL, DELETE_MODE, UPDATE_ISOLATION_LEVEL, Property
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import DELETE_ISOLATION_LEVEL, DELETE_MODE, UPDATE_ISOLATION_LEVEL, Property
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.plan import plan_scan
-from icefloe.table.engines import engine_for_files
-from icefloe.table.rows.copy_on_write import CopiedFiles
-from icefloe.table.rows.merge_on_read import MarkedRows
+from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.table.find_engine import engine_for_files
+from icefloe.table.rows.copy_on_write_delete import CopyOnWriteDelete
+from icefloe.table.rows.merge_on_read_delete import MergeOnReadDelete
 from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, records_left, task_key
 
 
@@ -69,8 +69,8 @@ class ReplaceRows:
         self._isolation_level = UPDATE_ISOLATION_LEVEL if adds_rows else DELETE_ISOLATION_LEVEL
         self._isolation = () if isolation is None else (isolation,)
         self._numbers = ManifestNumbers(context)
-        self._copied = CopiedFiles(removal)
-        self._marked = MarkedRows(removal)
+        self._copied = CopyOnWriteDelete(removal)
+        self._marked = MergeOnReadDelete(removal)
         self._counted: dict[TaskKey, int] = {}
         self._counted_by: str | None = None
         self._planned: _Plan | None = None

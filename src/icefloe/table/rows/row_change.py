@@ -1,6 +1,6 @@
 """`RowChange`: what removing the rows of a filter does to a table's files; and `Removal`, which rows go and who looks for them.
 
-The two ways of removing rows are `copy_on_write.py` and `merge_on_read.py`. Floor: table. Spec: Row-level Deletes.
+The two ways of removing rows are `copy_on_write_delete.py` and `merge_on_read_delete.py`. Spec: Row-level Deletes.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.metadata.properties import NAME_MAPPING
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.table.engine import PositionsRequest, RewriteRequest
-from icefloe.table.handle import TableHandle
-from icefloe.table.rows.write_target import write_target
+from icefloe.table.rows.write_context import write_target
+from icefloe.table.table_handle import TableHandle
 
 # What a change of one data file was made from: its path, its first row id and its deletes. Where one of them is another now, the change no longer holds.
 TaskKey = tuple[str, int | None, frozenset[DeleteKey]]

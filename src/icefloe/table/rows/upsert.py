@@ -1,7 +1,8 @@
 """`Upsert`: the action of `table.upsert`: rows whose key the table has replace those that differ, the others are added, in one snapshot.
 
-Joining and writing rows is an engine's (`upsert_rows.py` in this process); replaced rows leave by copies of their files or by marks (`marks.py`), as
-`write.merge.mode` says. Floor: table. Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
+Joining and writing rows is an engine's (`arrow_upsert.py` in this process); replaced rows leave by copies of their files or by marks
+(`delete_file_writer.py`), as
+`write.merge.mode` says. Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Sequence
@@ -14,38 +15,24 @@ from icefloe.kernel.commit.conflicts import planned_on
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
-from icefloe.kernel.expressions.predicate import (
-    AlwaysFalse,
-    AlwaysTrue,
-    BooleanExpression,
-    GreaterThanOrEqual,
-    In,
-    LessThanOrEqual,
-    all_of,
-)
-from icefloe.kernel.metadata.history import schemas_of_files
-from icefloe.kernel.metadata.properties import MERGE_ISOLATION_LEVEL, MERGE_MODE, NAME_MAPPING
+from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual, all_of
+from icefloe.kernel.metadata.table_history import schemas_of_files
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import MERGE_ISOLATION_LEVEL, MERGE_MODE, NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.plan import ScanPlan, plan_scan
-from icefloe.kernel.schema.history import fields_that_files_may_lack
+from icefloe.kernel.scan.scan_planner import ScanPlan, plan_scan
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
-    GeographyType,
-    GeometryType,
-    PrimitiveType,
-    StructType,
-    UnknownType,
-)
+from icefloe.kernel.schema.schemas_of_files import fields_that_files_may_lack
+from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, StructType, UnknownType
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.engine import Engine, KeyValues, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
-from icefloe.table.engines import IN_PROCESS
-from icefloe.table.handle import TableHandle
-from icefloe.table.rows.copy_on_write import copies_without
-from icefloe.table.rows.marks import Marks
+from icefloe.table.find_engine import IN_PROCESS
+from icefloe.table.rows.copy_on_write_delete import copies_without
+from icefloe.table.rows.delete_file_writer import DeleteFileWriter
 from icefloe.table.rows.row_change import RowChange, TaskKey, specs_of, task_key
-from icefloe.table.rows.write_target import write_target
+from icefloe.table.rows.write_context import write_target
+from icefloe.table.table_handle import TableHandle
 
 # Bytes of files that may hold a key. Up to so many, few rows are joined in this process whatever engine they come from: a job would take longer to start.
 MOST_BYTES_HERE = 1 << 28
@@ -89,7 +76,7 @@ class Upsert:
         self._numbers = ManifestNumbers(context)
         self._source = engine.upsert_source(rows, schema, rules.key_ids, updates=rules.updates)
         self._source_schema = schema
-        self._marks = Marks(handle, MERGE_MODE.name)
+        self._marks = DeleteFileWriter(handle, MERGE_MODE.name)
         self._made: _Made | None = None
         self.found = _NOTHING  # of the last attempt
 
@@ -107,7 +94,7 @@ class Upsert:
         Raises:
             InvalidInputError: a key matches several rows of the table, and updates are asked for.
             CommitInvalidatedError: another writer gave the table a schema that the rows do not fit, or that lacks a key column.
-            UnsupportedFeatureError: as `Marks.change`; or the partition spec has a transform that is not known here.
+            UnsupportedFeatureError: as `DeleteFileWriter.change`; or the partition spec has a transform that is not known here.
         """
         check_known_transforms(base.spec())
         parent, source = parent_snapshot(base, self._context.branch), self._source_for(base)

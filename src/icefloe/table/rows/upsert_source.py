@@ -1,6 +1,6 @@
 """The rows of an upsert before anything is joined: whether they fit and are whole, what their keys are, and that no two have the same.
 
-Joining them with a table's rows is `upsert_rows.py`. Floor: table. Spec: Identifier Field IDs; Primitive Types.
+Joining them with a table's rows is `arrow_upsert.py`. Spec: Identifier Field IDs; Primitive Types.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from icefloe.datafile.row_keys import RowKeys, key_columns
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
-from icefloe.kernel.schema.cast import cast_to_schema
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,

@@ -1,10 +1,10 @@
-/* Python objects as records, field by field: what `encode.py` does with one value after another. What it refuses is encoded there again,
+/* Python objects as records, field by field: what `avro_encoder.py` does with one value after another. What it refuses is encoded there again,
  * whose errors tell what is wrong. */
 
 #include "memory.h"
 #include "varint.h"
 
-/* How a value is written. `write_rows.py` makes the steps. */
+/* How a value is written. `write_avro_rows.py` makes the steps. */
 enum Encode {
     ENCODE_RAW = 1,  /* bytes that are encoded already */
     ENCODE_LONG,

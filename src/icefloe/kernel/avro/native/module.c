@@ -1,9 +1,9 @@
 /* The module `_manifest`: a reader of blocks into columns, a writer of columns into records, and a maker of objects of columns. What it is for is told in
- * `steps.py`. */
+ * `decode_steps.py`. */
 
 #include "memory.h"
 
-/* Raised whenever steps or arguments change their meaning, so that a module built from older sources is left aside; `compiled.py` has the same number. */
+/* Raised whenever steps or arguments change their meaning, so that a module built from older sources is left aside; `compiled_codec.py` has the same number. */
 enum { INTERFACE = 6 };
 
 /* ---- memory that has been handed over ---- */

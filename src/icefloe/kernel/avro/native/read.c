@@ -1,9 +1,9 @@
 /* The reader: steps, made of a writer's schema and a reader's wishes, run over uncompressed blocks and fill columns.
  *
- * A step is a number that says what to do, and its operands (see `enum Step`); `steps.py` makes them. Nothing in a file is believed: each read is held
+ * A step is a number that says what to do, and its operands (see `enum Step`); `decode_steps.py` makes them. Nothing in a file is believed: each read is held
  * against the bytes at hand, and memory grows by what was read. The interpreter's lock is free while the steps run.
  *
- * An error tells what is wrong, the byte, the record and the step; `steps.py` has the field of every step. */
+ * An error tells what is wrong, the byte, the record and the step; `decode_steps.py` has the field of every step. */
 
 #include "varint.h"
 
@@ -442,7 +442,7 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
 
 /* ---- the Python type ---- */
 
-PyDoc_STRVAR(reader_doc, "Reader(steps, columns, most_slots, most_filled)\n\nColumns that steps fill. `steps` and `columns` are int32 arrays as `steps.py` makes them: "
+PyDoc_STRVAR(reader_doc, "Reader(steps, columns, most_slots, most_filled)\n\nColumns that steps fill. `steps` and `columns` are int32 arrays as `decode_steps.py` makes them: "
                          "the steps of one record, and form and width of each column. Nulls of a column may take `most_filled` bytes.");
 
 static int start_column(Column *column, const int32_t *shape)

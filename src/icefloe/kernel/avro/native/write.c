@@ -6,7 +6,7 @@
 #include "source.h"
 #include "varint.h"
 
-/* What to write next, of the row at hand. `steps.py` makes them. */
+/* What to write next, of the row at hand. `decode_steps.py` makes them. */
 enum Put {
     PUT_NUMBER = 1, /* column */
     PUT_BYTES,      /* column */

@@ -1,0 +1,117 @@
+"""Where a catalog's properties come from: arguments, environment, Icefloe's file, PyIceberg's file; the first that has a property wins.
+
+    icefloe.yaml              in $ICEFLOE_HOME, the working directory, ~ (there also as .icefloe.yaml)
+    .pyiceberg.yaml           in $PYICEBERG_HOME, ~, the working directory
+    both hold                 catalog: {NAME: {uri: ..., warehouse: ...}}, and optionally default-catalog: NAME
+    ICEFLOE_CATALOG__NAME__KEY and PYICEBERG_CATALOG__NAME__KEY; in KEY, `__` stands for a dot and `_` for a hyphen, in NAME `_` for itself or a hyphen
+    ICEFLOE_CATALOG, PYICEBERG_DEFAULT_CATALOG name the catalog meant when none is named
+
+Every value is text as it is written, `0123` and `yes` too; capitals in a catalog's name make no difference: both as in PyIceberg.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from icefloe.errors import InvalidPropertyError
+
+DEFAULT_CATALOG = "default"
+ENVIRONMENT_PREFIXES = ("ICEFLOE_CATALOG__", "PYICEBERG_CATALOG__")
+DEFAULT_NAME_VARIABLES = ("ICEFLOE_CATALOG", "PYICEBERG_DEFAULT_CATALOG")
+
+
+def default_catalog_name() -> str:
+    """The catalog meant when none is named: by the environment, else by a file, else `default`."""
+    for variable in DEFAULT_NAME_VARIABLES:
+        if os.environ.get(variable):
+            return os.environ[variable]
+    for _, content in _files():
+        if content.get("default-catalog"):
+            return str(content["default-catalog"])
+    return DEFAULT_CATALOG
+
+
+def catalog_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Every property known of the catalog. Raises `InvalidPropertyError` for a configuration file that cannot be read."""
+    sources = [*_environment(name), *(_section(path, content, name) for path, content in _files())]
+    properties: dict[str, str] = {}
+    for source in (dict(given), *sources):
+        for key, value in source.items():
+            properties.setdefault(key, value)
+    return properties
+
+
+def is_true(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
+    """Return a property that is true or false, also under its name with hyphens for underscores, as PyIceberg has some."""
+    text = properties.get(key, properties.get(key.replace("_", "-"), default))
+    return str(text).lower() == "true"
+
+
+def known_catalogs() -> list[str]:
+    """The names that the environment and the files configure."""
+    names = {name for _, content in _files() for name in _catalogs(content)}
+    written = {name.lower().replace("-", "_") for name in names}
+    for prefix in ENVIRONMENT_PREFIXES:
+        found = {variable[len(prefix) :].split("__")[0].lower() for variable in os.environ if variable.upper().startswith(prefix)}
+        names |= found - written
+    return sorted(names)
+
+
+def _environment(name: str) -> Iterator[dict[str, str]]:
+    as_variable = name.upper().replace("-", "_")  # no shell sets a variable with a hyphen
+    for prefix in ENVIRONMENT_PREFIXES:
+        found = {}
+        for variable, value in os.environ.items():
+            if variable.upper().replace("-", "_").startswith(f"{prefix}{as_variable}__"):
+                key = variable[len(prefix) + len(name) + 2 :]
+                found[key.lower().replace("__", ".").replace("_", "-")] = value
+        yield found
+
+
+def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
+    home, here = Path.home(), Path.cwd()
+    own = [Path(os.environ["ICEFLOE_HOME"])] if os.environ.get("ICEFLOE_HOME") else []
+    peer = [Path(os.environ["PYICEBERG_HOME"])] if os.environ.get("PYICEBERG_HOME") else []
+    candidates = [folder / "icefloe.yaml" for folder in (*own, here, home)] + [home / ".icefloe.yaml"]
+    candidates += [folder / ".pyiceberg.yaml" for folder in (*peer, home, here)]
+    for path in dict.fromkeys(candidates):
+        if path.is_file():
+            yield path, _read(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        # Scalars stay text: YAML's own types would make 42798 of the password 0123456, and True of yes.
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506  it makes text, lists and mappings only
+    except yaml.YAMLError as error:
+        # The parser quotes the line that it stopped at, and with it a password.
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise InvalidPropertyError(
+            f"the configuration file is not YAML{where}", path=str(path), next_step="mend that line; put a value with : or # in quotes"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidPropertyError(
+            f"the configuration file cannot be read: {error}", path=str(path), next_step="mend or remove it"
+        ) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise InvalidPropertyError("the configuration file is not a mapping", path=str(path), next_step="begin it with `catalog:`")
+    return content
+
+
+def _catalogs(content: Mapping[str, Any]) -> dict[str, Any]:
+    section = content.get("catalog") or {}
+    return section if isinstance(section, dict) else {}
+
+
+def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, str]:
+    catalogs = _catalogs(content)
+    section = catalogs.get(name) or next((found for known, found in catalogs.items() if known.lower() == name.lower()), None) or {}
+    if not isinstance(section, dict):
+        raise InvalidPropertyError(f"catalog.{name} is not a mapping", path=str(path), next_step="write `uri:` and `warehouse:` under it")
+    return {str(key): str(value) for key, value in section.items()}

@@ -1,0 +1,51 @@
+"""`load_catalog`: a catalog by its name, wherever its properties are written down."""
+
+from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, Catalog
+from icefloe.catalog.catalog_config import catalog_properties, default_catalog_name, known_catalogs
+from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.catalog.sql_catalog import SqlCatalog
+from icefloe.errors import NoSuchCatalogError, UnsupportedFeatureError
+
+# Names after these are those of table and view properties, which may have underscores.
+_PREFIXES = (TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, DEFAULT_PREFIX, OVERRIDE_PREFIX)
+
+
+def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
+    """The catalog `name` (the configured default, if None), from these properties, the environment and the configuration files, in that order.
+
+    `type` may be `sql`; `file-system` (or `hadoop`) for folders under `warehouse`; or `in-memory` for one that lives in this process. Without it, the `uri`
+    tells.
+
+    Raises:
+        NoSuchCatalogError: nothing configures a catalog of this name.
+        UnsupportedFeatureError: a type of catalog that is not there yet.
+    """
+    given = {_spelled(key): value for key, value in properties.items() if value is not None}
+    chosen = name or default_catalog_name()
+    known = catalog_properties(chosen, given)
+    kind = known.get("type", "").lower()
+    if kind == "in-memory":
+        # SQLite in memory, as it is PyIceberg's; unlike `InMemoryCatalog` it keeps views too.
+        known.setdefault("uri", "sqlite:///:memory:")
+        kind = "sql"
+    if kind in ("file-system", "hadoop"):
+        return FileSystemCatalog(chosen, **known)
+    if not known.get("uri"):
+        others = ", ".join(known_catalogs()) or "none"
+        variable = f"ICEFLOE_CATALOG__{chosen.upper().replace('-', '_')}__URI"
+        raise NoSuchCatalogError(
+            f"nothing says where catalog {chosen!r} is",
+            next_step=f"pass uri= and warehouse=, write it in icefloe.yaml, or set {variable}; configured: {others}",
+        )
+    if kind not in ("", "sql") or known["uri"].startswith(("http://", "https://", "thrift://")):
+        raise UnsupportedFeatureError(
+            f"catalog {chosen!r} is of type {kind or known['uri'].split(':')[0]!r}",
+            next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), or type file-system or in-memory",
+        )
+    return SqlCatalog(chosen, **known)
+
+
+def _spelled(key: str) -> str:
+    """Return a property's name with hyphens, which a keyword of Python cannot have."""
+    return key if key.startswith(_PREFIXES) else key.replace("_", "-")

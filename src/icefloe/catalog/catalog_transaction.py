@@ -1,0 +1,182 @@
+"""`CatalogTransaction`: what `catalog.transaction()` gives: changes of several tables as one commit, all or none.
+
+What can be changed of each table is `icefloe.table.transaction`; the commit is the loop that single tables have (`icefloe.table.commits.commit_loop`), over all
+pointers. Spec: Optimistic Concurrency; Metastore Tables.
+"""
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import pyarrow as pa
+
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError
+from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.schema.schema import Schema
+from icefloe.table.commits.commit_loop import commit_together
+from icefloe.table.commits.table_commit import TableChange
+from icefloe.table.table import Table
+from icefloe.table.table_handle import LoadedMetadata, TableHandle
+from icefloe.table.transaction import Transaction
+
+Name = str | Iterable[str]
+
+
+class Tables(Protocol):
+    """What a transaction needs of its catalog."""
+
+    def load_tables(self, *identifiers: Name) -> list[Table]:
+        """Several tables as they were at one moment."""
+
+    def resolve_name(self, name: Name) -> Identifier:
+        """The levels of a table's name."""
+
+    @property
+    def new_table(self) -> Callable[..., tuple[TableHandle, TableMetadata]]:
+        """Makes the metadata of a table that is not written yet."""
+
+    @property
+    def replacement(self) -> Callable[..., Action]:
+        """Makes the action that replaces a table."""
+
+
+class TableInTransaction(Transaction):
+    """A table within a transaction of its catalog: changed as in `table.transaction()`, and committed with all others.
+
+    `table` is the table as it was loaded, to read from, and after the commit as that made it; None for one that the transaction makes, until then.
+    """
+
+    def __init__(self, handle: TableHandle, metadata: TableMetadata, table: Table | None) -> None:
+        super().__init__(metadata, self._not_alone, handle, "" if table is None else table.metadata_location)
+        self.table = table
+        self.base = metadata
+
+    @property
+    def handle(self) -> TableHandle:
+        """Where the table's pointer is kept."""
+        return self._handle
+
+    def name(self) -> Identifier:
+        """The namespace levels and the table's name."""
+        return self._handle.identifier
+
+    def commit_transaction(self) -> None:
+        """Raises `InvalidInputError`: the catalog's transaction commits all its tables together."""
+        raise InvalidInputError(
+            f"{self._handle.table_name} is part of a transaction of its catalog and is not committed alone",
+            table=self._handle.table_name,
+            next_step="end the block of catalog.transaction(), or change the table outside it",
+        )
+
+    def replace_with(self, action: Action) -> None:
+        """Makes the table another one: see `CatalogTransaction.replace_table`."""
+        self._stage(action)
+
+    def _not_alone(self, _: Action) -> None:
+        self.commit_transaction()
+
+
+class CatalogTransaction:
+    """Changes of several tables that are committed together at the end of a `with` block, unless the block ends in an error.
+
+    Beside other writers each table is as in a transaction of its own: a lost race on one of them has the changes of all made again on what is there by then,
+    and one that this does not allow makes all of them a conflict. Tables that were only read are not looked at again.
+    """
+
+    def __init__(self, catalog: Tables) -> None:
+        self._catalog = catalog
+        self._members: dict[Identifier, TableInTransaction] = {}
+        self._is_open = True
+
+    def load_table(self, identifier: Name) -> TableInTransaction:
+        """A table to change; the same one when it is asked for again. Raises as `Catalog.load_table`."""
+        return self.load_tables(identifier)[0]
+
+    def load_tables(self, *identifiers: Name) -> list[TableInTransaction]:
+        """Several tables as they were at one moment, in the order asked for. Raises as `Catalog.load_tables`."""
+        self._check_open()
+        names = [self._catalog.resolve_name(identifier) for identifier in identifiers]
+        new = [name for name in dict.fromkeys(names) if name not in self._members]
+        for table in self._catalog.load_tables(*new) if new else ():
+            self._check_member(table.name())
+            self._members[table.name()] = TableInTransaction(table.handle, table.metadata, table)
+        return [self._members[name] for name in names]
+
+    def create_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
+        """A new table, which is there for others with the commit alone. Takes and raises what `Catalog.create_table` does."""
+        self._check_open()
+        name = self._catalog.resolve_name(identifier)
+        if name in self._members:
+            raise TableAlreadyExistsError(f"table {dotted(name)!r} is in this transaction already", next_step="choose another name")
+        self._check_member(name)
+        handle, metadata = self._catalog.new_table(name, schema, **options)
+        self._members[name] = TableInTransaction(handle, metadata, None)
+        return self._members[name]
+
+    def replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
+        """A table with another definition and without its rows; what is appended to it comes with the same commit. Raises as `Catalog.replace_table`."""
+        member = self.load_table(identifier)
+        member.replace_with(self._catalog.replacement(member.table_metadata, schema, **options))
+        return member
+
+    def create_or_replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
+        """Replaces the table where it is there, makes it where it is not."""
+        try:
+            return self.replace_table(identifier, schema, **options)
+        except NoSuchTableError:
+            return self.create_table(identifier, schema, **options)
+
+    def commit_transaction(self) -> None:
+        """Commits every change of every table, all or none; nothing where nothing changes. The transaction is over then.
+
+        Raises:
+            CommitConflictError: another writer changed what one of the changes is based on, or won every race. Nothing is changed.
+            CommitUnknownError: it is not known whether all of it happened or none of it.
+            NoSuchTableError: a table was dropped meanwhile. TableAlreadyExistsError: a new one is there by now.
+        """
+        self._check_open()
+        self._is_open = False
+        changed: list[TableInTransaction] = []
+        changes: list[TableChange] = []
+        for member in self._members.values():
+            action = member.end()
+            if action is None and member.table is not None:
+                continue
+            location = member.table.metadata_location if member.table is not None else ""
+            base = LoadedMetadata(location=location, metadata=member.base)
+            changed.append(member)
+            changes.append(TableChange(handle=member.handle, base=base, action=action, is_new=member.table is None))
+        if not changes:
+            return
+        for member, report in zip(changed, commit_together(changes), strict=True):
+            member.table = Table(member.handle, report.loaded)
+        for member in changed:
+            member.run_afterwards()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if kind is None:
+            self.commit_transaction()
+        else:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Commits nothing, and deletes the files of rows that were written for it, unless it is over."""
+        if self._is_open:
+            self._is_open = False
+            for member in self._members.values():
+                member.give_up()
+
+    def _check_member(self, name: Identifier) -> None:
+        """Raises where the table cannot be committed with those that the transaction holds; here any can."""
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise InvalidInputError(
+                "this transaction is over: it was committed, or its block ended in an error",
+                next_step="begin another with catalog.transaction()",
+            )

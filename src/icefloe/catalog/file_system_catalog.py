@@ -1,0 +1,92 @@
+"""`FileSystemCatalog`: tables as folders of a warehouse, as Java's HadoopCatalog keeps them. Spec: File System Tables."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os.path import realpath
+
+from icefloe.catalog.catalog import UNIQUE_TABLE_LOCATION, Catalog
+from icefloe.catalog.catalog_config import is_true
+from icefloe.catalog.catalog_transaction import CatalogTransaction
+from icefloe.catalog_store.file_system_store import FileSystemCatalogStore
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
+from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.io.local_folders import LocalFolders
+from icefloe.io.location_policy import LocationPolicy
+from icefloe.io.locations import local_path, qualified, scheme_of
+from icefloe.table.static_table import StaticTable
+from icefloe.table.table import Table
+from icefloe.table.table_handle import load_metadata
+
+
+class FileSystemCatalog(Catalog):
+    """`FileSystemCatalog(name, warehouse="/folder")`: `warehouse/namespace/table`. Local folders alone: their files can be created by one writer only.
+
+    A folder is the name: tables are not renamed, take no location of their own, and are deleted with all their files by `drop_table`.
+
+    Raises:
+        InvalidPropertyError: there is no `warehouse`. UnsupportedFeatureError: it is no folder of this machine.
+    """
+
+    store: FileSystemCatalogStore
+
+    def __init__(self, name: str, **properties: str) -> None:
+        warehouse = properties.get("warehouse")
+        if not warehouse:
+            raise InvalidPropertyError(f"catalog {name!r} has no warehouse", next_step="give it one, such as warehouse=/folder")
+        if scheme_of(warehouse) != "file":
+            raise UnsupportedFeatureError(
+                f"the warehouse {warehouse} of catalog {name!r} is no folder of this machine",
+                next_step="use a SQL catalog, which is safe over any storage",
+            )
+        folder = qualified(warehouse.rstrip("/"))
+        if is_true(properties, UNIQUE_TABLE_LOCATION):
+            raise InvalidPropertyError(
+                f"catalog {name!r} keeps a table in the folder of its name, and {UNIQUE_TABLE_LOCATION} asks for another",
+                next_step=f"leave {UNIQUE_TABLE_LOCATION} out, or use a SQL catalog",
+            )
+        store = FileSystemCatalogStore(name, folder, load_file_io(properties, folder), LocalFolders())
+        super().__init__(name, store, {**properties, "warehouse": folder})
+
+    @classmethod
+    def table_at(cls, folder: str, properties: Mapping[str, str] | None = None) -> Table | StaticTable:
+        """Return the table in a folder, wherever the folder lies, as Java's HadoopTables opens it.
+
+        It takes writes where its versions are `v<N>.metadata.json` and its metadata names the folder. Else it is read-only: it was moved.
+
+        Raises:
+            InvalidInputError: a folder that holds no table, or one of a catalog. NoSuchFileError, MetadataFormatError
+        """
+        found = StaticTable.from_metadata(folder, properties)
+        location = found.metadata.location.rstrip("/")
+        if scheme_of(folder) != "file" or scheme_of(location) != "file" or realpath(local_path(location)) != realpath(local_path(folder)):
+            return found
+        warehouse, namespace, name = location.rsplit("/", 2)
+        opened = cls("path", **{**(properties or {}), "warehouse": warehouse or "/"})
+        # The folder above is not the caller's choice of a warehouse, so it vouches for nothing.
+        given = properties or {}
+        handle = replace(
+            opened._handle((namespace, name), found.metadata_location),
+            io=load_file_io(given, found.metadata_location),
+            policy=LocationPolicy.of(given),
+        )
+        return Table(handle, load_metadata(handle))
+
+    def transaction(self) -> CatalogTransaction:
+        """Changes of one table as one commit, such as its creation and its first rows. Raises `UnsupportedFeatureError` at a second table."""
+        return OneTableTransaction(self)
+
+    def _default_location(self, identifier: Identifier) -> str:
+        return self.store.table_location(identifier)
+
+
+class OneTableTransaction(CatalogTransaction):
+    """A transaction of one table: a file system cannot move several metadata locations in one step."""
+
+    def _check_member(self, name: Identifier) -> None:
+        if any(member != name for member in self._members):
+            raise UnsupportedFeatureError(
+                f"the transaction holds {dotted(next(iter(self._members)))} already, and {dotted(name)} cannot be committed with it: "
+                "a catalog in a file system cannot commit several tables at once",
+                next_step="use a SQL catalog, or one transaction for each table",
+            )

@@ -1,0 +1,19 @@
+"""`InMemoryCatalog`: a catalog that lives in this process, for tests and notebooks."""
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.memory_store import MemoryCatalogStore
+from icefloe.table.clock_and_ids import RandomIds
+
+
+class InMemoryCatalog(Catalog):
+    """`InMemoryCatalog(name)`. Names are gone with the object. So are files, with the process, unless `warehouse` is a folder.
+
+    Spark's tasks are other processes and do not see files in memory: give a `warehouse` to use Spark.
+    """
+
+    store: MemoryCatalogStore
+
+    def __init__(self, name: str, **properties: str) -> None:
+        # Catalogs of one name must not meet in each other's files.
+        given = {"warehouse": f"memory://{name}-{RandomIds().uuid()}", **properties}
+        super().__init__(name, MemoryCatalogStore(name), given)

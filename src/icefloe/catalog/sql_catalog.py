@@ -1,0 +1,50 @@
+"""`SqlCatalog`: a catalog in a SQL database, shared with Java's JdbcCatalog and PyIceberg's SqlCatalog."""
+
+from collections.abc import Mapping
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog_config import is_true
+from icefloe.catalog_store.sql_store import SCHEMA_VERSION, SqlCatalogStore
+from icefloe.errors import InvalidPropertyError
+
+
+class SqlCatalog(Catalog):
+    """`SqlCatalog(name, uri="sqlite:////folder/catalog.db", warehouse="/folder")`. The tables it needs are made at first use.
+
+    A database that others made before there were views stays as it is, and has none, unless `jdbc.schema-version` is `V1`.
+
+    Two catalogs in one database are kept apart by `name`: use the same name to share tables.
+
+    Raises:
+        InvalidPropertyError: there is no `uri`, or it names no database.
+        StorageError: the database cannot be opened.
+    """
+
+    store: SqlCatalogStore
+
+    def __init__(self, name: str, **properties: str) -> None:
+        uri = properties.get("uri")
+        if not uri:
+            raise InvalidPropertyError(f"catalog {name!r} has no uri", next_step="give it one, such as sqlite:////folder/catalog.db")
+        store = SqlCatalogStore(
+            name,
+            uri,
+            echo=is_true(properties, "echo"),
+            add_types=_wants_views(properties),
+            creates_tables=is_true(properties, "init_catalog_tables", default=True),
+        )
+        super().__init__(name, store, properties)
+
+    def close(self) -> None:
+        """Closes the connections to the database; the next use opens new ones."""
+        self.store.engine.dispose()
+
+
+def _wants_views(properties: Mapping[str, str]) -> bool:
+    """Whether a database without views is to be made one with them. Raises `InvalidPropertyError`."""
+    asked = str(properties.get(SCHEMA_VERSION, "V0")).upper()
+    if asked not in ("V0", "V1"):
+        raise InvalidPropertyError(
+            f"the catalog property {SCHEMA_VERSION} is {properties[SCHEMA_VERSION]!r}", next_step="set it to V0 or V1"
+        )
+    return asked == "V1"

@@ -1,0 +1,354 @@
+"""`FileSystemCatalogStore`: tables as folders, whose newest `metadata/v<N>.metadata.json` is the pointer; as Java's HadoopCatalog keeps them.
+
+A swap publishes a metadata file under the next version's name, which only one writer can create. `version-hint.text` is written after, for other readers; it is
+never believed, since it may be old or ahead: the newest version in the folder is the table.
+
+A drop takes the name from the folder in one step, and then deletes it: `dropped_folders.py`. Spec: File System Tables.
+"""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from icefloe.catalog_store.catalog_store import LocationChange, TableLocation
+from icefloe.catalog_store.dropped_folders import DROPPED, DroppedFolders
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.store_folders import Folders, OpenFolder
+from icefloe.errors import (
+    FileAlreadyExistsError,
+    IcefloeError,
+    InvalidInputError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchFileError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    StorageError,
+    StorageUnavailableError,
+    TableAlreadyExistsError,
+    UnfinishedDropError,
+    UnsupportedFeatureError,
+)
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
+from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.metadata_reader import read_table_metadata
+from icefloe.kernel.metadata.naming import metadata_version
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import FileIO
+
+HINT = "version-hint.text"
+# Hadoop keeps checksums of the files it writes beside them; one that is older than the hint makes Java call the hint damaged.
+HINT_CHECKSUM = f".{HINT}.crc"
+LOG = logging.getLogger(__name__)
+_VERSION = re.compile(r"v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?")
+
+
+class FileSystemCatalogStore:
+    """Namespaces and tables under the folder `warehouse`."""
+
+    drops_files = True
+
+    def __init__(self, name: str, warehouse: str, io: FileIO, folders: Folders) -> None:
+        self.name = name
+        self.warehouse = warehouse.rstrip("/")
+        self._io = io
+        self._folders = folders
+        self._dropped = DroppedFolders(self.table_location, folders)
+
+    def table_location(self, identifier: Identifier) -> str:
+        """The folder of a namespace or table: where it must be."""
+        return "/".join((self.warehouse, *identifier))
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        if parent:
+            self._require(parent)
+        found = self._folders.names(self.table_location(parent))
+        names = [(*parent, name) for name in (found[0] if found else ())]
+        return [name for name in names if not self._versions(name) and not name[-1].startswith(".")]
+
+    def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        self._require(namespace)
+        return {}
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
+        self._refuse_properties(properties)
+        for table in (namespace[:depth] for depth in range(1, len(namespace))):
+            if self._versions(table):  # whose drop would delete the namespace and its tables
+                raise NamespaceAlreadyExistsError(
+                    f"namespace {dotted(namespace)!r} cannot be made: {dotted(table)!r} is a table of catalog {self.name!r}",
+                    next_step="choose another name",
+                )
+        if self._versions(namespace) or not self._folders.make(self.table_location(namespace)):
+            raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        self._require(namespace)
+        folders, files = self._folders.names(self.table_location(namespace)) or ([], [])
+        if folders == [DROPPED] and not files:
+            self._dropped.delete_all(namespace)
+            folders = []
+        if folders or files:
+            held = ", ".join([*folders, *files][:5])
+            raise NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {held}", next_step="drop these first")
+        self._folders.remove(self.table_location(namespace))
+
+    def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
+        self._require(namespace)
+        self._refuse_properties({**updates, **dict.fromkeys(removals, "")})
+
+    def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        self._require(namespace)
+        folders, _ = self._folders.names(self.table_location(namespace)) or ([], [])
+        return sorted((*namespace, name) for name in folders if self._versions((*namespace, name)))
+
+    def load(self, identifier: Identifier) -> TableLocation:
+        found = self._newest(identifier)
+        if found is None:
+            if self._dropped.holds(identifier):
+                raise UnfinishedDropError(
+                    f"table {dotted(identifier)!r} was dropped from catalog {self.name!r}, and the deletion of its files is not finished: "
+                    f"some are in {self._dropped.folder(identifier)}",
+                    table=dotted(identifier),
+                    path=self._dropped.folder(identifier),
+                    next_step=f"where no other process is deleting them, drop_table({dotted(identifier)!r}) deletes the rest; so does a new table of the name",
+                )
+            raise NoSuchTableError(
+                f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: {self._metadata(identifier)} holds no v<N>.metadata.json",
+                next_step=self._tables_hint(identifier[:-1]),
+            )
+        return TableLocation(
+            identifier=identifier,
+            metadata_location=found,
+            previous_metadata_location=None,
+            lookup=f"the newest v<N>.metadata.json in {self._metadata(identifier)}",
+        )
+
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
+        """One after another: a file system cannot tell of several tables at one moment, and commits none of them together."""
+        return [self.load(identifier) for identifier in identifiers]
+
+    def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:  # noqa: ARG002  it is published under another
+        """Raises `NoSuchNamespaceError`; `InvalidInputError` for a table or its metadata elsewhere, or another compression than before."""
+        self._require(identifier[:-1])  # before writing makes its folder
+        folder = self.table_location(identifier)
+        if metadata.location.rstrip("/") != folder:
+            raise InvalidInputError(
+                f"the location of table {dotted(identifier)!r} is {metadata.location}, and catalog {self.name!r} keeps it at {folder}",
+                next_step="leave the location out: in a file-system catalog the folder is the name",
+            )
+        if table_properties.METADATA_PATH.name in metadata.properties:
+            raise InvalidInputError(
+                f"table {dotted(identifier)!r} of a file-system catalog keeps its metadata in its own folder",
+                next_step=f"remove the property {table_properties.METADATA_PATH.name}",
+            )
+        newest = self._newest(identifier)
+        if newest is not None and (".gz" in newest.rpartition("/")[2]) != (
+            table_properties.METADATA_CODEC.read(metadata.properties) == "gzip"
+        ):
+            # Two writers who disagree on the ending of the next version's name would both win.
+            raise InvalidInputError(
+                f"the compression of metadata files of table {dotted(identifier)!r} cannot change in a file-system catalog",
+                next_step=f"leave the property {table_properties.METADATA_CODEC.name} as it is",
+            )
+
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        self._require(identifier[:-1])
+        taken = TableAlreadyExistsError(
+            f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
+        )
+        published = f"v1{_ending(metadata_location)}"
+        try:
+            content = self._io.read(metadata_location)
+            self._folders.make(self._metadata(identifier))
+            with self._folders.opened(self._metadata(identifier)) as folder:
+                if version_files(folder.names() if folder is not None else ()):
+                    raise taken
+                if folder is None:
+                    raise NoSuchFileError(f"there is no folder {self._metadata(identifier)}")
+                folder.write(published, content)
+                _write_hint(folder, 1)
+        except FileAlreadyExistsError as error:
+            raise taken from error
+        except NoSuchFileError as error:
+            if not self._io.exists(metadata_location) and not metadata_location.startswith(self._metadata(identifier)):
+                raise
+            raise NoSuchFileError(
+                f"table {dotted(identifier)!r} was not created: another process dropped a table of this name at the same time, and its folder with it",
+                table=dotted(identifier),
+                path=self._metadata(identifier),
+                next_step="create the table again",
+            ) from error
+        try:
+            self._dropped.delete(identifier)
+        except StorageError as error:
+            LOG.warning("%s", error)  # the new table is there
+        return f"{self._metadata(identifier)}/{published}"
+
+    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        # The folder is held open: a drop in between moves it away, and the version must not come to lie in a new table's folder.
+        with self._folders.opened(self._metadata(identifier)) as folder:
+            newest = _newest(folder)
+            if folder is None or newest is None or f"{self._metadata(identifier)}/{newest}" != expected:
+                return Conflicted(found=None if newest is None else f"{self._metadata(identifier)}/{newest}")
+            version = (metadata_version(expected) or 0) + 1
+            published = f"v{version}{_ending(expected)}"
+            try:
+                content = self._io.read(new)  # not there where a drop has moved it away
+                if _uuid(folder.read(newest), expected) != _uuid(content, new):
+                    return Conflicted(found=expected)  # another table has the name by now
+                folder.write(published, content)
+            except FileAlreadyExistsError:
+                return self.settle([LocationChange(identifier=identifier, expected=expected, new=new)])
+            except NoSuchFileError:
+                return Conflicted(found=None, reason="the table was dropped")
+            except StorageUnavailableError as error:
+                return Unknown(reason=error.message)
+            except StorageError as error:
+                return Refused(error=error)
+            _write_hint(folder, version)
+        return Committed(location=f"{self._metadata(identifier)}/{published}")
+
+    def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
+        """Raises `UnsupportedFeatureError` for more than one table."""
+        if len(changes) == 1:
+            change = changes[0]
+            return (
+                self._create(change) if change.expected is None else self.swap(change.identifier, expected=change.expected, new=change.new)
+            )
+        raise UnsupportedFeatureError(
+            f"catalog {self.name!r} keeps tables in a file system and cannot commit several tables at once",
+            next_step="use a SQL catalog, or commit one table after another",
+        )
+
+    def _create(self, change: LocationChange) -> Outcome:
+        try:
+            return Committed(location=self.create(change.identifier, change.new))
+        except StorageUnavailableError as error:
+            return Unknown(reason=error.message)
+        except IcefloeError as error:
+            return Refused(error=error)
+
+    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
+        """The file of the next version tells, by its content, whose it is; as long as there is none, it may still come."""
+        change = changes[0]
+        version = (metadata_version(change.expected) or 0) + 1 if change.expected is not None else 1
+        name = self._versions(change.identifier).get(version)
+        if name is None:
+            newest = self._newest(change.identifier)
+            return Conflicted(found=None) if newest is None else Conflicted(found=newest, reason="no file of the next version was made")
+        location = f"{self._metadata(change.identifier)}/{name}"
+        try:
+            is_ours = self._io.read(location) == self._io.read(change.new)
+        except NoSuchFileError:
+            is_ours = False
+        return Committed(location=location) if is_ours else Conflicted(found=self._newest(change.identifier))
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """Raises `UnsupportedFeatureError`."""
+        raise UnsupportedFeatureError(
+            f"catalog {self.name!r} cannot rename {dotted(source)!r} to {dotted(target)!r}: a table's folder is its name, and its files name the folder",
+            next_step="register the table in a SQL catalog, which can",
+        )
+
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
+        """Take the name from the table in one step, then delete its folder with every file in it, as Java does; `expected` is compared just before.
+
+        Where the name has no table, but files of a dropped one are left, these are deleted.
+
+        Raises:
+            NoSuchTableError
+            InvalidInputError: `gc.enabled` is false.
+            StorageError: the table is dropped, and not all of its files could be deleted.
+        """
+        try:
+            location = self.load(identifier).metadata_location
+        except UnfinishedDropError:
+            self._dropped.delete(identifier)
+            return True
+        if expected not in (None, location):
+            return False
+        gone = NoSuchTableError(
+            f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: another process has just dropped it",
+            next_step=self._tables_hint(identifier[:-1]),
+        )
+        try:
+            metadata = read_table_metadata(self._io.read(location), location)
+        except NoSuchFileError as error:
+            if self._newest(identifier) == location and not self._io.exists(location):
+                raise
+            raise gone from error
+        if metadata.properties.get("gc.enabled", "true").lower() == "false":
+            raise InvalidInputError(
+                f"table {dotted(identifier)!r} has gc.enabled=false, and dropping it in a file-system catalog deletes its files",
+                next_step="set gc.enabled to true where no other table needs the files",
+            )
+        if not self._dropped.add(identifier, location.rpartition("/")[2]):
+            raise gone
+        self._dropped.delete(identifier)
+        return True
+
+    def _metadata(self, identifier: Identifier) -> str:
+        return f"{self.table_location(identifier)}/metadata"
+
+    def _versions(self, identifier: Identifier) -> dict[int, str]:
+        """The file of each version."""
+        found = self._folders.names(self._metadata(identifier))
+        return version_files(found[1] if found else ())
+
+    def _newest(self, identifier: Identifier) -> str | None:
+        versions = self._versions(identifier)
+        return f"{self._metadata(identifier)}/{versions[max(versions)]}" if versions else None
+
+    def _require(self, namespace: Identifier) -> None:
+        if self._folders.names(self.table_location(namespace)) is None or self._versions(namespace):
+            known = ", ".join(map(dotted, self.list_namespaces())) or "none yet"
+            raise NoSuchNamespaceError(
+                f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
+                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}",
+            )
+
+    def _tables_hint(self, namespace: Identifier) -> str:
+        try:
+            return f"the namespace holds {', '.join(map(dotted, self.list_tables(namespace)[:10])) or 'no table'}"
+        except NoSuchNamespaceError as error:
+            return error.next_step or ""
+
+    def _refuse_properties(self, given: Mapping[str, str]) -> None:
+        if given:
+            raise UnsupportedFeatureError(
+                f"catalog {self.name!r} keeps namespaces as folders, which have no properties: {', '.join(sorted(given))}",
+                next_step="leave them out, or use a SQL catalog",
+            )
+
+
+def version_files(names: Iterable[str]) -> dict[int, str]:
+    """Those of the names in a table's metadata folder that are a version of it, by its number."""
+    return {int(match[1]): match[0] for match in map(_VERSION.fullmatch, names) if match}
+
+
+def _newest(folder: OpenFolder | None) -> str | None:
+    versions = version_files(folder.names()) if folder is not None else {}
+    return versions[max(versions)] if versions else None
+
+
+def _write_hint(folder: OpenFolder, version: int) -> None:
+    with suppress(StorageError, NoSuchFileError):  # the version stands whatever the hint says
+        folder.delete(HINT_CHECKSUM)
+        folder.write(HINT, str(version).encode(), overwrite=True)
+
+
+class _Identity(msgspec.Struct):
+    table_uuid: str | None = msgspec.field(name="table-uuid", default=None)
+
+
+def _uuid(content: bytes, location: str) -> str | None:
+    if content[:1] != b"{":
+        return read_table_metadata(content, location).table_uuid
+    return msgspec.json.decode(content, type=_Identity).table_uuid
+
+
+def _ending(location: str) -> str:
+    return ".gz.metadata.json" if ".gz" in location.rpartition("/")[2] else ".metadata.json"

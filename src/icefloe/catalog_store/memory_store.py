@@ -1,0 +1,189 @@
+"""`MemoryCatalogStore`: the catalog pointer in this process: names and locations under one lock.
+
+For tests, notebooks and tables that need not last. Spec: Metastore Tables.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from icefloe.catalog_store.catalog_store import LocationChange, TableLocation
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.memory_view_store import MemoryViews
+from icefloe.errors import (
+    AlreadyExistsError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ViewAlreadyExistsError,
+)
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+
+
+class MemoryCatalogStore:
+    """Tables and namespaces of catalog `name`; as long as this object lives. Any number of threads may use it."""
+
+    drops_files = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.RLock()
+        self._namespaces: dict[Identifier, dict[str, str]] = {}
+        self._tables: dict[Identifier, TableLocation] = {}
+        self._views = MemoryViews(name, self._lock, self._require, self._require_free, self._tables.__contains__)
+
+    def views(self) -> MemoryViews:
+        """The names of views."""
+        return self._views
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        with self._lock:
+            if parent:
+                self._require(parent)
+            depth = len(parent) + 1
+            return sorted({name[:depth] for name in self._namespaces if len(name) >= depth and name[: depth - 1] == parent})
+
+    def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        with self._lock:
+            self._require(namespace)
+            return dict(self._namespaces.get(namespace, {}))
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
+        with self._lock:
+            if self._is_there(namespace):
+                raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
+            self._namespaces[namespace] = {key: str(value) for key, value in properties.items()}
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        with self._lock:
+            self._require(namespace)
+            depth = len(namespace)
+            names = (*self._tables, *self._views.pointers, *self._namespaces)
+            held = [dotted(name) for name in names if len(name) > depth and name[:depth] == namespace]
+            if held:
+                raise NamespaceNotEmptyError(
+                    f"namespace {dotted(namespace)!r} is not empty: it holds {', '.join(sorted(held)[:5])}", next_step="drop these first"
+                )
+            del self._namespaces[namespace]
+
+    def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
+        with self._lock:
+            self._require(namespace)
+            kept = {key: value for key, value in self._namespaces.get(namespace, {}).items() if key not in removals}
+            self._namespaces[namespace] = {**kept, **{key: str(value) for key, value in updates.items()}}
+
+    def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        with self._lock:
+            self._require(namespace)
+            return sorted(name for name in self._tables if name[:-1] == namespace)
+
+    def load(self, identifier: Identifier) -> TableLocation:
+        return self.load_all([identifier])[0]
+
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
+        with self._lock:
+            for identifier in identifiers:
+                if identifier in self._views.pointers:
+                    raise NoSuchTableError(
+                        f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: that name is a view",
+                        next_step="load it with load_view",
+                    )
+                if identifier not in self._tables:
+                    raise NoSuchTableError(
+                        f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}",
+                        next_step=f"there are: {', '.join(sorted(map(dotted, self._tables))[:10]) or 'none'}",
+                    )
+            return [self._tables[identifier] for identifier in identifiers]
+
+    def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
+        """See `ListsOtherTables`."""
+        with self._lock:
+            return [pointer for name, pointer in self._tables.items() if name != identifier and naming in pointer.metadata_location]
+
+    def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
+        """Any name can point to any metadata."""
+
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        outcome = self.swap_together([LocationChange(identifier=identifier, expected=None, new=metadata_location)])
+        if isinstance(outcome, Refused):
+            raise outcome.error
+        return metadata_location
+
+    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        return self.swap_together([LocationChange(identifier=identifier, expected=expected, new=new)])
+
+    def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
+        with self._lock:
+            for change in changes:
+                found = self._tables.get(change.identifier)
+                if change.expected is None:
+                    try:
+                        self._require_free(change.identifier)
+                    except (NoSuchNamespaceError, AlreadyExistsError) as error:
+                        return Refused(error=error)
+                elif found is None or found.metadata_location != change.expected:
+                    return Conflicted(found=found.metadata_location if found else None, table=dotted(change.identifier))
+            for change in changes:
+                self._tables[change.identifier] = _pointer(change.identifier, change.new, change.expected)
+            return Committed()
+
+    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
+        """Nothing is lost within a process, so that this is asked only of a store that pretends: it looks."""
+        with self._lock:
+            found = {change.identifier: self._tables.get(change.identifier) for change in changes}
+        for change in changes:
+            pointer = found[change.identifier]
+            if pointer is not None and pointer.metadata_location == change.new:
+                return Committed()
+        first = changes[0]
+        pointer = found[first.identifier]
+        location = pointer.metadata_location if pointer else None
+        return Conflicted(found=location, table=dotted(first.identifier), is_unheard=location != first.expected)
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        with self._lock:
+            pointer = self.load(source)
+            self._require_free(target)
+            del self._tables[source]
+            self._tables[target] = _pointer(target, pointer.metadata_location, pointer.previous_metadata_location)
+
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
+        with self._lock:
+            if expected not in (None, self.load(identifier).metadata_location):
+                return False
+            del self._tables[identifier]
+            return True
+
+    def _is_there(self, namespace: Identifier) -> bool:
+        return any(name[: len(namespace)] == namespace for name in self._namespaces)
+
+    def _require(self, namespace: Identifier) -> None:
+        if not self._is_there(namespace):
+            known = ", ".join(sorted(map(dotted, self._namespaces))) or "none yet"
+            raise NoSuchNamespaceError(
+                f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
+                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}",
+            )
+
+    def _require_free(self, identifier: Identifier) -> None:
+        self._require(identifier[:-1])
+        if identifier in self._views.pointers:
+            raise ViewAlreadyExistsError(
+                f"view {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
+            )
+        if identifier in self._tables:
+            raise TableAlreadyExistsError(
+                f"table {dotted(identifier)!r} already exists in catalog {self.name!r}",
+                next_step="load it, drop it, or choose another name",
+            )
+
+
+def _pointer(identifier: Identifier, location: str, previous: str | None) -> TableLocation:
+    return TableLocation(
+        identifier=identifier,
+        metadata_location=location,
+        previous_metadata_location=previous,
+        lookup=f"the entry of {dotted(identifier)} in this process",
+    )

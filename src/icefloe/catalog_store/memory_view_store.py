@@ -1,0 +1,96 @@
+"""`MemoryViews`: the names of views in this process, beside the tables of a `MemoryCatalogStore`: a name is one or the other.
+
+Spec: View spec, Metadata Location.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from icefloe.catalog_store.catalog_store import LocationChange, TableLocation
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.errors import NoSuchViewError
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
+
+
+class MemoryViews:
+    """See `ViewStore`. `lock` is the store's; `require_free` raises where the store has the name, or no such namespace; `is_table` tells tables."""
+
+    def __init__(
+        self,
+        name: str,
+        lock: AbstractContextManager[Any],
+        require: Callable[[Identifier], None],
+        require_free: Callable[[Identifier], None],
+        is_table: Callable[[Identifier], bool],
+    ) -> None:
+        self.name = name
+        self.pointers: dict[Identifier, TableLocation] = {}
+        self._lock = lock
+        self._require = require
+        self._require_free = require_free
+        self._is_table = is_table
+
+    def names(self, namespace: Identifier) -> list[Identifier]:
+        with self._lock:
+            self._require(namespace)
+            return sorted(name for name in self.pointers if name[:-1] == namespace)
+
+    def load(self, identifier: Identifier) -> TableLocation:
+        return self.load_all([identifier])[0]
+
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
+        """Several pointers as they were at one moment. Raises `NoSuchViewError`."""
+        with self._lock:
+            for identifier in identifiers:
+                if identifier not in self.pointers:
+                    raise self._missing(identifier)
+            return [self.pointers[identifier] for identifier in identifiers]
+
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        with self._lock:
+            self._require_free(identifier)
+            self._point(identifier, metadata_location, None)
+        return metadata_location
+
+    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        with self._lock:
+            found = self.pointers.get(identifier)
+            if found is None or found.metadata_location != expected:
+                return Conflicted(found=found.metadata_location if found else None)
+            self._point(identifier, new, expected)
+            return Committed()
+
+    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
+        """Nothing is lost within a process, so that this is asked only of a store that pretends: it looks."""
+        change = changes[0]
+        with self._lock:
+            found = self.pointers.get(change.identifier)
+        location = found.metadata_location if found else None
+        return Committed() if location == change.new else Conflicted(found=location, is_unheard=location != change.expected)
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        with self._lock:
+            pointer = self.load(source)
+            self._require_free(target)
+            del self.pointers[source]
+            self._point(target, pointer.metadata_location, pointer.previous_metadata_location)
+
+    def drop(self, identifier: Identifier) -> None:
+        with self._lock:
+            self.load(identifier)
+            del self.pointers[identifier]
+
+    def _point(self, identifier: Identifier, location: str, previous: str | None) -> None:
+        self.pointers[identifier] = TableLocation(
+            identifier=identifier,
+            metadata_location=location,
+            previous_metadata_location=previous,
+            lookup=f"the view {dotted(identifier)} in this process",
+        )
+
+    def _missing(self, identifier: Identifier) -> NoSuchViewError:
+        message = f"view {dotted(identifier)!r} does not exist in catalog {self.name!r}"
+        if self._is_table(identifier):
+            return NoSuchViewError(f"{message}: that name is a table", next_step="load it with load_table")
+        return NoSuchViewError(message, next_step=f"there are: {', '.join(sorted(map(dotted, self.pointers))[:10]) or 'none'}")

@@ -1,0 +1,117 @@
+"""The SQLAlchemy engine of a catalog's database: which driver, how long it waits, and what a fork does to its connections.
+
+What is asked of it is `sql.py`; what its errors mean, `sql_errors.py`.
+"""
+
+import os
+from importlib.util import find_spec
+from typing import Any
+from weakref import WeakSet
+
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.pool import QueuePool
+
+from icefloe.catalog_store.sql_errors import shown_cause, shown_text, without_password
+from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
+
+# Seconds a writer waits for SQLite's lock before it gives up; a commit holds it for milliseconds.
+SQLITE_LOCK_WAIT_S = 30
+# What libpq is told unless the URI says otherwise, so that a server that went away is noticed: seconds to connect; seconds until a silent connection is asked
+# for a sign of life, between two such, and how many; milliseconds that sent bytes (such as a COMMIT) may stay without an answer of the other machine.
+POSTGRES_OPTIONS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+    "application_name": "icefloe",
+}
+# PostgreSQL drivers in the order in which they are looked for.
+POSTGRES_DRIVERS = ("psycopg", "psycopg2")
+
+# A child that used its parent's connections would mix its bytes with the parent's.
+_ENGINES: WeakSet[Engine] = WeakSet()
+
+
+def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
+    """The engine for a catalog's URI; nothing is connected yet.
+
+    Raises:
+        InvalidPropertyError: the URI is none of a database.
+        UnsupportedFeatureError: the driver for it is not installed; names what to install.
+    """
+    try:
+        url = with_driver(make_url(uri))
+        engine = _engine(url, echo=echo)
+    except ImportError as error:
+        raise _no_driver(catalog, uri, str(error.name or error)) from error
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        raise InvalidPropertyError(
+            f"catalog {catalog!r}: uri {without_password(uri)!r} names no database: {shown_text(str(error), uri)}",
+            next_step="write it as sqlite:////folder/catalog.db or postgresql://user:password@host/database",
+        ) from shown_cause(error, uri)
+    if not _is_in_memory(url):  # that one is copied with the process
+        _ENGINES.add(engine)
+    return engine
+
+
+def with_driver(url: URL) -> URL:
+    """A PostgreSQL URL with a driver that is installed: `psycopg`, or `psycopg2` where that one is; any other URL as it is.
+
+    Raises:
+        ImportError: neither is installed.
+    """
+    dialect, _, driver = url.drivername.partition("+")
+    if dialect not in ("postgresql", "postgres") or driver not in ("", *POSTGRES_DRIVERS):
+        return url
+    wanted = [driver] if driver else []
+    for name in (*wanted, *POSTGRES_DRIVERS):
+        if find_spec(name) is not None:
+            return url.set(drivername=f"postgresql+{name}")
+    raise ImportError("psycopg is not installed", name="psycopg")
+
+
+def _engine(url: URL, *, echo: bool) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, echo=echo)
+    options = {key: value for key, value in POSTGRES_OPTIONS.items() if key not in url.query} if "+psycopg" in url.drivername else {}
+    # A connection that the server closed meanwhile is found and replaced before a statement is lost on it.
+    return create_engine(url, echo=echo, pool_pre_ping=True, connect_args=options)
+
+
+def _sqlite(url: URL, *, echo: bool) -> Engine:
+    if _is_in_memory(url):
+        # The connection is the database. Threads take it in turns, or one would commit what another has half done.
+        return create_engine(url, echo=echo, poolclass=QueuePool, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False})
+    engine = create_engine(url, echo=echo, connect_args={"timeout": SQLITE_LOCK_WAIT_S})
+    event.listen(engine, "connect", _full_sync)
+    return engine
+
+
+def _is_in_memory(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
+
+
+def _full_sync(connection: Any, _record: object) -> None:
+    # A commit that was acknowledged must outlive a power cut.
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()
+
+
+def _no_driver(catalog: str, uri: str, missing: str) -> UnsupportedFeatureError:
+    is_postgres = uri.startswith("postgres")
+    return UnsupportedFeatureError(
+        f"catalog {catalog!r}: {without_password(uri)} needs the database driver {missing}, which is not installed",
+        next_step='pip install "icefloe[postgres]"' if is_postgres else f"install the Python package that brings {missing}",
+    )
+
+
+def _forget_connections() -> None:
+    for engine in list(_ENGINES):
+        engine.dispose(close=False)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_forget_connections)

@@ -1,0 +1,51 @@
+"""What a file-system catalog needs of a storage with folders; `icefloe.io.local_folders` has it for this machine.
+
+Spec: File System Tables.
+"""
+
+from contextlib import AbstractContextManager
+from typing import Protocol, Self
+
+
+class OpenFolder(Protocol):
+    """A folder that is held open: its names lead to the same folder after it was moved, and never into a new one of the same path."""
+
+    def names(self) -> list[str]:
+        """Return the names in the folder."""
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file. Raises `NoSuchFileError`."""
+
+    def write(self, name: str, content: bytes, *, overwrite: bool = False) -> None:
+        """Write the whole file or nothing, and make no folder. Raises `FileAlreadyExistsError`; `NoSuchFileError` where the folder was removed."""
+
+    def delete(self, name: str) -> None:
+        """Delete a file; a file that is not there is no error."""
+
+    def inner(self, name: str, *, make: bool = False) -> AbstractContextManager[Self | None]:
+        """Hold a folder of this one open, made with `make`; None where there is none. Raises `StorageError` where it is a symbolic link or a file."""
+
+    def holds(self, path: str) -> bool:
+        """Return whether there is a file or folder of that path below this folder."""
+
+    def move(self, name: str, target: Self, new_name: str) -> bool:
+        """Rename a folder, or the link in its place, into `target` in one step. Returns False where either is not there."""
+
+    def remove(self, name: str, *, with_content: bool = False) -> None:
+        """Remove an empty folder; with `with_content` whatever is there, and of a symbolic link the link alone."""
+
+
+class Folders(Protocol):
+    """Folders by location."""
+
+    def names(self, location: str) -> tuple[list[str], list[str]] | None:
+        """The names of folders and of files in a folder; None where there is no such folder."""
+
+    def opened(self, location: str) -> AbstractContextManager[OpenFolder | None]:
+        """Hold a folder open; None where there is no such folder."""
+
+    def make(self, location: str) -> bool:
+        """Makes a folder; whether it was not there."""
+
+    def remove(self, location: str) -> None:
+        """Remove an empty folder, or the symbolic link in its place."""

@@ -1,0 +1,157 @@
+"""`icefloe expire`: cuts a table's history, and says what went or, with `--dry-run`, what would.
+
+Spec: Snapshot Retention Policy.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from icefloe.cli.catalog_choice import CatalogChoice, open_table
+from icefloe.cli.screen import show
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse
+from icefloe.errors import InvalidInputError, ReadOnlyTableError
+from icefloe.inspect.formatting import count_text, size_text, within
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.report import Column, Facts, Grid, Part, Prose, Report, grid
+from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
+from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
+
+Name = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table", show_default=False)]
+OlderThan = Annotated[
+    str | None,
+    typer.Option(
+        "--older-than", metavar="AGE|TIME", help="Such as 7d, 12h or 2024-05-01T12:00 (UTC); by default the table's own greatest age."
+    ),
+]
+RetainLast = Annotated[int | None, typer.Option("--retain-last", metavar="N", help="Snapshots of each branch that stay however old.")]
+Snapshots = Annotated[
+    list[int] | None,
+    typer.Option("--snapshot", metavar="ID", help="A snapshot that goes however young; may be given again. Alone: only these."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")]
+KeepFiles = Annotated[bool, typer.Option("--keep-files", help="Change the metadata and leave every file where it is.")]
+CleanMetadata = Annotated[
+    bool, typer.Option("--clean-metadata", help="Also remove partition specs and schemas that nothing needs any more.")
+]
+AllowOutside = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-outside",
+        metavar="FOLDER",
+        help="Also delete files in this folder outside the table's location; may be given again. Without it they are kept and listed.",
+    ),
+]
+
+_AGE = re.compile(r"(\d+)\s*([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry(View):
+    """What went, or would go. `totals` are the files by kind: how many, and how many bytes; `files` each of them; `outside` are files that are
+    kept because they lie outside the table's location; problems are pairs of path and reason."""
+
+    table: str
+    location: str
+    dry_run: bool
+    snapshot_ids: tuple[int, ...]
+    refs: tuple[str, ...]
+    spec_ids: tuple[int, ...]
+    schema_ids: tuple[int, ...]
+    totals: Mapping[str, Any]
+    files: tuple[Mapping[str, Any], ...]
+    outside: tuple[str, ...]
+    undeleted: tuple[tuple[str, str], ...]
+    unreadable: tuple[tuple[str, str], ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        pairs = [("snapshots", count_text(len(self.snapshot_ids))), ("branches and tags", ", ".join(self.refs) or "none")]
+        pairs += [(name, f"{count_text(total['files'])}, {size_text(total['size_in_bytes'])}") for name, total in self.totals.items()]
+        pairs += [("partition specs", ", ".join(map(str, self.spec_ids)))] if self.spec_ids else []
+        pairs += [("schemas", ", ".join(map(str, self.schema_ids)))] if self.schema_ids else []
+        parts: list[Part] = [Facts(tuple(pairs))]
+        if self.dry_run:
+            listed = [(f["kind"], within(f["path"], self.location), size_text(f["size_in_bytes"])) for f in self.files]
+            parts.append(grid("files", (Column("kind"), Column("path", whole=True), Column("size", is_number=True)), listed, most))
+        if self.outside:
+            kept = [(path,) for path in self.outside]
+            parts.append(grid("outside the table's location, so kept (see --allow-outside)", (Column("file", whole=True),), kept, most))
+        for title, problems in (("could not be deleted", self.undeleted), ("could not be read; what they name stays", self.unreadable)):
+            parts += [_problems(title, problems, most)] if problems else []
+        if self.dry_run:
+            parts.append(Prose("Nothing was changed."))
+        return Report(f"{'would go from' if self.dry_run else 'went from'} {self.table}", tuple(parts))
+
+
+def expire(
+    table: Name,
+    older_than: OlderThan = None,
+    retain_last: RetainLast = None,
+    snapshot: Snapshots = None,
+    dry_run: DryRun = False,
+    keep_files: KeepFiles = False,
+    clean_metadata: CleanMetadata = False,
+    catalog: CatalogName = None,
+    uri: CatalogUri = None,
+    warehouse: Warehouse = None,
+    as_json: AsJson = False,
+    everything: Everything = False,
+    allow_outside: AllowOutside = None,
+) -> None:
+    """Remove old snapshots, and delete the files that nothing else needs."""
+    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
+    if not isinstance(opened, ExpiresSnapshots):
+        raise ReadOnlyTableError(f"{table} cannot be changed", next_step="name a table of a catalog")
+    found = opened.expire_snapshots(
+        older_than=None if older_than is None else time_of(older_than, datetime.now(UTC)),
+        retain_last=retain_last,
+        snapshot_ids=snapshot or (),
+        dry_run=dry_run,
+        delete_files=not keep_files,
+        clean_expired_metadata=clean_metadata,
+        allow_outside=allow_outside or (),
+    )
+    show(expiry_of(found, opened.location()), as_json=as_json, everything=everything)
+
+
+def expiry_of(found: ExpireReport, location: str) -> Expiry:
+    """A report as it is shown; paths are within the table's location where they can be."""
+    return Expiry(
+        table=found.table,
+        location=location,
+        dry_run=found.state is ExpireState.DRY_RUN,
+        snapshot_ids=found.snapshot_ids,
+        refs=found.refs,
+        spec_ids=found.spec_ids,
+        schema_ids=found.schema_ids,
+        totals={kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in found.totals.items()},
+        files=tuple(found.files.to_pylist()),
+        outside=tuple(found.outside["path"].to_pylist()),
+        undeleted=tuple((problem.where, problem.what) for problem in found.undeleted),
+        unreadable=tuple((problem.where, problem.what) for problem in found.unreadable),
+    )
+
+
+def time_of(text: str, now: datetime) -> datetime:
+    """The time that an age or a time means; one without a time zone is of UTC, as all times that are shown. Raises `InvalidInputError`."""
+    age = _AGE.fullmatch(text.strip())
+    try:
+        if age is not None:
+            return now - timedelta(**{_UNITS[age[2]]: int(age[1])})
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"--older-than {text!r} is neither an age nor a time",
+            next_step="give an age such as 7d, 12h or 30m, or a time such as 2024-05-01T12:00",
+        ) from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _problems(title: str, problems: tuple[tuple[str, str], ...], most: int | None) -> Grid:
+    return grid(title, (Column("file", whole=True), Column("why")), list(problems), most)

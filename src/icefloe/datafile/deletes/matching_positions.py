@@ -1,0 +1,49 @@
+"""`matching_positions`: where in a data file the rows are that a filter matches and that are not deleted yet: what a merge-on-read delete adds.
+
+Writing them down is `delete_file_output.py`. Spec: Row-level Deletes.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.metadata_columns import POS
+from icefloe.kernel.schema.name_mapping import NameMapping
+from icefloe.kernel.schema.schema import Schema
+
+
+def matching_positions(
+    io: FileIO,
+    task: FileScanTask,
+    delete_filter: BooleanExpression,
+    *,
+    schema: Schema,
+    specs: Mapping[int, PartitionSpec],
+    name_mapping: NameMapping | None = None,
+    deletes: DeleteLoader | None = None,
+) -> NDArray[np.int64]:
+    """The positions in the task's file, ascending, of the rows for which `delete_filter` (bound to `schema`) is TRUE, those deleted before left out.
+
+    Only the filter's columns and those of equality deletes are read. Raises as `read_task`.
+    """
+    batches = read_task(
+        io,
+        task,
+        schema=schema,
+        projection=Schema(POS),
+        specs=specs,
+        row_filter=delete_filter,
+        name_mapping=name_mapping,
+        deletes=deletes,
+    )
+    found: list[NDArray[Any]] = [numpy_of(batch.column(0)) for batch in batches]
+    return np.concatenate(found) if found else np.empty(0, np.int64)

@@ -1,0 +1,88 @@
+"""The metadata columns of a data file's rows: where a row lies, whether it is deleted, and which row it is, whatever file it has moved to.
+
+Which ids and names they have is `kernel/schema/metadata_columns.py`.
+Spec: Reserved Field IDs; Row Lineage; Row lineage assignment; Row Lineage for Upgraded Tables.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.arrow_values import mask_array, numbers_array, scalar_of
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema import metadata_columns as names
+from icefloe.kernel.schema.arrow_schema import type_to_arrow
+from icefloe.kernel.types import NestedField, PrimitiveType, StructType
+from icefloe.kernel.values import physical_array
+
+
+def metadata_array(
+    field: NestedField,
+    task: FileScanTask,
+    spec: PartitionSpec,
+    positions: NDArray[np.int64],
+    *,
+    deleted: NDArray[np.bool_] | None,
+    stored: Mapping[int, Any],
+) -> Any:
+    """One metadata column for the rows at these positions of the task's file, as an Arrow array.
+
+    `deleted` tells the deleted rows, None where there are none; `stored` has the file's own lineage columns by field id, where it has them.
+
+    Raises:
+        InvalidInputError: the column is one that only a changelog has.
+    """
+    rows = len(positions)
+    match field.field_id:
+        case names.FILE.field_id:
+            return _repeated(task.file.file_path, pa.string(), rows)
+        case names.POS.field_id:
+            return numbers_array(positions, pa.int64())
+        case names.DELETED.field_id:
+            return mask_array(np.zeros(rows, np.bool_) if deleted is None else deleted)
+        case names.SPEC_ID.field_id:
+            return _repeated(task.spec_id, pa.int32(), rows)
+        case names.PARTITION_FIELD_ID:
+            return _partition(field, dict(zip((part.field_id for part in spec.fields), task.file.partition, strict=True)), rows)
+        case names.ROW_ID.field_id | names.LAST_UPDATED_SEQUENCE_NUMBER.field_id:
+            return _lineage(field, task, positions, stored.get(field.field_id))
+    raise InvalidInputError(f"column {field.name!r} exists only where changes are read, not rows")
+
+
+def _lineage(field: NestedField, task: FileScanTask, positions: NDArray[np.int64], stored: Any) -> Any:
+    """What the file says itself, else what its rows inherit; null for all where the file has no first row id. Spec: Row Lineage."""
+    first_row_id = task.file.first_row_id
+    if first_row_id is None:
+        return pa.nulls(len(positions), pa.int64())
+    if field.field_id == names.ROW_ID.field_id:
+        inherited = numbers_array(positions + first_row_id, pa.int64())
+    elif task.sequence_number is None:
+        inherited = pa.nulls(len(positions), pa.int64())
+    else:
+        inherited = _repeated(task.sequence_number, pa.int64(), len(positions))
+    return inherited if stored is None else pc.coalesce(stored, inherited)
+
+
+def _partition(field: NestedField, values: Mapping[int, Any], rows: int) -> Any:
+    """The file's partition in the form of all the table's partition fields, by field id; null in those that its spec does not have."""
+    target = type_to_arrow(field.field_type)
+    if not isinstance(field.field_type, StructType) or not field.field_type.fields:
+        return pa.nulls(rows, target)
+    arrays = []
+    for part, arrow in zip(field.field_type.fields, target.fields, strict=True):
+        value = values.get(part.field_id)
+        if value is None or not isinstance(part.field_type, PrimitiveType):
+            arrays.append(pa.nulls(rows, arrow.type))
+        else:
+            arrays.append(pa.repeat(physical_array(part.field_type, [value]).cast(arrow.type)[0], rows))
+    return pa.StructArray.from_arrays(arrays, fields=list(target.fields))
+
+
+def _repeated(value: Any, kind: Any, rows: int) -> Any:
+    return pa.repeat(scalar_of(value, kind), rows)

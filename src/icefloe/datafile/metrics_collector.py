@@ -1,0 +1,107 @@
+"""Metrics of files whose footers tell too little, ORC and Avro: counts and bounds per column, made from the rows on their way to the file.
+
+Parquet's are `file_metrics.py`, made from the footer; which columns get which metrics is `metrics_modes.py`. Columns inside lists and maps get none,
+as in Java.
+Spec: Data File Fields (value_counts to upper_bounds); Appendix D.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.datafile.file_metrics import FileMetrics, count_nans, set_bounds
+from icefloe.datafile.leaves import Leaf
+from icefloe.datafile.metrics_modes import MetricsMode
+from icefloe.kernel.types import (
+    BinaryType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    PrimitiveType,
+    StringType,
+    UUIDType,
+)
+from icefloe.kernel.values import physical_arrow_type, unscaled
+
+# The bytes of a shape order nothing.
+_WITHOUT_BOUNDS = (GeometryType, GeographyType)
+
+
+@dataclass(slots=True)
+class MetricsCollector:
+    """What was seen so far in the rows of one file."""
+
+    columns: Sequence[tuple[Leaf, MetricsMode]]
+    rows: int = 0
+    nulls: dict[int, int] = field(default_factory=dict)
+    nans: dict[int, int] = field(default_factory=dict)
+    lows: dict[int, Any] = field(default_factory=dict)
+    highs: dict[int, Any] = field(default_factory=dict)
+
+    def see(self, table: Any) -> None:
+        """Takes note of the next rows, an Arrow table of the schema."""
+        self.rows += table.num_rows
+        for leaf, mode in self.columns:
+            if leaf.repeated or not mode.counts:
+                continue
+            column = leaf.column_of(table)
+            self.nulls[leaf.field_id] = self.nulls.get(leaf.field_id, 0) + column.null_count
+            if isinstance(leaf.kind, FloatType | DoubleType):
+                found = count_nans(column)
+                self.nans[leaf.field_id] = self.nans.get(leaf.field_id, 0) + found
+                if found:
+                    column = column.filter(pc.invert(pc.is_nan(column)))
+            if mode.bounds and not isinstance(leaf.kind, _WITHOUT_BOUNDS):
+                self._see_extremes(leaf, column)
+
+    def _see_extremes(self, leaf: Leaf, column: Any) -> None:
+        extremes = pc.min_max(_ordered(leaf.kind, column))
+        low, high = extremes["min"].as_py(), extremes["max"].as_py()
+        if low is None:
+            return
+        self.lows[leaf.field_id] = min(low, self.lows.get(leaf.field_id, low))
+        self.highs[leaf.field_id] = max(high, self.highs.get(leaf.field_id, high))
+
+    def metrics(self, split_offsets: tuple[int, ...]) -> FileMetrics:
+        """The metrics of the file, now that every row was seen; without column sizes."""
+        counted = [leaf.field_id for leaf, mode in self.columns if mode.counts and not leaf.repeated]
+        found = FileMetrics(
+            record_count=self.rows,
+            column_sizes=None,
+            value_counts=dict.fromkeys(counted, self.rows),
+            null_value_counts={number: self.nulls.get(number, 0) for number in counted},
+            nan_value_counts=dict(self.nans),
+            lower_bounds={},
+            upper_bounds={},
+            split_offsets=split_offsets or None,
+        )
+        for leaf, mode in self.columns:
+            if leaf.field_id in self.lows:
+                set_bounds(
+                    found, leaf, mode, (_zero(leaf.kind, self.lows[leaf.field_id], -0.0), _zero(leaf.kind, self.highs[leaf.field_id], 0.0))
+                )
+        return found
+
+
+def _ordered(kind: PrimitiveType, column: Any) -> Any:
+    """The column in a form in which Arrow orders it as the type's values order: text by its bytes, times by their numbers."""
+    if isinstance(kind, StringType | BinaryType | FixedType | UUIDType):
+        return (
+            column.cast(pa.large_binary())
+            if not pa.types.is_fixed_size_binary(column.type)
+            else column.cast(pa.binary()).cast(pa.large_binary())
+        )
+    return column if isinstance(kind, DecimalType) else column.cast(physical_arrow_type(kind))
+
+
+def _zero(kind: PrimitiveType, value: Any, zero: float) -> Any:
+    """A zero bound of a float column takes the sign that bounds both zeros, which Arrow does not tell apart; decimals become whole numbers."""
+    if isinstance(kind, FloatType | DoubleType) and value == 0:
+        return zero
+    return unscaled(value, kind.scale) if isinstance(kind, DecimalType) else value

@@ -1,0 +1,169 @@
+"""Rows told apart by partition: the partition tuple of every row, by whole columns at a time.
+
+What becomes of the parts is `write.py`. Spec: Partitioning.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.errors import InvalidPartitionSpecError
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.transforms import Transform, VoidTransform
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import DoubleType, FloatType, NestedField, PrimitiveType, StructType, children
+from icefloe.kernel.values import physical_arrow_type, physical_list
+
+# The most codes that numpy sorts by counting digits (its stable sort of 16-bit numbers is a radix sort).
+_FEW_CODES = 1 << 16
+# Above this, combined codes could overflow 64 bits when the next field is added.
+_MANY_CODES = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of one partition. `key` tells partitions apart where `values` cannot (NaN, and the two zeros)."""
+
+    key: tuple[Any, ...]
+    values: tuple[Any, ...]
+    rows: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One partition field: where its source column is, and what to apply."""
+
+    name: str
+    steps: tuple[int, ...]
+    kind: PrimitiveType
+    transform: Transform
+    result: PrimitiveType
+
+
+@dataclass(frozen=True, slots=True)
+class _Codes:
+    """One partition field over a table: a code per row, and per code the key and the physical value."""
+
+    codes: NDArray[Any]
+    keys: Sequence[Any]
+    values: Sequence[Any]
+
+
+class PartitionSplitter:
+    """Splits Arrow tables of the schema by the partitions of a spec."""
+
+    def __init__(self, spec: PartitionSpec, schema: Schema) -> None:
+        # A void field's column may be gone from the schema, and is not needed.
+        self._sources = [
+            None if isinstance(field.transform, VoidTransform) else _source(schema, field.source_id, field.transform)
+            for field in spec.fields
+        ]
+
+    def split(self, table: Any) -> Iterator[Part]:
+        """The table's rows by partition, in the order in which the partitions' codes come; the order of rows within a partition is kept."""
+        fields = [_encode(source, table) for source in self._sources]
+        codes = _combined(fields, table.num_rows)
+        if codes is None:
+            yield _part(fields, 0, table)
+            return
+        order = np.argsort(codes, kind="stable")
+        # Taking rows out of one long array is much faster than out of the many short ones that batches leave.
+        table = table.combine_chunks()
+        ends = np.append(np.flatnonzero(np.diff(codes[order])) + 1, len(order))
+        start = 0
+        for end in ends.tolist():
+            yield _part(fields, int(order[start]), _rows_at(table, order[start:end]))
+            start = end
+
+
+def _source(schema: Schema, source_id: int, transform: Transform) -> _Source:
+    """Raises `InvalidPartitionSpecError` where the source is not a primitive column of the schema, reached through structs alone."""
+    fields: tuple[NestedField, ...] = schema.fields
+    steps: list[int] = []
+    field = schema.find_field(source_id)
+    for name in schema.path_of(source_id) or ():
+        position = next(index for index, candidate in enumerate(fields) if candidate.name == name)
+        steps.append(position)
+        inner = fields[position].field_type
+        fields = children(inner) if isinstance(inner, StructType) else ()
+    if not isinstance(field.field_type, PrimitiveType):
+        raise InvalidPartitionSpecError(f"column {field.name} is a {field.field_type}, which cannot be partitioned by")
+    name = schema.find_column_name(source_id) or field.name
+    return _Source(name, tuple(steps), field.field_type, transform, transform.result_type(field.field_type))
+
+
+def _encode(source: _Source | None, table: Any) -> _Codes:
+    if source is None:
+        return _Codes(np.zeros(table.num_rows, dtype=np.int32), [None], [None])
+    column = table.column(source.steps[0])
+    if len(source.steps) > 1:
+        column = pc.struct_field(column, list(source.steps[1:]))
+    try:
+        result = source.transform.apply_array(source.kind, column)
+    except InvalidPartitionSpecError as error:
+        raise InvalidPartitionSpecError(
+            f"column {source.name} cannot be partitioned by {source.transform}: {error.message}",
+            next_step="change the partition spec, or the value",
+        ) from error
+    if isinstance(result, pa.ChunkedArray):
+        result = result.combine_chunks()
+    encoded = _bits(source.result, result).dictionary_encode(null_encoding="encode")
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    return _Codes(codes, encoded.dictionary.to_pylist(), _values(source.result, encoded.dictionary))
+
+
+def _bits(kind: PrimitiveType, array: Any) -> Any:
+    """Floats as the whole numbers of their bits, with one NaN for all, so that NaN equals itself and the zeros differ. Spec: Partition values, equality."""
+    if not isinstance(kind, FloatType | DoubleType):
+        return array
+    one_nan = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
+    return one_nan.view(pa.int32() if isinstance(kind, FloatType) else pa.int64())
+
+
+def _values(kind: PrimitiveType, dictionary: Any) -> list[Any]:
+    arrow = physical_arrow_type(kind)
+    if isinstance(kind, FloatType | DoubleType):
+        return physical_list(kind, dictionary.view(arrow))
+    return physical_list(kind, dictionary.cast(arrow))
+
+
+def _combined(fields: Sequence[_Codes], rows: int) -> NDArray[Any] | None:
+    """One code per row for all fields together, as small as they can be made; None where every row is of one partition."""
+    varying = [field for field in fields if len(field.keys) > 1]
+    if not varying:
+        return None
+    codes, count = varying[0].codes.astype(np.int64), len(varying[0].keys)
+    for field in varying[1:]:
+        if count > _MANY_CODES:
+            found, codes = np.unique(codes, return_inverse=True)
+            count = len(found)
+        codes, count = codes * len(field.keys) + field.codes, count * len(field.keys)
+    if count > _FEW_CODES:
+        found, codes = np.unique(codes, return_inverse=True)
+        count = len(found)
+    return codes.reshape(rows).astype(np.uint16 if count <= _FEW_CODES else np.int64)
+
+
+def _part(fields: Sequence[_Codes], row: int, rows: Any) -> Part:
+    at = [int(field.codes[row]) for field in fields]
+    return Part(
+        key=tuple(field.keys[code] for field, code in zip(fields, at, strict=True)),
+        values=tuple(field.values[code] for field, code in zip(fields, at, strict=True)),
+        rows=rows,
+    )
+
+
+def _rows_at(table: Any, rows: NDArray[Any]) -> Any:
+    """The rows at these ascending positions.
+
+    A run that is most of the table is a slice of it. Anything else is copied: a small slice kept in a buffer would keep the whole table in memory.
+    """
+    start, count = int(rows[0]), len(rows)
+    if int(rows[-1]) - start + 1 == count and count * 2 > table.num_rows:
+        return table.slice(start, count)
+    return table.take(pa.array(rows))

@@ -1,0 +1,62 @@
+"""Numbers, times and paths as people read them.
+
+Values of a table's own types are `decoded.py`.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Powers of 1024, as storage tools show them.
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def size_text(size: int | None) -> str:
+    """`1.5 MiB`; three digits at most before the unit. Unknown for None."""
+    if size is None:
+        return "unknown"
+    if size < 1024:
+        return f"{size:,} B"
+    amount, unit = float(size), 0
+    while amount >= 1000 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.3g} {_UNITS[unit]}" if amount < 1000 else f"{amount:,.0f} {_UNITS[unit]}"
+
+
+def count_text(count: int | None, one: str = "", many: str = "") -> str:
+    """`1,234`, `1 file`, `2 files`; a count that is not known is `unknown`."""
+    number = "unknown" if count is None else f"{count:,}"
+    word = one if count == 1 else many or (f"{one}s" if one else "")
+    return f"{number} {word}".rstrip()
+
+
+def share_text(part: int, whole: int) -> str:
+    """`12.3 %`; `-` of nothing."""
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def time_text(timestamp_ms: int | None) -> str:
+    """ISO 8601 in UTC, to the millisecond."""
+    if timestamp_ms is None:
+        return "never"
+    try:
+        return f"{(_EPOCH + timedelta(milliseconds=timestamp_ms)).replace(tzinfo=None).isoformat(sep=' ', timespec='milliseconds')} UTC"
+    except OverflowError:
+        return f"{timestamp_ms} ms since 1970"
+
+
+def within(path: str, location: str) -> str:
+    """The path relative to the table's folder, where it lies in it."""
+    folder = location.rstrip("/") + "/"
+    return path.removeprefix(folder)
+
+
+def short_path(path: str, location: str = "") -> str:
+    """The path relative to the table's folder, each UUID cut to its first eight digits. For reading only: it names no file any more."""
+    return _UUID.sub(r"\1…", within(path, location) if location else path)
+
+
+def file_name(path: str) -> str:
+    """What stands after the last slash."""
+    return path.rpartition("/")[2]

@@ -1,0 +1,87 @@
+"""The table `partitions`: the live files of a snapshot counted by partition, over all partition specs.
+
+What an entry counts for is `kernel/statistics/partition_statistics_rows.py`, which partition statistics share. Spec: Partitioning; Partition Evolution.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.inspect.metadata_tables.file_tables import snapshots_of
+from icefloe.inspect.metadata_tables.manifest_filter import manifests_of
+from icefloe.inspect.metadata_tables.request import MICROS_PER_MS, Request
+from icefloe.inspect.metadata_tables.schemas import PARTITION, partition_struct
+from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns
+from icefloe.kernel.manifest.manifest_reader import read_columns
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow
+from icefloe.kernel.statistics import partition_schema as names
+from icefloe.kernel.statistics.partition_statistics_rows import rows_of_manifest
+from icefloe.kernel.types import StructType
+from icefloe.table.manifest_threads import in_threads
+
+# How many of the partition fields a file's spec has: a value that a spec does not have is not the null that another one wrote.
+_KNOWN_FIELDS = "known fields"
+
+
+def partition_rows(request: Request) -> Any:
+    """`partitions`: one row for each partition that has files; one in all, or none, for a table that was never partitioned.
+
+    Raises:
+        NoSuchFileError, AvroFormatError, ManifestFormatError
+    """
+    metadata, partition_type = request.metadata, partition_struct(request.metadata)
+    timestamps = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
+
+    def read(manifest: ManifestFile) -> Any:
+        own_type = spec_partition_type(metadata, manifest.partition_spec_id)
+        columns = read_columns(request.table.io.read(manifest.manifest_path), manifest, own_type)
+        live = columns.entries.filter(pc.not_equal(columns.entries["status"], int(ManifestEntryStatus.DELETED)))
+        rows = rows_of_manifest(ManifestColumns(live), manifest, partition_type, timestamps)
+        known = len({field.field_id for field in own_type.fields} & {field.field_id for field in partition_type.fields})
+        return rows.append_column(_KNOWN_FIELDS, pa.array([known] * len(rows), pa.int32()))
+
+    parts = list(in_threads(read, manifests_of(request, snapshots_of(request))))
+    return _counted(parts, partition_type, request) if parts else schema_to_arrow(request.schema).empty_table()
+
+
+def _counted(parts: Sequence[Any], partition_type: StructType, request: Request) -> Any:
+    keys = [str(field.field_id) for field in partition_type.fields]
+    # The newest change of a partition comes first, so that its time, its snapshot and its spec are taken together.
+    entries = pa.concat_tables(parts).sort_by([(names.UPDATED_AT, "descending")])
+    whole = pc.ScalarAggregateOptions(skip_nulls=False)
+    firsts = (names.UPDATED_AT, names.UPDATED_BY, names.SPEC_ID)
+    asked = [*((name, "sum") for name in names.COUNTS), *((name, "first", whole) for name in firsts)]
+    rows = entries.group_by([*keys, _KNOWN_FIELDS], use_threads=False).aggregate(asked)
+    rows = rows.rename_columns([name.removesuffix("_sum").removesuffix("_first") for name in rows.column_names])
+    if not len(entries):
+        return schema_to_arrow(request.schema).empty_table()
+    target = schema_to_arrow(request.schema)
+    found = _columns(rows, partition_type)
+    return pa.table([found[field.name].cast(field.type) for field in target], schema=target)
+
+
+def _columns(rows: Any, partition_type: StructType) -> dict[str, Any]:
+    members = [rows[str(field.field_id)].combine_chunks() for field in partition_type.fields]
+    updated = pc.multiply(rows[names.UPDATED_AT], MICROS_PER_MS).cast(pa.timestamp("us", tz="UTC"))
+    # JAVA: a partition of which every change is of an expired snapshot has spec 0.
+    spec_id = pc.if_else(pc.is_valid(rows[names.UPDATED_AT]), rows[names.SPEC_ID], pa.scalar(0, pa.int32()))
+    found = {
+        "spec_id": spec_id,
+        "record_count": rows[names.DATA_RECORDS],
+        "file_count": rows[names.DATA_FILES],
+        "total_data_file_size_in_bytes": rows[names.DATA_SIZE],
+        "position_delete_record_count": rows[names.POSITION_RECORDS],
+        "position_delete_file_count": pc.add(rows[names.POSITION_FILES], rows[names.VECTORS]),
+        "equality_delete_record_count": rows[names.EQUALITY_RECORDS],
+        "equality_delete_file_count": rows[names.EQUALITY_FILES],
+        "last_updated_at": updated,
+        "last_updated_snapshot_id": rows[names.UPDATED_BY],
+    }
+    if members:
+        found[PARTITION] = pa.StructArray.from_arrays(members, fields=[field_to_arrow(field) for field in partition_type.fields])
+    return found

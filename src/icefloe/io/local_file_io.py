@@ -1,0 +1,214 @@
+"""`LocalFileIO`: files of this machine, written whole or not at all.
+
+Spec: File System Operations (in-place write, seekable reads, deletes).
+"""
+
+import os
+import stat
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import StorageError
+from icefloe.io.locations import local_path
+from icefloe.kernel.storage_errors import storage_error
+
+# How often folders are made anew because another process removes them at the same time.
+TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileIO:
+    """Answers `/x`, `file:/x`, `file:///x` and relative paths. A value without state, so it pickles to Spark's tasks."""
+
+    def read(self, location: str) -> bytes:
+        """The whole file."""
+        path = local_path(location)
+        try:
+            with open(path, "rb", opener=open_regular) as file:
+                return file.read()
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+        """Writes the whole file or nothing.
+
+        The bytes go to a hidden file in the same folder and are flushed to the disk; only then does the name appear, by a hard link, which fails where the
+        name is taken (a rename would replace the other file). Raises `FileAlreadyExistsError` unless `overwrite`.
+        """
+        path = local_path(location)
+        # The name is not derived from the file's, which may already be as long as the file system allows.
+        temporary = os.path.join(os.path.dirname(path), f".{uuid.uuid4().hex}.tmp")
+        try:
+            _make_parent(path, location)
+            try:
+                with open(temporary, "xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                if overwrite:
+                    os.replace(temporary, path)
+                else:
+                    _publish(temporary, path)
+            finally:
+                _unlink_if_there(temporary)
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def exists(self, location: str) -> bool:
+        """Whether a file (not a folder) is there."""
+        try:
+            return not _is_folder(os.stat(local_path(location)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def size(self, location: str) -> int:
+        """Length in bytes."""
+        try:
+            found = os.stat(local_path(location))
+        except OSError as error:
+            raise storage_error(error, location) from error
+        if _is_folder(found.st_mode):
+            raise StorageError(f"{location} is a folder, not a file", path=location)
+        return found.st_size
+
+    def delete(self, location: str) -> None:
+        """Deletes the file; a file that is not there is not an error. Folders are left."""
+        try:
+            os.unlink(local_path(location))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def delete_if(self, location: str, may_delete: Callable[[str], bool]) -> bool:
+        """Delete the file where `may_delete` holds for its real path, and return whether it did hold; a file that is not there is not an error.
+
+        The folder is opened first, and the file deleted in what was opened: a folder on the way that becomes a symbolic link meanwhile leads nowhere else.
+        """
+        folder, name = os.path.split(local_path(location))
+        try:
+            if os.unlink not in os.supports_dir_fd:  # Windows
+                allowed = may_delete(location)
+                if allowed:
+                    os.unlink(local_path(location))
+                return allowed
+            # Deleting needs no right to list the folder, and on Linux neither does opening it so.
+            opened = os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
+            try:
+                real = _path_of(opened, folder)
+                allowed = real is not None and may_delete(os.path.join(real, name))
+                if allowed:
+                    os.unlink(name, dir_fd=opened)
+                return allowed
+            finally:
+                os.close(opened)
+        except (FileNotFoundError, NotADirectoryError):
+            return may_delete(location)
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def open_input(self, location: str) -> Any:
+        """A seekable `pyarrow.OSFile`."""
+        path = local_path(location)
+        try:
+            mode = os.stat(path).st_mode
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(path)
+            _require_regular(mode, location)
+            return pa.OSFile(path, "rb")
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+    def open_output(self, location: str) -> Any:
+        """A `pyarrow.PythonFile` to a file that did not exist before.
+
+        The file is written as it was opened: by its name, another user's link in its place would be followed, and what it leads to truncated.
+        """
+        path = local_path(location)
+        try:
+            _make_parent(path, location)
+            return pa.PythonFile(open(path, "xb"), mode="w")
+        except OSError as error:
+            raise storage_error(error, location) from error
+
+
+def open_regular(path: str, flags: int, *, dir_fd: int | None = None) -> int:
+    """Open a file, and refuse a device or a pipe, which may have no end or never answer.
+
+    Raises:
+        OSError, StorageError
+    """
+    # Opening a pipe waits for its other end without the flag; files ignore it.
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), dir_fd=dir_fd)
+    try:
+        _require_regular(os.fstat(descriptor).st_mode, path)
+    except StorageError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_regular(mode: int, location: str) -> None:
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # folders have errors of their own
+        raise StorageError(f"{location} is a device, a pipe or a socket, not a file", path=location, next_step="name a file")
+
+
+def _make_parent(path: str, location: str) -> None:
+    parent = os.path.dirname(path)
+    for _ in range(TRIES):
+        try:
+            os.makedirs(parent, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            taken = _first_file(parent)
+            if os.path.isdir(taken):
+                continue  # another process has just removed a folder on the way, such as that of a dropped table
+            raise StorageError(
+                f"{location} cannot be made: {taken} is a file, not a folder", path=location, next_step="choose another location"
+            ) from error
+        return
+    raise StorageError(f"{location} cannot be made: its folder is removed again and again", path=location, next_step="try again")
+
+
+def _first_file(folder: str) -> str:
+    """The part of a path that is a file where a folder is needed."""
+    while folder != os.path.dirname(folder) and not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _path_of(opened: int, folder: str) -> str | None:
+    """The real path of an open folder; None where it was moved since it was opened."""
+    try:
+        return os.readlink(f"/proc/self/fd/{opened}")
+    except OSError:
+        real = os.path.realpath(folder)
+        return real if os.path.samestat(os.fstat(opened), os.lstat(real)) else None
+
+
+def _publish(temporary: str, path: str) -> None:
+    """Gives the finished file its name unless the name is taken."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # Some mounts have no hard links. Taking the name exclusively and renaming over it is as exclusive, but a crash between the two leaves an empty file.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.replace(temporary, path)
+
+
+def _unlink_if_there(path: str) -> None:
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _is_folder(mode: int) -> bool:
+    return mode & 0o170000 == 0o040000

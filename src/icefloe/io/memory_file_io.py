@@ -1,0 +1,90 @@
+"""`MemoryFileIO`: files of this process, for tests and tables that need not last."""
+
+import errno
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.io.locations import scheme_of
+from icefloe.kernel.storage_errors import storage_error
+
+# One set of files per process, as every file system is one: two `MemoryFileIO` values see the same files, also after pickling within the process.
+_FILES: dict[str, bytes] = {}
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFileIO:
+    """Answers `memory://x`. Other processes (Spark's tasks) do not see the files."""
+
+    def read(self, location: str) -> bytes:
+        """The whole file."""
+        content = _FILES.get(_key(location))
+        if content is None:
+            raise storage_error(OSError(errno.ENOENT, "not found"), location)
+        return content
+
+    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+        """Writes the whole file. Raises `FileAlreadyExistsError` unless `overwrite`."""
+        with _LOCK:
+            if not overwrite and _key(location) in _FILES:
+                raise storage_error(OSError(errno.EEXIST, "exists"), location)
+            _FILES[_key(location)] = bytes(content)
+
+    def exists(self, location: str) -> bool:
+        """Whether a file is there."""
+        return _key(location) in _FILES
+
+    def size(self, location: str) -> int:
+        """Length in bytes."""
+        return len(self.read(location))
+
+    def delete(self, location: str) -> None:
+        """Deletes the file; a file that is not there is not an error."""
+        with _LOCK:
+            _FILES.pop(_key(location), None)
+
+    def open_input(self, location: str) -> Any:
+        """A `pyarrow.BufferReader`."""
+        return pa.BufferReader(self.read(location))
+
+    def open_output(self, location: str) -> Any:
+        """A `pyarrow.PythonFile` whose bytes become the file when it is closed."""
+        self.write(location, b"")
+        return pa.PythonFile(_Output(_key(location)), mode="w")
+
+
+class _Output:
+    """The Python side of an open file: gathers the bytes and keeps them on close."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._parts: list[bytes] = []
+        self._length = 0
+        self.closed = False
+
+    def write(self, content: Any) -> int:
+        part = bytes(content)
+        self._parts.append(part)
+        self._length += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._length
+
+    def flush(self) -> None:
+        """Nothing waits to be flushed."""
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            with _LOCK:
+                if self._key in _FILES:  # deleted meanwhile stays deleted
+                    _FILES[self._key] = b"".join(self._parts)
+
+
+def _key(location: str) -> str:
+    scheme, text = scheme_of(location), location
+    return f"{scheme}://{text.partition('://')[2].lstrip('/')}"

@@ -1,0 +1,222 @@
+"""`ObjectStoreFileIO`: S3, Google Cloud Storage, Azure and whatever else fsspec answers.
+
+The libraries that speak to a store (s3fs, gcsfs, adlfs) are extras of this package and are asked for by name when a location needs them.
+"""
+
+import errno
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+
+from icefloe.errors import IcefloeError, StorageError, UnsupportedFeatureError
+from icefloe.io.allowed_stores import AZURE, account_properties
+from icefloe.io.locations import scheme_of
+from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
+
+# Scheme -> (fsspec protocol, extra of this package that brings it). Hadoop's scheme names are aliases of the store's own.
+PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
+    "s3": ("s3", "s3"),
+    "s3a": ("s3", "s3"),
+    "s3n": ("s3", "s3"),
+    "gs": ("gcs", "gcs"),
+    "gcs": ("gcs", "gcs"),
+    "abfs": ("abfs", "azure"),
+    "abfss": ("abfs", "azure"),
+    "wasb": ("abfs", "azure"),
+    "wasbs": ("abfs", "azure"),
+    "hdfs": ("hdfs", None),
+}
+
+# Property -> path of the option in fsspec's keyword arguments. The property names are those of PyIceberg, so that its configuration files work.
+_OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "s3": {
+        "s3.endpoint": ("endpoint_url",),
+        "s3.access-key-id": ("key",),
+        "s3.secret-access-key": ("secret",),
+        "s3.session-token": ("token",),
+        "s3.anonymous": ("anon",),
+        "s3.region": ("client_kwargs", "region_name"),
+        "s3.connect-timeout": ("config_kwargs", "connect_timeout"),
+        "s3.request-timeout": ("config_kwargs", "read_timeout"),
+    },
+    "gcs": {
+        "gcs.project-id": ("project",),
+        "gcs.oauth2.token": ("token",),
+        "gcs.service.host": ("endpoint_url",),
+        "gcs.default-bucket-location": ("default_location",),
+    },
+    "abfs": {
+        "adls.account-name": ("account_name",),
+        "adls.account-host": ("account_host",),
+        "adls.account-key": ("account_key",),
+        "adls.sas-token": ("sas_token",),
+        "adls.connection-string": ("connection_string",),
+        "adls.tenant-id": ("tenant_id",),
+        "adls.client-id": ("client_id",),
+        "adls.client-secret": ("client_secret",),
+    },
+    "hdfs": {"hdfs.host": ("host",), "hdfs.port": ("port",), "hdfs.user": ("user",)},
+}
+# Properties whose values are shown nowhere.
+SECRETS = (
+    "s3.access-key-id",
+    "s3.secret-access-key",
+    "s3.session-token",
+    "gcs.oauth2.token",
+    "adls.account-key",
+    "adls.sas-token",
+    "adls.connection-string",
+    "adls.client-secret",
+)
+_PATTERN_SIGNS = frozenset("*?[")
+_BOOLEANS = frozenset({"anon"})
+_NUMBERS = frozenset({"connect_timeout", "read_timeout", "port"})
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStoreFileIO:
+    """Files of one fsspec protocol. Holds only names and options, so it pickles; each process connects for itself."""
+
+    protocol: str
+    # Not shown: properties may hold keys to the store.
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra: str | None = None
+
+    def read(self, location: str) -> bytes:
+        """The whole file."""
+        content = self._ask(location, lambda store: store.cat_file(location))
+        return bytes(content)
+
+    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+        """Writes the whole object, which stores show whole or not at all. Raises `FileAlreadyExistsError` unless `overwrite`."""
+
+        def put(store: Any) -> None:
+            # Not every file system, nor every release of fsspec, knows the mode `create`; those that do also refuse a name taken since this look.
+            if not overwrite and store.exists(location):
+                raise FileExistsError(errno.EEXIST, "exists", location)
+            store.pipe_file(location, content, mode="overwrite" if overwrite else "create")
+
+        self._ask(location, put)
+
+    def exists(self, location: str) -> bool:
+        """Whether a file is there."""
+        return bool(self._ask(location, lambda store: store.isfile(location)))
+
+    def size(self, location: str) -> int:
+        """Length in bytes."""
+        return int(self._ask(location, lambda store: store.info(location))["size"])
+
+    def delete(self, location: str) -> None:
+        """Deletes the object; one that is not there is not an error."""
+
+        def remove(store: Any) -> None:
+            try:
+                store.rm_file(location)
+            except FileNotFoundError:
+                return
+
+        self._ask(location, remove)
+
+    def delete_many(self, locations: Sequence[str]) -> None:
+        """Deletes the objects by as few requests as the store's library can make. After an error some are deleted, also where one was not there.
+
+        fsspec takes a name with any of `*?[` for a pattern here, which would delete other objects: such names are deleted one by one.
+        """
+        plain = [location for location in locations if not _PATTERN_SIGNS.intersection(location)]
+        for location in set(locations).difference(plain):
+            self.delete(location)
+        if plain:
+            self._ask(plain[0], lambda store: store.rm(plain))
+
+    def open_input(self, location: str) -> Any:
+        """A seekable `pyarrow.PythonFile`."""
+        return pa.PythonFile(self._ask(location, lambda store: store.open(location, "rb")), mode="r")
+
+    def open_output(self, location: str) -> Any:
+        """A `pyarrow.PythonFile` to an object that did not exist before; it appears when the file is closed."""
+
+        def create(store: Any) -> Any:
+            if store.exists(location):
+                raise FileExistsError(errno.EEXIST, "exists", location)
+            return store.open(location, "wb")
+
+        return pa.PythonFile(self._ask(location, create), mode="w")
+
+    def connect(self) -> Any:
+        """The fsspec file system, one per process and set of properties. Raises `UnsupportedFeatureError` where its library is not installed."""
+        return _connect(self.protocol, tuple(sorted(self.properties.items())), self.extra)
+
+    def _ask(self, location: str, request: Callable[[Any], Any]) -> Any:
+        store = self.connect()
+        try:
+            return request(store)
+        except IcefloeError:
+            raise
+        except OSError as error:
+            secrets = secret_values(self.properties)
+            raise storage_error(error, location, secrets) from cause_without_secrets(error, secrets)
+        except Exception as error:  # noqa: BLE001  see below
+            # Libraries of stores have errors of their own, whose text quotes signed requests.
+            secrets = secret_values(self.properties)
+            text = f"storage failed at {location}: {type(error).__name__}: {without_secrets(str(error), secrets)}"
+            raise StorageError(text, path=location) from cause_without_secrets(error, secrets)
+
+
+def secret_values(properties: Mapping[str, str]) -> list[str]:
+    """Return the values of the properties that are secrets, and the parts of a connection string that are."""
+    found = [properties[name] for name in SECRETS if properties.get(name)]
+    return [
+        *found,
+        *(part.partition("=")[2] for text in found if ";" in text for part in text.split(";") if "=" in part and "Name=" not in part),
+    ]
+
+
+@lru_cache(maxsize=32)
+def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str | None) -> Any:
+    try:
+        return fsspec.filesystem(protocol, **fsspec_options(protocol, dict(properties)))
+    except ImportError as error:
+        install = f'pip install "icefloe[{extra}]"' if extra else "install what fsspec asks for"
+        raise UnsupportedFeatureError(
+            f"reading {protocol} locations needs a library that is not installed: {error}", next_step=install
+        ) from error
+    except ValueError as error:
+        secrets = secret_values(dict(properties))
+        text = without_secrets(str(error), secrets)
+        raise UnsupportedFeatureError(
+            f"storage of scheme {protocol!r} cannot be opened: {text}", next_step="use a file path, s3://, gs:// or abfss://"
+        ) from cause_without_secrets(error, secrets)
+
+
+def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """fsspec's keyword arguments for the properties of this protocol; other properties are left out."""
+    options: dict[str, Any] = {}
+    for name, path in _OPTIONS.get(protocol, {}).items():
+        if name not in properties:
+            continue
+        text, inner = properties[name], options
+        for part in path[:-1]:
+            inner = inner.setdefault(part, {})
+        inner[path[-1]] = _typed(path[-1], text)
+    return options
+
+
+def _typed(option: str, text: str) -> Any:
+    if option in _BOOLEANS:
+        return text.strip().lower() == "true"
+    if option in _NUMBERS:
+        return float(text) if "." in text else int(text)
+    return text
+
+
+def file_io_for(location: str, properties: Mapping[str, str]) -> ObjectStoreFileIO:
+    """The file IO of a location's scheme; a scheme not listed here is handed to fsspec under its own name."""
+    scheme = scheme_of(location)
+    protocol, extra = PROTOCOLS.get(scheme, (scheme, None))
+    properties = account_properties(location, properties) if scheme in AZURE else properties
+    known = _OPTIONS.get(protocol, {})
+    return ObjectStoreFileIO(protocol, {name: text for name, text in properties.items() if name in known}, extra)

@@ -1,0 +1,241 @@
+"""Avro object container files: header, blocks, sync markers; read with every claim checked, and written.
+
+What is inside a block is read by `columns.py` and encoded by `avro_encoder.py`. Layer: kernel.avro. Spec: Apache Avro, Object Container Files.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import mmh3
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.kernel.avro.avro_codec import Bytes, compress, decompress
+from icefloe.kernel.avro.avro_errors import TornDataError, above_limit, broken_avro
+from icefloe.kernel.avro.varint import decode_long, encode_long
+from icefloe.kernel.limits import limits
+
+MAGIC = b"Obj\x01"
+SYNC_LENGTH = 16
+_ENCRYPTED_MAGIC = b"AGS1"  # of an AES GCM stream, which encrypted manifests and manifest lists are
+# Uncompressed bytes after which a block is closed: Avro's usual size. One block an entry costs half again in size and 2 to 3 times in reading.
+BLOCK_BYTES = 64_000
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """An opened file: its header, and where the blocks begin."""
+
+    path: str
+    content: bytes
+    metadata: Mapping[str, bytes]
+    schema_text: bytes
+    codec: str
+    sync: bytes
+    body_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock:
+    """Where a block lies in the file: it starts at byte `offset`, and its compressed bytes are `content[start:end]`."""
+
+    count: int
+    offset: int
+    start: int
+    end: int
+
+
+def open_container(content: bytes, path: str) -> Container:
+    """Reads the header.
+
+    Raises:
+        AvroFormatError: not Avro, or the header is cut short.
+    """
+    if content[:4] != MAGIC:
+        what = "the file is empty" if not content else "it does not begin with Avro's magic bytes"
+        if content[:4] == _ENCRYPTED_MAGIC:
+            what = "it is encrypted; encrypted tables are not read"
+        raise broken_avro(path, 0, what)
+    try:
+        metadata, position = _read_metadata(content, 4)
+    except (IndexError, TornDataError) as error:
+        raise broken_avro(path, len(content), "the header is cut short or damaged") from error
+    body_start = position + SYNC_LENGTH
+    if body_start > len(content):
+        raise broken_avro(path, len(content), "the file ends inside its header")
+    if "avro.schema" not in metadata:
+        raise broken_avro(path, 4, "the header has no avro.schema")
+    codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
+    return Container(path, content, metadata, metadata["avro.schema"], codec, content[position:body_start], body_start)
+
+
+def _read_metadata(content: bytes, position: int) -> tuple[dict[str, bytes], int]:
+    metadata: dict[str, bytes] = {}
+    while True:
+        count, position = decode_long(content, position)
+        if count == 0:
+            return metadata, position
+        if count < 0:  # a negative count is followed by the size in bytes
+            _, position = decode_long(content, position)
+        for _ in range(abs(count)):
+            key, position = _read_bytes(content, position)
+            value, position = _read_bytes(content, position)
+            metadata[key.decode("utf-8", "replace")] = value
+
+
+def _read_bytes(content: bytes, position: int) -> tuple[bytes, int]:
+    length, position = decode_long(content, position)
+    end = position + length
+    if length < 0 or end > len(content):
+        raise TornDataError(position, "a length reaches beyond the file")
+    return content[position:end], end
+
+
+def raw_blocks(container: Container) -> Iterator[RawBlock]:
+    """The blocks in file order, still compressed.
+
+    Raises:
+        AvroFormatError: a block reaches beyond the file, or its sync marker is not the header's.
+    """
+    content, path, sync = container.content, container.path, container.sync
+    position = container.body_start
+    total = len(content)
+    while position < total:
+        offset = position
+        try:
+            count, position = decode_long(content, position)
+            length, position = decode_long(content, position)
+        except (IndexError, TornDataError) as error:
+            raise broken_avro(path, offset, "the file ends inside a block's header, or that header is damaged") from error
+        if count < 0 or length < 0:
+            raise broken_avro(path, offset, f"a block claims {count} records in {length} bytes")
+        end = position + length
+        if end + SYNC_LENGTH > total:
+            missing = end + SYNC_LENGTH - total
+            raise broken_avro(path, offset, f"the file is cut short: {missing} bytes of the last block are missing")
+        if not content.startswith(sync, end):
+            raise broken_avro(path, end, "the sync marker after a block is not that of the header")
+        yield RawBlock(count, offset, position, end)
+        position = end + SYNC_LENGTH
+
+
+def count_records(container: Container) -> int:
+    """How many records the blocks claim to have. Raises as `raw_blocks` does."""
+    return sum(block.count for block in raw_blocks(container))
+
+
+def read_block(container: Container, block: RawBlock) -> bytes:
+    """The uncompressed bytes of a block. Raises as `codec.decompress` does, and where the block cannot hold as many records as it claims."""
+    data = decompress(container.codec, container.content[block.start : block.end], path=container.path, offset=block.offset)
+    # A record takes at least a byte here; without this check a damaged count would be believed for a very long time.
+    if block.count > len(data):
+        raise broken_avro(container.path, block.offset, f"a block claims {block.count} records in {len(data)} bytes")
+    return data
+
+
+def unpacked_blocks(container: Container) -> Iterator[tuple[RawBlock, bytes]]:
+    """Yield each block of a file with its uncompressed bytes, for readers that keep what all of them hold. Raises as `raw_blocks` and `read_block` do.
+
+    Raises:
+        AvroFormatError: All blocks together have more bytes than the limit `avro_file_bytes`.
+    """
+    size, most = 0, limits().avro_file_bytes
+    for block in raw_blocks(container):
+        data = read_block(container, block)
+        size += len(data)
+        if size > most:
+            what = f"the blocks up to this one unpack to {size} bytes, out of a file of {len(container.content)}"
+            raise above_limit(container.path, block.offset, what, "avro_file_bytes")
+        yield block, data
+
+
+def header_bytes(schema_text: str, metadata: Mapping[str, str], codec: str, sync: bytes) -> bytes:
+    """The header of a file, up to and with its sync marker."""
+    return _header_without_sync(schema_text, metadata, codec) + sync
+
+
+def _header_without_sync(schema_text: str, metadata: Mapping[str, str], codec: str) -> bytes:
+    pairs = {**metadata, "avro.schema": schema_text, "avro.codec": codec}
+    parts = [MAGIC, encode_long(len(pairs))]
+    for key, text in pairs.items():
+        for data in (key.encode(), text.encode()):
+            parts += (encode_long(len(data)), data)
+    parts.append(encode_long(0))
+    return b"".join(parts)
+
+
+def sync_marker(schema_text: str, metadata: Mapping[str, str], codec: str) -> bytes:
+    """16 bytes that tell this file's blocks from others'. Made from the header, since the kernel draws no random numbers."""
+    return bytes(mmh3.hash_bytes(_header_without_sync(schema_text, metadata, codec)))
+
+
+def block_bytes(count: int, data: bytes, codec: str, sync: bytes) -> bytes:
+    """A whole block of `count` records, with its sync marker."""
+    packed = compress(codec, data)
+    return b"".join((encode_long(count), encode_long(len(packed)), packed, sync))
+
+
+def write_container(schema_text: str, metadata: Mapping[str, str], codec: str, records: Iterable[bytes]) -> bytes:
+    """A whole file of encoded records, in blocks of about `BLOCK_BYTES`; `codec` as `codec.codec_name` gives it."""
+    sync = sync_marker(schema_text, metadata, codec)
+    parts = [header_bytes(schema_text, metadata, codec, sync)]
+    pending: list[bytes] = []
+    size = 0
+    for record in records:
+        pending.append(record)
+        size += len(record)
+        if size >= BLOCK_BYTES:
+            parts.append(block_bytes(len(pending), b"".join(pending), codec, sync))
+            pending, size = [], 0
+    if pending:
+        parts.append(block_bytes(len(pending), b"".join(pending), codec, sync))
+    return b"".join(parts)
+
+
+def write_records_container(
+    schema_text: str, metadata: Mapping[str, str], codec: str, parts: Iterable[tuple[Any, NDArray[np.int64]]]
+) -> bytes:
+    """The same file of records that lie one after another: each part is their bytes, a buffer, and where each of them ends."""
+    blocks = ((count, compress(codec, data)) for count, data in divided(parts))
+    return blocks_container(schema_text, metadata, codec, blocks)
+
+
+def blocks_container(schema_text: str, metadata: Mapping[str, str], codec: str, blocks: Iterable[tuple[int, Bytes]]) -> bytes:
+    """The same of blocks that are compressed already, each with how many records it has."""
+    sync = sync_marker(schema_text, metadata, codec)
+    # Grows in place and is given away as it is: blocks need not stay in memory until the last one is there.
+    written = BytesIO()
+    written.write(header_bytes(schema_text, metadata, codec, sync))
+    for count, packed in blocks:
+        for part in (encode_long(count), encode_long(len(packed)), packed, sync):
+            written.write(part)
+    return written.getvalue()
+
+
+def divided(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterator[tuple[int, Bytes]]:
+    """Records, as `write_records_container` takes them, in blocks of about `BLOCK_BYTES`: how many, and their bytes."""
+    pending: list[memoryview] = []  # the beginning of a block, left over from the parts before
+    count = size = 0
+    for data, ends in parts:
+        view, start, row = memoryview(data), 0, 0
+        while row < len(ends):
+            # The record that makes the block as long as that closes it.
+            # `numpy.searchsorted` would copy what it may not write.
+            last = bisect_left(ends, start + BLOCK_BYTES - size, row)
+            stop = int(ends[min(last, len(ends) - 1)])
+            pending.append(view[start:stop])
+            count, size, row = count + min(last + 1, len(ends)) - row, size + stop - start, last + 1
+            start = stop
+            if last < len(ends):
+                yield count, _in_one(pending)
+                pending, count, size = [], 0, 0
+    if count:
+        yield count, _in_one(pending)
+
+
+def _in_one(pieces: list[memoryview]) -> Bytes:
+    """Not copied where there is one."""
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -1,0 +1,178 @@
+"""Avro schemas that carry Iceberg's field ids: reading a writer's, and making ours.
+
+Record fields have `field-id`, arrays `element-id`; a map with integer keys is an array of key-value records. Turning a schema into steps is `decode_steps.py`.
+Layer: kernel.avro. Spec: Appendix A, Avro; Apache Avro, Schema Declaration.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from icefloe.kernel.avro.avro_errors import SchemaSizeError
+from icefloe.kernel.limits import limits
+
+# A parsed schema: a primitive's name, a union's list, or an object. References to named types are replaced by what they name.
+AvroType = Any
+
+_PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+# Types whose values are one number each.
+NUMBERS = frozenset({"int", "long", "enum"})
+
+
+def parse_schema(text: bytes, limit: str = "avro_schema_types") -> AvroType:
+    """A writer's schema with every name resolved, of as many types as the limit of that name allows. Raises `ValueError` saying what is wrong."""
+    try:
+        declared = json.loads(text)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"avro.schema is not JSON: {error}") from error
+    resolved = _resolve(declared, {}, "")
+    _check_size(resolved, limit)
+    return resolved
+
+
+def _check_size(schema: AvroType, limit: str) -> None:
+    """Raise `SchemaSizeError` for a schema of more types than the limit allows.
+
+    A named type is one object however often it is used, and whatever walks the schema walks it each time: thirty records, each with two fields of the one
+    before, are a billion.
+    """
+    most: int = getattr(limits(), limit)
+    sizes: dict[int, int] = {}  # by identity, of types whose parts have been counted
+    waiting: list[tuple[Any, bool]] = [(schema, False)]
+    while waiting:
+        kind, parts_are_counted = waiting.pop()
+        if id(kind) in sizes:
+            continue
+        parts = _parts(kind)
+        if parts_are_counted or not parts:
+            # Capped, so that the numbers stay small.
+            sizes[id(kind)] = min(1 + sum(sizes[id(part)] for part in parts), most + 1)
+        else:
+            waiting.append((kind, True))
+            waiting += ((part, False) for part in parts)
+    if sizes[id(schema)] > most:
+        raise SchemaSizeError(limit)
+
+
+def _parts(kind: AvroType) -> list[AvroType]:
+    form = kind_of(kind)
+    if form == "union":
+        return list(kind)
+    if form == "record":
+        return [field["type"] for field in kind["fields"]]
+    return [kind["items"]] if form == "array" else [kind["values"]] if form == "map" else []
+
+
+def _resolve(declared: Any, known: dict[str, AvroType], namespace: str) -> AvroType:
+    if isinstance(declared, str):
+        if declared in _PRIMITIVES:
+            return declared
+        found = known.get(declared) or known.get(f"{namespace}.{declared}")
+        if found is None:
+            raise ValueError(f"the type {declared!r} is not declared, or contains itself")
+        return found
+    if isinstance(declared, list):
+        if not declared:
+            raise ValueError("a union of no types has no value")
+        return [_resolve(branch, known, namespace) for branch in declared]
+    if not isinstance(declared, dict) or "type" not in declared:
+        raise ValueError(f"{declared!r} is not an Avro type")
+    kind = declared["type"]
+    if kind in ("record", "fixed", "enum"):
+        return _resolve_named(declared, known, namespace)
+    if kind == "array":
+        return {**declared, "items": _resolve(declared.get("items"), known, namespace)}
+    if kind == "map":
+        return {**declared, "values": _resolve(declared.get("values"), known, namespace)}
+    resolved = _resolve(kind, known, namespace)
+    return {**declared, "type": resolved} if isinstance(resolved, str) else resolved
+
+
+def _resolve_named(declared: dict[str, Any], known: dict[str, AvroType], namespace: str) -> AvroType:
+    name = str(declared.get("name", ""))
+    namespace = name.rpartition(".")[0] or declared.get("namespace", namespace)
+    resolved = dict(declared)
+    if declared["type"] == "record":
+        fields = declared.get("fields")
+        if not isinstance(fields, list) or not all(isinstance(field, dict) and "type" in field for field in fields):
+            raise ValueError(f"the record {name!r} has no list of fields")
+        resolved["fields"] = [{**field, "type": _resolve(field["type"], known, namespace)} for field in fields]
+    elif declared["type"] == "fixed" and not (isinstance(declared.get("size"), int) and declared["size"] >= 0):
+        raise ValueError(f"the fixed type {name!r} has no size")
+    known[name] = known[f"{namespace}.{name}"] = resolved
+    return resolved
+
+
+def has_arrays_of_nothing(kind: AvroType) -> bool:
+    """Return True if an array in the type has items that take no bytes: nulls, records without fields, fixed values of size 0."""
+    return (kind_of(kind) == "array" and _is_nothing(kind["items"])) or any(map(has_arrays_of_nothing, _parts(kind)))
+
+
+def _is_nothing(kind: AvroType) -> bool:
+    form = kind_of(kind)
+    return form == "null" or (form == "fixed" and not kind["size"]) or (form == "record" and all(map(_is_nothing, _parts(kind))))
+
+
+def kind_of(kind: AvroType) -> str:
+    """`union`, or the name of the type's form: `record`, `array`, `long`, `fixed`..."""
+    if isinstance(kind, list):
+        return "union"
+    return str(kind["type"]) if isinstance(kind, dict) else str(kind)
+
+
+def varint_count(kind: AvroType) -> int | None:
+    """Return how many varints a value of this type is made of, None where it is not made of a fixed number of them only."""
+    form = kind_of(kind)
+    if form in NUMBERS or form == "boolean":  # a boolean's byte is 0 or 1, which is a varint too
+        return 1
+    if form == "record":
+        counts = [varint_count(field["type"]) for field in kind["fields"]]
+        return None if None in counts else sum(count for count in counts if count is not None)
+    return None
+
+
+def pair_value(kind: AvroType) -> str | None:
+    """Return `number` or `bytes`, what an array of key-value records maps its ids to; None where it is not such a map."""
+    items = kind["items"]
+    if kind_of(items) != "record" or len(items["fields"]) != 2 or kind_of(items["fields"][0]["type"]) not in NUMBERS:
+        return None
+    form = kind_of(items["fields"][1]["type"])
+    return "number" if form in NUMBERS else "bytes" if form in ("bytes", "string") else None
+
+
+def wire_form(kind: AvroType) -> Any:
+    """What decides about the bytes and the ids, and nothing else: two schemas of one form can share blocks."""
+    form = kind_of(kind)
+    if form == "union":
+        return ("union", *(wire_form(branch) for branch in kind))
+    if form == "record":
+        return ("record", *((field.get("field-id"), wire_form(field["type"])) for field in kind["fields"]))
+    if form == "array":
+        return ("array", wire_form(kind["items"]))
+    if form == "map":
+        return ("map", wire_form(kind["values"]))
+    if form == "fixed":
+        return ("fixed", kind["size"])
+    return form
+
+
+def field(field_id: int, name: str, kind: AvroType, *, required: bool = True, **attributes: Any) -> dict[str, Any]:
+    """A record's field. An optional one is a union with null first and null by default."""
+    optional = {} if required else {"default": None}
+    return {"name": name, "type": kind if required else ["null", kind], **optional, **attributes, "field-id": field_id}
+
+
+def record(name: str, fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A record."""
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def array(element_id: int, items: AvroType) -> dict[str, Any]:
+    """An array whose element has a field id."""
+    return {"type": "array", "items": items, "element-id": element_id}
+
+
+def id_map(key_id: int, value_id: int, value: AvroType) -> dict[str, Any]:
+    """A map from int: an array of key-value records, since Avro's own maps have string keys only."""
+    pair = record(f"k{key_id}_v{value_id}", [field(key_id, "key", "int"), field(value_id, "value", value)])
+    return {"type": "array", "items": pair, "logicalType": "map"}

@@ -1,0 +1,66 @@
+"""The manifests of many manifest lists as one table of columns, for who wants to know which manifests there are and not what their lists tell a scan.
+
+Whole entries are `read.py`. Spec: Manifest Lists.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import ManifestFormatError, Problem
+from icefloe.kernel.avro.avro_columns import read_arrays
+from icefloe.kernel.avro.avro_container import open_container
+from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
+
+_COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count")
+
+# What is known of a manifest: where it is, how long, and how many entries of each status it has. Null is not known, as in lists of old v1 tables.
+MANIFEST_FIELDS = pa.schema(
+    [
+        pa.field("manifest_path", pa.string(), nullable=False),
+        pa.field("manifest_length", pa.int64()),
+        *(pa.field(name, pa.int64()) for name in _COUNTS),
+    ]
+)
+
+_WANTED = Struct(
+    (
+        WantedField(500, ("manifest_path",), Value("manifest_path"), required=True),
+        WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
+        WantedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
+        WantedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
+        WantedField(506, ("deleted_files_count", "deleted_data_files_count"), Value("deleted_files_count")),
+    )
+)
+
+
+def read_manifest_columns(content: bytes, path: str) -> Any:
+    """The manifests of one list as a `pyarrow.Table` of `MANIFEST_FIELDS`, in file order.
+
+    Raises:
+        AvroFormatError: the file is damaged; the error names it and the byte.
+        ManifestFormatError: a path is null or no text, or a length or count is no number.
+    """
+    batches = [_typed(columns, path) for columns in read_arrays([open_container(content, path)], _WANTED)]
+    return pa.concat_tables(batches) if batches else MANIFEST_FIELDS.empty_table()
+
+
+def manifests_by_path(paths: Sequence[str]) -> Any:
+    """The same of manifests of which only the paths are known, as snapshots of old v1 tables name them."""
+    unknown = [pa.nulls(len(paths), field.type) for field in MANIFEST_FIELDS][1:]
+    return pa.Table.from_arrays([pa.array(paths, pa.string()), *unknown], schema=MANIFEST_FIELDS)
+
+
+def _typed(columns: dict[str, Any], path: str) -> Any:
+    try:
+        arrays = [columns[field.name].cast(field.type) for field in MANIFEST_FIELDS]
+    except pa.ArrowException as error:
+        raise _refuse(path, str(error)) from error
+    if arrays[0].null_count:
+        raise _refuse(path, f"manifest_path is null in {arrays[0].null_count} entries")
+    return pa.Table.from_arrays(arrays, schema=MANIFEST_FIELDS)
+
+
+def _refuse(path: str, what: str) -> ManifestFormatError:
+    return ManifestFormatError(f"the manifest list {path} breaks a rule of the format", path=path, problems=(Problem(where="", what=what),))

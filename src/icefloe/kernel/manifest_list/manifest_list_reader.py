@@ -1,0 +1,111 @@
+"""Reads a manifest list of any writer and format version into `ManifestFile`s.
+
+
+Spec: Manifest Lists; Writer requirements; Appendix E, Version 2.
+"""
+
+from typing import Any, NamedTuple
+
+from icefloe.errors import ManifestFormatError, Problem
+from icefloe.kernel.avro.avro_columns import read_batches
+from icefloe.kernel.avro.avro_container import open_container
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
+from icefloe.kernel.manifest_list.manifest_list_schema import WANTED, WANTED_LINES
+
+_REQUIRED = ("manifest_path", "manifest_length", "partition_spec_id", "added_snapshot_id")
+_CONTENTS: dict[int | None, ManifestContent] = {None: ManifestContent.DATA, **{int(content): content for content in ManifestContent}}
+
+
+def read_manifest_list(content: bytes, path: str) -> list[ManifestFile]:
+    """The manifests of a snapshot, in file order. What v1 lists lack is filled in: content is data, sequence numbers are 0.
+
+    Raises:
+        AvroFormatError: the file is damaged; the error names it and the byte.
+        ManifestFormatError: a required value is null, or `content` is neither 0 nor 1.
+    """
+    found: list[ManifestFile] = []
+    for batch in read_batches(open_container(content, path), WANTED):
+        for name in _REQUIRED:
+            if None in batch[name]:
+                raise _refuse(path, len(found) + batch[name].index(None), f"{name} is null")
+        for row in zip(*batch.values(), strict=True):
+            found.append(_manifest_file(row, path, len(found)))
+    return found
+
+
+class ManifestLine(NamedTuple):
+    """What decides whether a manifest is kept, dropped or merged."""
+
+    content: int
+    spec_id: int
+    length: int  # bytes
+    has_live_files: bool
+    has_row_id: bool
+
+
+def read_manifest_lines(content: bytes, path: str) -> list[ManifestLine]:
+    """Those few values of each manifest, in file order: a fraction of the time of `read_manifest_list`. Raises `AvroFormatError`, `ManifestFormatError`."""
+    found: list[ManifestLine] = []
+    for batch in read_batches(open_container(content, path), WANTED_LINES):
+        for length, spec_id, kind, added, existing, row_id in zip(*batch.values(), strict=True):
+            if length is None or spec_id is None or kind not in _CONTENTS:
+                read_manifest_list(content, path)  # says what is wrong, and where
+            found.append(ManifestLine(int(_CONTENTS[kind]), spec_id, length, added != 0 or existing != 0, row_id is not None))
+    return found
+
+
+def has_row_ids(content: bytes, path: str) -> bool:
+    """Whether every data manifest of a list has a first row id, as those of v3 snapshots do. Raises as `read_manifest_lines` does."""
+    return all(map(line_has_row_ids, read_manifest_lines(content, path)))
+
+
+def line_has_row_ids(line: ManifestLine) -> bool:
+    """Delete manifests need none."""
+    return line.has_row_id or line.content == ManifestContent.DELETES
+
+
+def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:
+    (
+        manifest_path,
+        length,
+        spec_id,
+        content,
+        sequence_number,
+        min_sequence_number,
+        snapshot_id,
+        *counts,
+        partitions,
+        key_metadata,
+        row_id,
+    ) = row
+    if content not in _CONTENTS:
+        raise _refuse(path, index, f"content is {content}; it is 0 (data) or 1 (deletes)")
+    try:
+        location = str(manifest_path, "utf-8")
+    except UnicodeDecodeError:
+        raise _refuse(path, index, "manifest_path is not UTF-8") from None
+    return ManifestFile(
+        manifest_path=location,
+        manifest_length=length,
+        partition_spec_id=spec_id,
+        content=_CONTENTS[content],
+        sequence_number=sequence_number or 0,
+        min_sequence_number=min_sequence_number or 0,
+        added_snapshot_id=snapshot_id,
+        added_files_count=counts[0],
+        existing_files_count=counts[1],
+        deleted_files_count=counts[2],
+        added_rows_count=counts[3],
+        existing_rows_count=counts[4],
+        deleted_rows_count=counts[5],
+        partitions=None if partitions is None else tuple(PartitionFieldSummary(*summary) for summary in partitions),
+        key_metadata=key_metadata,
+        # Delete manifests have none; Java writes null for them too.
+        first_row_id=row_id if _CONTENTS[content] == ManifestContent.DATA else None,
+    )
+
+
+def _refuse(path: str, index: int, what: str) -> ManifestFormatError:
+    return ManifestFormatError(
+        f"the manifest list {path} breaks a rule of the format", path=path, problems=(Problem(where=f"manifest {index}", what=what),)
+    )

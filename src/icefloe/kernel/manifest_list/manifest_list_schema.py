@@ -1,0 +1,111 @@
+"""The Avro schemas of manifest lists that we write, and what we want from anyone's.
+
+Spec: Manifest Lists (fields 500 to 520); Appendix A, Avro.
+"""
+
+import json
+from functools import lru_cache
+
+from icefloe.errors import UnsupportedFormatVersionError
+from icefloe.kernel.avro.avro_encoder import Encoder, encoder
+from icefloe.kernel.avro.avro_schema import AvroType, array, field, record
+from icefloe.kernel.avro.projection_tree import Rows, Struct, Value, WantedField
+
+_SUMMARY = record(
+    "r508",
+    [
+        field(509, "contains_null", "boolean"),
+        field(518, "contains_nan", "boolean", required=False),
+        field(510, "lower_bound", "bytes", required=False),
+        field(511, "upper_bound", "bytes", required=False),
+    ],
+)
+_HEAD = (field(500, "manifest_path", "string"), field(501, "manifest_length", "long"), field(502, "partition_spec_id", "int"))
+_TAIL = (field(507, "partitions", array(508, _SUMMARY), required=False), field(519, "key_metadata", "bytes", required=False))
+_COUNTS = (
+    (504, "added_files_count", "int"),
+    (505, "existing_files_count", "int"),
+    (506, "deleted_files_count", "int"),
+    (512, "added_rows_count", "long"),
+    (513, "existing_rows_count", "long"),
+    (514, "deleted_rows_count", "long"),
+)
+_V2_FIELDS = [
+    *_HEAD,
+    field(517, "content", "int"),
+    field(515, "sequence_number", "long"),
+    field(516, "min_sequence_number", "long"),
+    field(503, "added_snapshot_id", "long"),
+    *(field(i, name, kind) for i, name, kind in _COUNTS),
+    *_TAIL,
+]
+_SCHEMAS: dict[int, AvroType] = {
+    1: record(
+        "manifest_file",
+        [*_HEAD, field(503, "added_snapshot_id", "long"), *(field(i, name, kind, required=False) for i, name, kind in _COUNTS), *_TAIL],
+    ),
+    2: record("manifest_file", _V2_FIELDS),
+    3: record("manifest_file", [*_V2_FIELDS, field(520, "first_row_id", "long", required=False)]),
+}
+
+# The counts had other names in the first years of v1.
+WANTED = Struct(
+    (
+        WantedField(500, ("manifest_path",), Value("manifest_path"), required=True),
+        WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
+        WantedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),
+        WantedField(517, ("content",), Value("content")),
+        WantedField(515, ("sequence_number",), Value("sequence_number")),
+        WantedField(516, ("min_sequence_number",), Value("min_sequence_number")),
+        WantedField(503, ("added_snapshot_id",), Value("added_snapshot_id"), required=True),
+        WantedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
+        WantedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
+        WantedField(506, ("deleted_files_count", "deleted_data_files_count"), Value("deleted_files_count")),
+        WantedField(512, ("added_rows_count",), Value("added_rows_count")),
+        WantedField(513, ("existing_rows_count",), Value("existing_rows_count")),
+        WantedField(514, ("deleted_rows_count",), Value("deleted_rows_count")),
+        WantedField(
+            507,
+            ("partitions",),
+            Rows(
+                "partitions",
+                (
+                    WantedField(509, ("contains_null",), Value("contains_null"), required=True),
+                    WantedField(518, ("contains_nan",), Value("contains_nan")),
+                    WantedField(510, ("lower_bound",), Value("lower_bound")),
+                    WantedField(511, ("upper_bound",), Value("upper_bound")),
+                ),
+            ),
+        ),
+        WantedField(519, ("key_metadata",), Value("key_metadata")),
+        WantedField(520, ("first_row_id",), Value("first_row_id")),
+    )
+)
+# What a commit asks of the manifests that it keeps.
+WANTED_LINES = Struct(
+    (
+        WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
+        WantedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),
+        WantedField(517, ("content",), Value("content")),
+        WantedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
+        WantedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
+        WantedField(520, ("first_row_id",), Value("first_row_id")),
+    )
+)
+
+
+def manifest_list_schema(format_version: int) -> AvroType:
+    """The schema of a manifest list as this format version has it. Raises `UnsupportedFormatVersionError` beyond 3."""
+    try:
+        return _SCHEMAS[format_version]
+    except KeyError:
+        raise UnsupportedFormatVersionError(
+            f"manifest lists of format version {format_version} cannot be written; 1, 2 and 3 can"
+        ) from None
+
+
+@lru_cache(maxsize=4)
+def manifest_list_codec(format_version: int) -> tuple[str, Encoder]:
+    """The schema's text for the header, and the encoder of one record given as a tuple in the schema's order."""
+    schema = manifest_list_schema(format_version)
+    return json.dumps(schema, separators=(",", ":")), encoder(schema)

@@ -1,0 +1,196 @@
+"""Writes manifest lists: from manifests, or by putting new manifests before an old list without decoding it.
+
+Row ids are given out before, by `row_ids.py`. Spec: Manifest Lists; Sequence Numbers.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.avro.avro_codec import codec_name
+from icefloe.kernel.avro.avro_container import (
+    BLOCK_BYTES,
+    Container,
+    RawBlock,
+    block_bytes,
+    header_bytes,
+    open_container,
+    raw_blocks,
+    read_block,
+    sync_marker,
+    write_container,
+)
+from icefloe.kernel.avro.avro_schema import parse_schema, wire_form
+from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
+from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_schema import manifest_list_codec, manifest_list_schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commit:
+    """What a list says about the snapshot it belongs to."""
+
+    format_version: int
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    first_row_id: int | None
+
+    def metadata(self) -> dict[str, str]:
+        """Java's key-value metadata."""
+        parent = "null" if self.parent_snapshot_id is None else str(self.parent_snapshot_id)
+        pairs = {"snapshot-id": str(self.snapshot_id), "parent-snapshot-id": parent}
+        if self.format_version > 1:
+            pairs["sequence-number"] = str(self.sequence_number)
+        if self.format_version > 2:
+            pairs["first-row-id"] = str(self.first_row_id)
+        return {**pairs, "format-version": str(self.format_version)}
+
+
+def write_manifest_list(
+    manifests: Iterable[ManifestFile],
+    *,
+    format_version: int,
+    snapshot_id: int,
+    parent_snapshot_id: int | None,
+    sequence_number: int,
+    first_row_id: int | None = None,
+    codec: str = "deflate",
+) -> bytes:
+    """A whole manifest list, in the order given. `UNASSIGNED_SEQ` in a manifest of this commit becomes `sequence_number`.
+
+    From v3 on `first_row_id` is the snapshot's, and every data manifest has its own already (`row_ids.assign_first_row_ids`).
+
+    Raises:
+        InvalidInputError: a manifest cannot stand in a list of this format version, or its numbers are unassigned though another snapshot added it.
+        InvalidPropertyError: the codec is not known.
+        UnsupportedFormatVersionError: the format version is above 3.
+    """
+    commit = _Commit(
+        format_version=format_version,
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent_snapshot_id,
+        sequence_number=sequence_number,
+        first_row_id=first_row_id,
+    )
+    schema_text, _ = manifest_list_codec(format_version)
+    return write_container(schema_text, commit.metadata(), codec_name(codec), _encoded(manifests, commit))
+
+
+def append_to_manifest_list(
+    content: bytes,
+    path: str,
+    new: Sequence[ManifestFile],
+    *,
+    format_version: int,
+    snapshot_id: int,
+    parent_snapshot_id: int | None,
+    sequence_number: int,
+    first_row_id: int | None = None,
+    codec: str = "deflate",
+) -> bytes:
+    """The list `content` (read from `path`) with `new` manifests before its own, which is Java's order.
+
+    Where codec and schema are the same the old blocks are copied as they are. Small blocks at the front are merged with the new ones as a binary counter
+    carries, so that a thousand appends leave about ten blocks, and each manifest is packed again about ten times over all of them.
+    From v3 on, every data manifest of the old list must have its row ids (`read.has_row_ids`).
+
+    Raises:
+        AvroFormatError: the old list is damaged.
+        Others as `write_manifest_list` does.
+    """
+    commit = _Commit(
+        format_version=format_version,
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent_snapshot_id,
+        sequence_number=sequence_number,
+        first_row_id=first_row_id,
+    )
+    old = open_container(content, path)
+    name = codec_name(codec)
+    schema_text, _ = manifest_list_codec(format_version)
+    if old.codec != name or not _same_form(old, schema_text, format_version):
+        return write_container(schema_text, commit.metadata(), name, _encoded([*new, *read_manifest_list(content, path)], commit))
+    pending = list(_encoded(new, commit))
+    count, data, kept = _carry(old, len(pending), b"".join(pending), list(raw_blocks(old)))
+    metadata = commit.metadata()
+    sync = sync_marker(schema_text, metadata, name)
+    parts = [header_bytes(schema_text, metadata, name, sync)]
+    if count:
+        parts.append(block_bytes(count, data, name, sync))
+    for block in kept:
+        parts += (content[block.offset : block.end], sync)
+    return b"".join(parts)
+
+
+def _same_form(old: Container, schema_text: str, format_version: int) -> bool:
+    if old.schema_text == schema_text.encode():
+        return True
+    try:
+        return bool(wire_form(parse_schema(old.schema_text)) == wire_form(manifest_list_schema(format_version)))
+    except ValueError:
+        return False
+
+
+def _carry(old: Container, count: int, data: bytes, blocks: list[RawBlock]) -> tuple[int, bytes, list[RawBlock]]:
+    """Merges blocks at the front into the new one while they hold no more records than it does: (count, bytes, the blocks left as they are)."""
+    taken = 0
+    for block in blocks:
+        if block.count > count or len(data) >= BLOCK_BYTES:
+            break
+        data += read_block(old, block)
+        count += block.count
+        taken += 1
+    return count, data, blocks[taken:]
+
+
+def _encoded(manifests: Iterable[ManifestFile], commit: _Commit) -> Iterator[bytes]:
+    _, encode = manifest_list_codec(commit.format_version)
+    for manifest in manifests:
+        yield encode(_record(manifest, commit))
+
+
+def _record(manifest: ManifestFile, commit: _Commit) -> tuple[Any, ...]:
+    head = (manifest.manifest_path, manifest.manifest_length, manifest.partition_spec_id)
+    counts = (
+        manifest.added_files_count,
+        manifest.existing_files_count,
+        manifest.deleted_files_count,
+        manifest.added_rows_count,
+        manifest.existing_rows_count,
+        manifest.deleted_rows_count,
+    )
+    partitions = manifest.partitions
+    summaries = None if partitions is None else [(s.contains_null, s.contains_nan, s.lower_bound, s.upper_bound) for s in partitions]
+    tail = (*counts, summaries, manifest.key_metadata)
+    if commit.format_version == 1:
+        if manifest.content != ManifestContent.DATA:
+            raise InvalidInputError(f"{manifest.manifest_path} holds deletes, which a table of format version 1 cannot have")
+        return (*head, manifest.added_snapshot_id, *tail)
+    if None in counts:
+        raise InvalidInputError(
+            f"{manifest.manifest_path} has counts that are not known, which a manifest list of format version {commit.format_version} requires",
+            next_step="count the manifest's entries first (kernel.manifest.read.fill_counts)",
+        )
+    sequence_number = _assigned(manifest, manifest.sequence_number, commit)
+    min_sequence_number = _assigned(manifest, manifest.min_sequence_number, commit)
+    record = (*head, int(manifest.content), sequence_number, min_sequence_number, manifest.added_snapshot_id, *tail)
+    return record if commit.format_version == 2 else (*record, _first_row_id(manifest))
+
+
+def _first_row_id(manifest: ManifestFile) -> int | None:
+    if (manifest.first_row_id is None) == (manifest.content == ManifestContent.DATA):
+        what = "holds data and has no" if manifest.first_row_id is None else "holds deletes and has a"
+        raise InvalidInputError(f"{manifest.manifest_path} {what} first row id in a manifest list of format version 3")
+    return manifest.first_row_id
+
+
+def _assigned(manifest: ManifestFile, number: int, commit: _Commit) -> int:
+    if number != UNASSIGNED_SEQ:
+        return number
+    if manifest.added_snapshot_id != commit.snapshot_id:
+        raise InvalidInputError(
+            f"{manifest.manifest_path} has no sequence number, though snapshot {manifest.added_snapshot_id} added it, not {commit.snapshot_id}"
+        )
+    return commit.sequence_number

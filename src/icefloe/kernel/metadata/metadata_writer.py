@@ -1,0 +1,72 @@
+"""Writes a table's metadata as the JSON of its format version.
+
+Entries that were read and not changed go back as the bytes they came in. The keys stand in the order Java writes them, which people are used to.
+
+Spec: Table Metadata Fields; Appendix C; Appendix E (writing v1 metadata); Appendix C, Table Metadata and Snapshots; Writer requirements.
+"""
+
+from typing import Any
+
+import msgspec
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.metadata.document import NO_SNAPSHOT_ID
+from icefloe.kernel.metadata.json_file import deflated
+from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_to_json
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+
+
+def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> bytes:
+    """The metadata file's bytes.
+
+    Raises:
+        InvalidInputError: a table of version 2 or 3 without `table-uuid`.
+    Spec: Table Metadata Fields.
+    """
+    if metadata.format_version > 1 and metadata.table_uuid is None:
+        raise InvalidInputError(f"a table of format version {metadata.format_version} has a uuid; assign one before writing its metadata")
+    text = msgspec.json.encode(metadata_to_json(metadata))
+    return deflated(text) if gzip else text
+
+
+def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
+    """The metadata file's top level; entries of its lists are `msgspec.Raw`, which msgspec writes as they are."""
+    is_v1 = metadata.format_version == 1
+    found: dict[str, Any] = {"format-version": metadata.format_version}
+    if metadata.table_uuid is not None:
+        found["table-uuid"] = metadata.table_uuid
+    found["location"] = metadata.location
+    if not is_v1:
+        found["last-sequence-number"] = metadata.last_sequence_number
+    found["last-updated-ms"] = metadata.last_updated_ms
+    found["last-column-id"] = metadata.last_column_id
+    if is_v1:
+        found["schema"] = metadata.schemas.raw(metadata.current_schema_id)
+    found["current-schema-id"] = metadata.current_schema_id
+    found["schemas"] = metadata.schemas.raws
+    if is_v1:
+        found["partition-spec"] = msgspec.json.decode(metadata.partition_specs.raw(metadata.default_spec_id))["fields"]
+    found["default-spec-id"] = metadata.default_spec_id
+    found["partition-specs"] = metadata.partition_specs.raws
+    found["last-partition-id"] = metadata.last_partition_id
+    found["default-sort-order-id"] = metadata.default_sort_order_id
+    found["sort-orders"] = metadata.sort_orders.raws
+    found["properties"] = dict(metadata.properties)
+    if metadata.current_snapshot_id is not None:
+        found["current-snapshot-id"] = metadata.current_snapshot_id
+    elif is_v1:
+        found["current-snapshot-id"] = NO_SNAPSHOT_ID
+    elif metadata.format_version > 2:
+        found["current-snapshot-id"] = None  # what Java writes from v3 on. Spec: Assignment of Snapshot IDs and `current-snapshot-id`
+    if metadata.format_version > 2:
+        found["next-row-id"] = metadata.next_row_id
+    if len(metadata.encryption_keys):
+        found["encryption-keys"] = metadata.encryption_keys.raws
+    # v1 has no references by the spec, but Java writes them there too, and leaving them out would lose tags.
+    found["refs"] = {name: snapshot_ref_to_json(ref) for name, ref in metadata.refs.items()}
+    found["snapshots"] = metadata.snapshots.raws
+    found["statistics"] = metadata.statistics.raws
+    found["partition-statistics"] = metadata.partition_statistics.raws
+    found["snapshot-log"] = metadata.snapshot_log.raws
+    found["metadata-log"] = metadata.metadata_log.raws
+    return found | {key: raw for key, raw in metadata.unknown.items() if key not in found}

@@ -1,0 +1,556 @@
+"""Every table property that Icefloe acts on: name, default and what it may be, in one table.
+
+Those of Java's that it does not act on are in `unused_properties.py`.
+
+Read one with `TARGET_FILE_SIZE_BYTES.read(metadata.properties)`. Spec: Table Metadata Fields (`properties`). The names are those
+of the table properties in the format's documentation.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from icefloe.errors import InvalidPropertyError, MetadataFormatError, Problem
+from icefloe.kernel.schema.name_mapping import NameMapping, mapping_from_json
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Property(Generic[T]):
+    """One property. `parse` raises ValueError or `MetadataFormatError` where the text is not `allowed`, which says in words what is.
+
+    `meaning` and `java_default` are for the configuration reference: what the property does, and Java's default as text where it is another one.
+    """
+
+    name: str
+    default: T
+    parse: Callable[[str], T]
+    allowed: str
+    meaning: str
+    java_default: str | None = None
+
+    def read(self, properties: Mapping[str, str]) -> T:
+        """The value, or the default where it is not set.
+
+        Raises:
+            InvalidPropertyError: the text is not a value of this property; names both.
+        """
+        text = properties.get(self.name)
+        if text is None:
+            return self.default
+        try:
+            return self.parse(text)
+        except (ValueError, MetadataFormatError) as error:
+            raise InvalidPropertyError(
+                f"the table property {self.name} is {text!r}, which is not {self.allowed}",
+                problems=error.problems if isinstance(error, MetadataFormatError) else (),
+                next_step=f"set {self.name} to {self.allowed}",
+            ) from error
+
+    def of_column(self, column: str) -> "Property[T]":
+        """Return the property of one column, where the name is a prefix of such names."""
+        return replace(self, name=self.name + column)
+
+
+# Python's own int() would also take `1_000` and blanks.
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+
+
+def _number(name: str, default: int, smallest: int, unit: str, meaning: str) -> Property[int]:
+    return Property(name, default, _at_least(smallest), f"a whole number ({unit}) of at least {smallest}", meaning)
+
+
+def _at_least(smallest: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if _WHOLE_NUMBER.fullmatch(text) is None or int(text) < smallest:
+            raise ValueError(text)
+        return int(text)
+
+    return parse
+
+
+def _flag(name: str, meaning: str, *, default: bool, java_default: str | None = None) -> Property[bool]:
+    return Property(name, default, _true_or_false, "true or false", meaning, java_default)
+
+
+def _true_or_false(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+def _choice(name: str, default: str, *choices: str, meaning: str, java_default: str | None = None) -> Property[str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(text)
+        return text.lower()
+
+    return Property(name, default, parse, f"one of {', '.join(choices)}", meaning, java_default)
+
+
+def _optional(name: str, like: Property[str], meaning: str) -> Property[str | None]:
+    return Property(name, None, like.parse, like.allowed, meaning)
+
+
+def _location(name: str, meaning: str) -> Property[str | None]:
+    def parse(text: str) -> str:
+        if not text.strip("/"):
+            raise ValueError(text)
+        return text.rstrip("/")
+
+    return Property(name, None, parse, "a location", meaning)
+
+
+def _probability(text: str) -> float:
+    if not 0 < float(text) < 1:
+        raise ValueError(text)
+    return float(text)
+
+
+_METRICS_MODE = re.compile(r"none|counts|full|truncate\((?:[1-9]\d*)\)")
+
+
+def _metrics_mode(text: str) -> str:
+    mode = text.strip().lower()
+    if _METRICS_MODE.fullmatch(mode) is None:
+        raise ValueError(text)
+    return mode
+
+
+_METRICS_MODES = "none, counts, full or truncate(n) with n of at least 1"
+
+# Commits. Waits double from the least to the most, with jitter, until the tries or the time run out.
+COMMIT_NUM_RETRIES = _number(
+    "commit.retry.num-retries", 4, 0, "retries", "How often a commit is tried again after other writers won the race."
+)
+COMMIT_MIN_WAIT_MS = _number(
+    "commit.retry.min-wait-ms",
+    100,
+    0,
+    "milliseconds",
+    "Wait before the first retry of a commit; each later wait is twice as long, with jitter.",
+)
+COMMIT_MAX_WAIT_MS = _number("commit.retry.max-wait-ms", 60_000, 0, "milliseconds", "Longest wait between two tries of a commit.")
+COMMIT_TOTAL_TIMEOUT_MS = _number(
+    "commit.retry.total-timeout-ms", 1_800_000, 0, "milliseconds", "Time after which a commit is not tried again."
+)
+STATUS_CHECK_NUM_RETRIES = _number(
+    "commit.status-check.num-retries",
+    3,
+    0,
+    "retries",
+    "How often the catalog is asked again whether a commit happened whose answer was lost.",
+)
+STATUS_CHECK_MIN_WAIT_MS = _number(
+    "commit.status-check.min-wait-ms",
+    1_000,
+    0,
+    "milliseconds",
+    "Wait before the second status check; each later wait is twice as long, with jitter.",
+)
+STATUS_CHECK_MAX_WAIT_MS = _number("commit.status-check.max-wait-ms", 60_000, 0, "milliseconds", "Longest wait between two status checks.")
+STATUS_CHECK_TOTAL_TIMEOUT_MS = _number(
+    "commit.status-check.total-timeout-ms",
+    1_800_000,
+    0,
+    "milliseconds",
+    "Time after which the status of a commit is not checked again: its state is unknown.",
+)
+MANIFEST_TARGET_SIZE_BYTES = _number(
+    "commit.manifest.target-size-bytes", 8_388_608, 1, "bytes", "Size at which a manifest is full; smaller ones may be merged up to it."
+)
+MANIFEST_MIN_COUNT_TO_MERGE = _number(
+    "commit.manifest.min-count-to-merge",
+    100,
+    1,
+    "manifests",
+    "Number of manifests of one partition spec from which on a commit merges small ones.",
+)
+MANIFEST_MERGE_ENABLED = _flag("commit.manifest-merge.enabled", "Whether commits merge small manifests.", default=True)
+
+# Data files.
+DEFAULT_FILE_FORMAT = _choice("write.format.default", "parquet", "parquet", "avro", "orc", meaning="Format of new data files.")
+TARGET_FILE_SIZE_BYTES = _number(
+    "write.target-file-size-bytes", 536_870_912, 1, "bytes", "Size at which a data file is closed and the next one is begun."
+)
+DISTRIBUTION_MODE = _choice(
+    "write.distribution-mode",
+    "hash",
+    "none",
+    "hash",
+    "range",
+    meaning="How Spark distributes rows to tasks before it writes them: as they are, by partition, or by ranges of the sort order.",
+)
+# Of statements that change rows, in place of the one above. None: the one above holds.
+DELETE_DISTRIBUTION_MODE: Property[str | None] = _optional(
+    "write.delete.distribution-mode",
+    DISTRIBUTION_MODE,
+    "How Spark distributes the rows of DELETE; as `write.distribution-mode` says where it is not set.",
+)
+UPDATE_DISTRIBUTION_MODE: Property[str | None] = _optional(
+    "write.update.distribution-mode",
+    DISTRIBUTION_MODE,
+    "How Spark distributes the rows of UPDATE; as `write.distribution-mode` says where it is not set.",
+)
+MERGE_DISTRIBUTION_MODE: Property[str | None] = _optional(
+    "write.merge.distribution-mode",
+    DISTRIBUTION_MODE,
+    "How Spark distributes the rows of MERGE; as `write.distribution-mode` says where it is not set.",
+)
+# Of engines that write in many tasks. Without fan-out rows come to a file's writer sorted by partition, so that one file of a task is open at a time.
+FANOUT_ENABLED = _flag(
+    "write.spark.fanout.enabled",
+    "Whether a task keeps a file open for each partition. With `false` its rows are sorted by partition first, and one file is open at a time.",
+    default=True,
+    java_default="false",
+)
+ADVISORY_PARTITION_SIZE_BYTES: Property[int | None] = Property(
+    "write.spark.advisory-partition-size-bytes",
+    None,
+    _at_least(1),
+    "a whole number (bytes) of at least 1",
+    "Bytes of shuffled rows for one task of a write; Spark's own setting where it is not set.",
+)
+ACCEPT_ANY_SCHEMA = _flag(
+    "write.spark.accept-any-schema",
+    "Whether Spark leaves the check of a write's columns to Icefloe, which the write option `merge-schema` needs.",
+    default=False,
+)
+AUTO_SCHEMA_EVOLUTION = _flag(
+    "write.spark.auto-schema-evolution.enabled", "Whether the table takes MERGE WITH SCHEMA EVOLUTION.", default=True
+)
+DATA_PATH = _location("write.data.path", "Folder of new data files; `data` below the table's location where it is not set.")
+PARQUET_CODEC = _choice(
+    "write.parquet.compression-codec",
+    "zstd",
+    "zstd",
+    "gzip",
+    "snappy",
+    "lz4",
+    "brotli",
+    "uncompressed",
+    meaning="Compression of Parquet data files.",
+)
+PARQUET_COMPRESSION_LEVEL: Property[int | None] = Property(
+    "write.parquet.compression-level",
+    None,
+    _at_least(-131_072),
+    "a whole number that the codec takes as a level",
+    "Level of that compression; the codec's own where it is not set.",
+)
+PARQUET_ROW_GROUP_SIZE_BYTES = _number(
+    "write.parquet.row-group-size-bytes", 134_217_728, 1, "bytes", "Bytes of the rows in memory that make a row group of a Parquet file."
+)
+PARQUET_PAGE_SIZE_BYTES = _number("write.parquet.page-size-bytes", 1_048_576, 1, "bytes", "Size of a page of a Parquet file.")
+PARQUET_PAGE_ROW_LIMIT = _number("write.parquet.page-row-limit", 20_000, 1, "rows", "Most rows in a page of a Parquet file.")
+PARQUET_DICT_SIZE_BYTES = _number(
+    "write.parquet.dict-size-bytes", 2_097_152, 1, "bytes", "Size from which on a Parquet column is written without a dictionary."
+)
+PARQUET_PAGE_VERSION = _choice("write.parquet.page-version", "v1", "v1", "v2", meaning="Version of the pages of a Parquet file.")
+PARQUET_BLOOM_MAX_BYTES = _number(
+    "write.parquet.bloom-filter-max-bytes", 1_048_576, 32, "bytes", "Largest bloom filter of a Parquet column."
+)
+# The rest of these names is a column's.
+_BLOOM_ENABLED = _flag(
+    "write.parquet.bloom-filter-enabled.column.", "Whether the column has bloom filters in Parquet files.", default=False
+)
+_BLOOM_FPP = Property(
+    "write.parquet.bloom-filter-fpp.column.",
+    0.01,
+    _probability,
+    "a number between 0 and 1",
+    "Probability of a false positive of its bloom filters.",
+)
+_BLOOM_NDV: Property[int | None] = Property(
+    "write.parquet.bloom-filter-ndv.column.",
+    None,
+    _at_least(1),
+    "a whole number (distinct values) of at least 1",
+    "Distinct values that its bloom filters are made for; the rows of the first row group where it is not set.",
+)
+BLOOM_ENABLED_PREFIX = _BLOOM_ENABLED.name
+ORC_CODEC = _choice(
+    "write.orc.compression-codec", "zlib", "none", "zlib", "snappy", "lz4", "zstd", meaning="Compression of ORC data files."
+)
+ORC_COMPRESSION_STRATEGY = _choice(
+    "write.orc.compression-strategy", "speed", "speed", "compression", meaning="Whether that compression prefers speed or size."
+)
+ORC_STRIPE_SIZE_BYTES = _number("write.orc.stripe-size-bytes", 67_108_864, 1, "bytes", "Size of a stripe of an ORC file.")
+ORC_BLOOM_FILTER_COLUMNS: Property[str] = Property(
+    "write.orc.bloom.filter.columns", "", str, "names of columns, with commas between them", "Columns that have bloom filters in ORC files."
+)
+ORC_BLOOM_FILTER_FPP = Property(
+    "write.orc.bloom.filter.fpp", 0.05, _probability, "a number between 0 and 1", "Probability of a false positive of these bloom filters."
+)
+
+# Of Parquet delete files, by the properties of data files that hold where these are not set. JAVA: TableProperties.DELETE_*.
+DELETE_FILE_PROPERTIES: Mapping[str, Property[Any]] = {
+    known.name: Property(
+        "write.delete." + known.name.removeprefix("write."),
+        None,
+        known.parse,
+        known.allowed,
+        f"The same as `{known.name}` of Parquet delete files, which holds where this is not set.",
+        "67108864" if known is TARGET_FILE_SIZE_BYTES else None,
+    )
+    for known in (
+        *(TARGET_FILE_SIZE_BYTES, PARQUET_ROW_GROUP_SIZE_BYTES, PARQUET_PAGE_SIZE_BYTES, PARQUET_PAGE_ROW_LIMIT, PARQUET_PAGE_VERSION),
+        *(PARQUET_DICT_SIZE_BYTES, PARQUET_CODEC, PARQUET_COMPRESSION_LEVEL),
+    )
+}
+
+# Metrics of data files.
+METRICS_DEFAULT: Property[str] = Property(
+    "write.metadata.metrics.default",
+    "truncate(16)",
+    _metrics_mode,
+    _METRICS_MODES,
+    "Which metrics of a column manifests keep: none, counts, counts and bounds cut to n characters, or full bounds.",
+)
+METRICS_MAX_INFERRED_COLUMNS = _number(
+    "write.metadata.metrics.max-inferred-column-defaults",
+    100,
+    0,
+    "columns",
+    "In schemas of more fields, only the first so many have metrics, unless `write.metadata.metrics.default` is set.",
+)
+METRICS_COLUMN: Property[str] = Property(
+    "write.metadata.metrics.column.",
+    "",
+    _metrics_mode,
+    _METRICS_MODES,
+    "Which metrics manifests keep of one column, in place of the default.",
+)
+METRICS_COLUMN_PREFIX = METRICS_COLUMN.name
+
+# Metadata files. However small, the log names the file before: see `metadata_log.py`.
+METADATA_PATH = _location(
+    "write.metadata.path",
+    "Folder of new metadata files, manifest lists and manifests; `metadata` below the table's location where it is not set.",
+)
+METADATA_CODEC = _choice("write.metadata.compression-codec", "none", "none", "gzip", meaning="Compression of metadata files.")
+METADATA_PREVIOUS_VERSIONS_MAX = _number(
+    "write.metadata.previous-versions-max", 100, 0, "files", "How many older metadata files the metadata log names."
+)
+METADATA_DELETE_AFTER_COMMIT = _flag(
+    "write.metadata.delete-after-commit.enabled", "Whether metadata files that leave the log are deleted.", default=False
+)
+# `gzip` is the name the format's properties use for Avro's `deflate`.
+AVRO_CODEC = _choice(
+    "write.avro.compression-codec",
+    "gzip",
+    "gzip",
+    "zstd",
+    "snappy",
+    "uncompressed",
+    meaning="Compression of Avro data files, manifests and manifest lists; `gzip` is Avro's `deflate`.",
+)
+NAME_MAPPING: Property[NameMapping | None] = Property(
+    "schema.name-mapping.default",
+    None,
+    mapping_from_json,
+    "a name mapping in JSON",
+    "Field ids for the columns of data files that have none, by name.",
+)
+
+# The table's key at a key service. Tables that have one are not written: see `encryption.py`.
+ENCRYPTION_KEY: Property[str | None] = Property(
+    "encryption.key-id", None, str, "the name of a key", "The table's key at a key service. Tables that have one are read-only."
+)
+
+# Row-level operations.
+DELETE_MODE = _choice(
+    "write.delete.mode",
+    "copy-on-write",
+    "copy-on-write",
+    "merge-on-read",
+    meaning="Whether DELETE rewrites data files, or writes deletion vectors (version 3) or position delete files (version 2).",
+)
+UPDATE_MODE = _choice("write.update.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for UPDATE.")
+MERGE_MODE = _choice("write.merge.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for MERGE and upserts.")
+# The table property's own default is `partition`; Java's Spark writes by file where it is not set, and so do we: such deletes leave with their data file.
+DELETE_GRANULARITY = _choice(
+    "write.delete.granularity",
+    "file",
+    "file",
+    "partition",
+    meaning="Whether a position delete file is about one data file, or about all of a partition.",
+    java_default="partition",
+)
+DELETE_ISOLATION_LEVEL = _choice(
+    "write.delete.isolation-level",
+    "serializable",
+    "serializable",
+    "snapshot",
+    meaning="Whether a DELETE is refused where others added matching rows meanwhile (`serializable`), or only where they removed some.",
+)
+UPDATE_ISOLATION_LEVEL = _choice("write.update.isolation-level", "serializable", "serializable", "snapshot", meaning="The same for UPDATE.")
+MERGE_ISOLATION_LEVEL = _choice(
+    "write.merge.isolation-level", "serializable", "serializable", "snapshot", meaning="The same for MERGE and upserts."
+)
+
+# Reads. Where sizes are not set, the engine's own hold.
+SPLIT_SIZE: Property[int | None] = Property(
+    "read.split.target-size",
+    None,
+    _at_least(1),
+    "a whole number (bytes) of at least 1",
+    "Bytes of files that one task reads; Spark's `spark.sql.files.maxPartitionBytes` where it is not set.",
+    java_default="134217728",
+)
+SPLIT_OPEN_FILE_COST: Property[int | None] = Property(
+    "read.split.open-file-cost",
+    None,
+    _at_least(0),
+    "a whole number (bytes) of at least 0",
+    "Bytes that each file counts as more; Spark's `spark.sql.files.openCostInBytes` where it is not set.",
+    java_default="4194304",
+)
+ADAPTIVE_SPLITS: Property[bool | None] = Property(
+    "read.split.adaptive-size.enabled",
+    None,
+    _true_or_false,
+    "true or false",
+    "`false`: tasks are not made smaller where the table is too small to keep all processors busy.",
+    java_default="true",
+)
+PARQUET_VECTORIZED: Property[bool | None] = Property(
+    "read.parquet.vectorization.enabled",
+    None,
+    _true_or_false,
+    "true or false",
+    "`false`: Spark reads Parquet row by row.",
+    java_default="true",
+)
+PARQUET_BATCH_ROWS: Property[int | None] = Property(
+    "read.parquet.vectorization.batch-size",
+    None,
+    _at_least(1),
+    "a whole number (rows) of at least 1",
+    "Rows that Spark reads from Parquet at a time; its `spark.sql.parquet.columnarReaderBatchSize` where it is not set.",
+    java_default="5000",
+)
+PLANNING_MODE = _choice(
+    "read.data-planning-mode",
+    "auto",
+    "auto",
+    "local",
+    "distributed",
+    meaning="Whether manifests are read on the driver, or by a Spark job; `auto` decides by their size.",
+)
+
+# Staged commits.
+WAP_ENABLED = _flag(
+    "write.wap.enabled", "Whether the session's `spark.wap.id` and `spark.wap.branch` stage the table's writes.", default=False
+)
+
+# Retention of snapshots and references. The first is five days.
+MAX_SNAPSHOT_AGE_MS = _number(
+    "history.expire.max-snapshot-age-ms", 432_000_000, 0, "milliseconds", "Age from which on snapshots may expire."
+)
+MIN_SNAPSHOTS_TO_KEEP = _number(
+    "history.expire.min-snapshots-to-keep", 1, 1, "snapshots", "How many snapshots of a branch are kept however old they are."
+)
+MAX_REF_AGE_MS = _number(
+    "history.expire.max-ref-age-ms", 2**63 - 1, 1, "milliseconds", "Age from which on branches and tags, but for `main`, may expire."
+)
+# False says that files of the table may be those of other tables too.
+GC_ENABLED = _flag(
+    "gc.enabled", "`false`: files of the table may belong to other tables, so that expiry and purge delete none.", default=True
+)
+
+# Given when a table is made; never kept among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
+FORMAT_VERSION = _number(
+    "format-version",
+    2,
+    1,
+    "version",
+    "Version of the format. It is given when a table is created or upgraded, and is not kept among the properties.",
+)
+# What metadata says elsewhere, under names that some writers list among properties.
+DERIVED = frozenset(
+    {
+        "uuid",
+        "snapshot-count",
+        "current-snapshot-id",
+        "current-snapshot-summary",
+        "current-snapshot-timestamp-ms",
+        "current-schema",
+        "default-partition-spec",
+        "default-sort-order",
+    }
+)
+
+ALL: tuple[Property[object], ...] = (
+    *(value for value in list(globals().values()) if isinstance(value, Property)),
+    *DELETE_FILE_PROPERTIES.values(),
+)
+
+
+def property_texts(given: Mapping[str, object], what: str = "table") -> dict[str, str]:
+    """Return the properties as texts: numbers as they are written, truth values as true or false.
+
+    Raises:
+        InvalidPropertyError: a name is no text, or a value is neither text nor a number nor a truth value; None is not a value.
+    """
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise InvalidPropertyError(f"{name!r} cannot be the name of a {what} property: names are text", next_step="pass a text")
+        if not isinstance(value, str | int | float):
+            raise InvalidPropertyError(
+                f"the {what} property {name} cannot be {value!r}: properties are text",
+                next_step="leave it out, or pass a text" if value is None else "pass a text",
+            )
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
+
+
+def without_derived(given: Mapping[str, str]) -> dict[str, str]:
+    """Those that a new table may be given: a list of another table's properties may hold more."""
+    return {name: text for name, text in given.items() if name not in DERIVED}
+
+
+def column_metrics_modes(properties: Mapping[str, str]) -> dict[str, str]:
+    """The metrics mode of every column that has one of its own, by the column's dotted name. Raises `InvalidPropertyError`."""
+    modes = {}
+    for name in properties:
+        if name.startswith(METRICS_COLUMN_PREFIX):
+            column = name.removeprefix(METRICS_COLUMN_PREFIX)
+            modes[column] = METRICS_COLUMN.of_column(column).read(properties)
+    return modes
+
+
+def bloom_filter_columns(properties: Mapping[str, str]) -> dict[str, tuple[float, int | None]]:
+    """By the dotted name of each column that is to have a bloom filter in Parquet: the chance of a false answer, and the distinct values where said.
+
+    Raises `InvalidPropertyError`.
+    """
+    found = {}
+    for name in properties:
+        column = name.removeprefix(BLOOM_ENABLED_PREFIX)
+        if column != name and _BLOOM_ENABLED.of_column(column).read(properties):
+            found[column] = _BLOOM_FPP.of_column(column).read(properties), _BLOOM_NDV.of_column(column).read(properties)
+    return found
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Looks at every property that Icefloe acts on. Raises `InvalidPropertyError` that lists each wrong one."""
+    problems = list(_property_problems(properties))
+    if problems:
+        names = ", ".join(problem.where for problem in problems)
+        raise InvalidPropertyError(f"table properties that are not what they may be: {names}", problems=problems)
+
+
+def _property_problems(properties: Mapping[str, str]) -> Iterator[Problem]:
+    for known in ALL:
+        try:
+            known.read(properties)
+        except InvalidPropertyError as error:
+            yield Problem(where=known.name, what=error.message)
+            yield from (Problem(where=f"{known.name} {problem.where}", what=problem.what) for problem in error.problems)
+    for prefix, read in ((METRICS_COLUMN_PREFIX, column_metrics_modes), (BLOOM_ENABLED_PREFIX, bloom_filter_columns)):
+        try:
+            read(properties)
+        except InvalidPropertyError as error:
+            yield Problem(where=prefix, what=error.message)

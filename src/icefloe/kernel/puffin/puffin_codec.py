@@ -1,0 +1,163 @@
+"""The compression of blobs and footers: a single LZ4 frame or a single Zstandard frame, each with its content size.
+
+A frame's outline (header, blocks, end) is walked here before it is unpacked: so that it is one frame and nothing follows it, and so that the size it
+claims is one that its blocks can hold. Checksums inside frames are checked by the codec library.
+Spec: Puffin file format, Compression codecs; LZ4 Frame Format; RFC 8878, Zstandard.
+"""
+
+from dataclasses import dataclass
+
+import cramjam
+import numpy as np
+
+from icefloe.errors import InvalidPropertyError
+from icefloe.kernel.limits import limits
+from icefloe.kernel.puffin.puffin_errors import above_limit, broken_puffin
+
+LZ4 = "lz4"
+ZSTD = "zstd"
+CODECS = (LZ4, ZSTD)
+
+_ZSTD_LEVEL = 3  # zstd's own middle, and what other Puffin writers use
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_MOST_BLOCK_BYTES = 128 * 1024  # RFC 8878, Block_Maximum_Size
+_ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = 0, 1, 2
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_MOST_RATIO = 255  # a byte of a sequence stands for at most 255 bytes of content
+_LZ4_CONTENT_SIZE_FLAG = 0x08
+# XXH32's primes.
+_PRIME1, _PRIME2, _PRIME3, _PRIME4, _PRIME5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+_MASK = 0xFFFFFFFF
+
+
+class _TornFrameError(ValueError):
+    """A frame's outline is wrong; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """What walking a frame found: its end in the bytes, the content size it claims, and the most content that its blocks can hold."""
+
+    end: int
+    content_size: int
+    most_content: int
+
+
+def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit: str) -> bytes:
+    """The content of `data`, which starts at byte `offset` of the file; `codec` is None, "lz4" or "zstd".
+
+    Raises:
+        PuffinFormatError: the codec is none of these; the bytes are not one sound frame with its content size; or the content is larger than `limit`, the name
+            of one of `Limits`, allows.
+    """
+    if codec is None:
+        return data
+    if codec not in CODECS:
+        raise broken_puffin(path, offset, f"the compression codec {codec!r} is none of {', '.join(CODECS)}")
+    try:
+        outline = _lz4_outline(data) if codec == LZ4 else _zstd_outline(data)
+        if outline.end != len(data):
+            raise _TornFrameError(f"{len(data) - outline.end} bytes follow the frame")
+        if outline.content_size > outline.most_content:
+            raise _TornFrameError(f"it claims {outline.content_size} bytes of content in {len(data)}, which cannot be")
+        if outline.content_size > getattr(limits(), limit):
+            raise above_limit(path, offset, f"a {codec} frame claims {outline.content_size} bytes of content in {len(data)}", limit)
+        # The output never grows: a frame that unpacks to more than it claims is refused by the library.
+        plain = np.empty(outline.content_size, np.uint8)
+        unpacked = (cramjam.lz4 if codec == LZ4 else cramjam.zstd).decompress_into(data, plain)
+        if unpacked != outline.content_size:  # the library refuses such frames too; but what it left unwritten must never get out
+            raise _TornFrameError(f"it claims {outline.content_size} bytes of content and holds {unpacked}")
+    except IndexError as error:
+        raise broken_puffin(path, offset, f"a {codec} frame is cut short") from error
+    except (_TornFrameError, cramjam.DecompressionError) as error:
+        raise broken_puffin(path, offset, f"a {codec} frame is damaged: {error}") from error
+    return plain.tobytes()
+
+
+def compress(codec: str | None, data: bytes) -> bytes:
+    """`data` as one frame with its content size, or as it is where `codec` is None. Raises `InvalidPropertyError` for a codec that Puffin does not know."""
+    if codec is None:
+        return data
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
+    if codec == LZ4:
+        return _with_content_size(bytes(cramjam.lz4.compress(data)), len(data))
+    raise InvalidPropertyError(f"{codec!r} is not a compression codec of Puffin", next_step=f"use one of {', '.join(CODECS)}, or None")
+
+
+def _number(data: bytes, start: int, length: int) -> int:
+    """A little-endian number. Raises IndexError beyond the end, as subscripts do."""
+    if start + length > len(data):
+        raise IndexError(start)
+    return int.from_bytes(data[start : start + length], "little")
+
+
+def _lz4_outline(data: bytes) -> _Outline:
+    if data[:4] != _LZ4_MAGIC:
+        raise _TornFrameError("it does not begin with LZ4's magic bytes")
+    flags = data[4]
+    if flags >> 6 != 1:
+        raise _TornFrameError(f"its version is {flags >> 6}, not 1")
+    if flags & 0x03:
+        raise _TornFrameError("it needs a dictionary, or sets a reserved bit")
+    if not flags & _LZ4_CONTENT_SIZE_FLAG:
+        raise _TornFrameError("it does not say its content size")
+    content_size = _number(data, 6, 8)
+    block_checksum = 4 if flags & 0x10 else 0
+    position = 15  # magic, flags, block size, content size, header checksum
+    while size := _number(data, position, 4):
+        position += 4 + (size & 0x7FFFFFFF) + block_checksum  # the top bit says that the block is not compressed
+    position += 4 + (4 if flags & 0x04 else 0)
+    if position > len(data):
+        raise IndexError(position)
+    return _Outline(position, content_size, _LZ4_MOST_RATIO * len(data))
+
+
+def _with_content_size(frame: bytes, size: int) -> bytes:
+    """The library's frame with the content size put into its header, which the library leaves out and Puffin wants."""
+    descriptor = bytes((frame[4] | _LZ4_CONTENT_SIZE_FLAG, frame[5])) + size.to_bytes(8, "little")
+    return b"".join((_LZ4_MAGIC, descriptor, bytes((_short_xxh32(descriptor) >> 8 & 0xFF,)), frame[7:]))
+
+
+def _short_xxh32(data: bytes) -> int:
+    """XXH32 with seed 0 of fewer than 16 bytes, as a frame's header is."""
+    whole = len(data) // 4 * 4
+    value = _PRIME5 + len(data)
+    for start in range(0, whole, 4):
+        value = value + int.from_bytes(data[start : start + 4], "little") * _PRIME3 & _MASK
+        value = (value << 17 | value >> 15) * _PRIME4 & _MASK
+    for byte in data[whole:]:
+        value = value + byte * _PRIME5 & _MASK
+        value = (value << 11 | value >> 21) * _PRIME1 & _MASK
+    value = (value ^ value >> 15) * _PRIME2 & _MASK
+    value = (value ^ value >> 13) * _PRIME3 & _MASK
+    return value ^ value >> 16
+
+
+def _zstd_outline(data: bytes) -> _Outline:
+    if data[:4] != _ZSTD_MAGIC:
+        raise _TornFrameError("it does not begin with Zstandard's magic bytes")
+    descriptor = data[4]
+    single_segment = bool(descriptor & 0x20)
+    if descriptor & 0x0B:
+        raise _TornFrameError("it needs a dictionary, or sets a reserved bit")
+    size_flag = descriptor >> 6
+    if not size_flag and not single_segment:
+        raise _TornFrameError("it does not say its content size")
+    size_length = 1 << size_flag
+    position = 5 + (not single_segment)  # a single segment has no window descriptor
+    content_size = _number(data, position, size_length) + (256 if size_flag == 1 else 0)
+    position += size_length
+    blocks = 0
+    last = 0
+    while not last:
+        header = _number(data, position, 3)
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        if kind not in (_ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED):
+            raise _TornFrameError("a block is of a reserved type")
+        position += 3 + (1 if kind == _ZSTD_RLE else size)
+        blocks += 1
+    position += 4 if descriptor & 0x04 else 0
+    if position > len(data):
+        raise IndexError(position)
+    return _Outline(position, content_size, blocks * _ZSTD_MOST_BLOCK_BYTES)

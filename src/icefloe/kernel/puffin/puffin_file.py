@@ -1,0 +1,154 @@
+"""Puffin files as containers: magic bytes, blobs, footer; read with every claim checked, and written.
+
+Storage is not asked here: a file is its bytes, or a callable that reads ranges of it. What is inside a deletion vector's blob is `deletion_vector.py`.
+
+Spec: Puffin file format, File structure; Puffin file format, Footer structure; Puffin file format; Puffin file format, Versions; Puffin file format, Blob
+types.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.puffin.puffin_codec import LZ4, compress, decompress
+from icefloe.kernel.puffin.puffin_errors import broken_puffin
+from icefloe.kernel.puffin.puffin_metadata import BlobMetadata, FileMetadata, file_metadata_from_json, file_metadata_to_json
+
+MAGIC = b"PFA1"
+# The end of the footer: the payload's size, the flags, the magic bytes. Before the payload the magic bytes stand once more.
+_TAIL_BYTES = 12
+_FOOTER_FRAME_BYTES = len(MAGIC) + _TAIL_BYTES
+_COMPRESSED_FOOTER = 1
+# Read from the end of a file at once: footers of some fifty blobs fit, so that most files take one or two requests.
+_FIRST_READ_BYTES = 16 * 1024
+_MOST_PAYLOAD_BYTES = 2**31 - 1  # the size is a signed 4-byte integer
+
+# Reads `length` bytes from byte `offset`: (offset, length) -> bytes.
+ReadRange = Callable[[int, int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class PuffinSource:
+    """A file to read from: its name for errors, its size in bytes, and how ranges of it are read."""
+
+    path: str
+    file_size: int
+    read_range: ReadRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """One blob to write: `data` uncompressed, and what its metadata says besides where it will lie."""
+
+    type: str
+    fields: tuple[int, ...]
+    snapshot_id: int
+    sequence_number: int
+    data: bytes
+    compression_codec: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def puffin_of(content: bytes, path: str) -> PuffinSource:
+    """A whole file in memory as a source."""
+    return PuffinSource(path, len(content), lambda offset, length: content[offset : offset + length])
+
+
+def read_file_metadata(source: PuffinSource) -> FileMetadata:
+    """Reads the footer: in one to three ranges, with the magic bytes at the start, before the footer and at the end checked.
+
+    Raises:
+        PuffinFormatError: not Puffin, cut short, an unknown flag, a footer that is damaged or breaks a rule; the error names the file and the byte.
+    """
+    path, size = source.path, source.file_size
+    if size < len(MAGIC) + _FOOTER_FRAME_BYTES:
+        raise broken_puffin(path, 0, "the file is empty" if not size else f"{size} bytes are too few for a Puffin file")
+    start = max(0, size - _FIRST_READ_BYTES)
+    end_of_file = _read(source, start, size - start)
+    head = end_of_file[: len(MAGIC)] if start == 0 else _read(source, 0, len(MAGIC))
+    if head != MAGIC:
+        raise broken_puffin(path, 0, "it does not begin with Puffin's magic bytes")
+    payload_size, compressed = _tail(end_of_file[-_TAIL_BYTES:], path, size - _TAIL_BYTES)
+    footer_start = size - _FOOTER_FRAME_BYTES - payload_size
+    if footer_start < len(MAGIC):
+        raise broken_puffin(path, size - _TAIL_BYTES, f"a footer of {payload_size} bytes does not fit into a file of {size}")
+    if footer_start >= start:
+        footer = end_of_file[footer_start - start : -_TAIL_BYTES]
+    else:
+        footer = _read(source, footer_start, len(MAGIC) + payload_size)
+    if footer[: len(MAGIC)] != MAGIC:
+        raise broken_puffin(path, footer_start, "the footer does not begin with Puffin's magic bytes")
+    payload_start = footer_start + len(MAGIC)
+    payload = decompress(LZ4 if compressed else None, footer[len(MAGIC) :], path=path, offset=payload_start, limit="puffin_footer_bytes")
+    return file_metadata_from_json(payload, path=path, offset=payload_start, first_byte=len(MAGIC), end_byte=footer_start)
+
+
+def read_blob(source: PuffinSource, blob: BlobMetadata) -> bytes:
+    """The content of one blob, uncompressed.
+
+    Raises:
+        PuffinFormatError: the blob does not lie in the file, is not what its codec says, or unpacks to more than the limit `puffin_blob_bytes`.
+    """
+    # The metadata may be a table's own record of the file, not the file's footer, so it is held against the file here too.
+    if blob.length < 0 or blob.offset < len(MAGIC) or blob.offset + blob.length > source.file_size - _FOOTER_FRAME_BYTES:
+        what = f"a blob of {blob.length} bytes at byte {blob.offset} does not lie in a file of {source.file_size} bytes"
+        raise broken_puffin(source.path, blob.offset, what)
+    stored = _read(source, blob.offset, blob.length)
+    return decompress(blob.compression_codec, stored, path=source.path, offset=blob.offset, limit="puffin_blob_bytes")
+
+
+def _read(source: PuffinSource, offset: int, length: int) -> bytes:
+    data = source.read_range(offset, length)
+    if len(data) != length:
+        raise broken_puffin(source.path, offset, f"the file is cut short: {length} bytes were to be read there, and {len(data)} are there")
+    return data
+
+
+def _tail(tail: bytes, path: str, offset: int) -> tuple[int, bool]:
+    """The payload's size in bytes, and whether it is compressed."""
+    if tail[8:] != MAGIC:
+        raise broken_puffin(path, offset + 8, "it does not end with Puffin's magic bytes")
+    payload_size = int.from_bytes(tail[:4], "little", signed=True)
+    flags = int.from_bytes(tail[4:8], "little")
+    if payload_size < 0:
+        raise broken_puffin(path, offset, f"the footer's size is {payload_size}")
+    if flags & ~_COMPRESSED_FOOTER:
+        raise broken_puffin(path, offset + 4, f"the flags {tail[4:8].hex()} have bits set that this version of Puffin does not know")
+    return payload_size, bool(flags)
+
+
+def write_puffin(blobs: Iterable[Blob], *, properties: Mapping[str, str], compress_footer: bool = False) -> tuple[bytes, FileMetadata]:
+    """A whole file, and what its footer says. `properties` should hold "created-by". The reference implementation cannot read compressed footers.
+
+    Raises:
+        InvalidPropertyError: a compression codec that Puffin does not know.
+        InvalidInputError: a text that UTF-8 cannot hold, or a footer over 2 GiB.
+    """
+    parts = [MAGIC]
+    position = len(MAGIC)
+    described = []
+    for blob in blobs:
+        stored = compress(blob.compression_codec, blob.data)
+        described.append(
+            BlobMetadata(
+                type=blob.type,
+                fields=blob.fields,
+                snapshot_id=blob.snapshot_id,
+                sequence_number=blob.sequence_number,
+                offset=position,
+                length=len(stored),
+                compression_codec=blob.compression_codec,
+                properties=dict(blob.properties),
+            )
+        )
+        parts.append(stored)
+        position += len(stored)
+    metadata = FileMetadata(blobs=tuple(described), properties=dict(properties))
+    payload = compress(LZ4 if compress_footer else None, file_metadata_to_json(metadata))
+    if len(payload) > _MOST_PAYLOAD_BYTES:
+        raise InvalidInputError(
+            f"a Puffin footer cannot be {len(payload)} bytes long; spread the {len(described)} blobs over several files"
+        )
+    flags = _COMPRESSED_FOOTER if compress_footer else 0
+    parts += (MAGIC, payload, len(payload).to_bytes(4, "little"), flags.to_bytes(4, "little"), MAGIC)
+    return b"".join(parts), metadata

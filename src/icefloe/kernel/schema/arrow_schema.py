@@ -1,0 +1,248 @@
+"""Schemas as Arrow schemas and back.
+
+Fitting rows to a table's schema is `schema_cast.py`. Spec: Appendix A (Parquet types follow from these); Schemas and Data Types.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import InvalidSchemaError, Problem, UnsupportedTypeError
+from icefloe.kernel.schema.arrow_extensions import VARIANT_STORAGE, extension_metadata, extension_type
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.types import (
+    MAX_DECIMAL_PRECISION,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
+
+# Arrow's Parquet writer takes a column's field id from this key, and its reader puts it there.
+FIELD_ID_KEY = b"PARQUET:field_id"
+DOC_KEY = b"doc"
+_UUID_BYTES = 16
+
+_ARROW_TYPES: Mapping[type[PrimitiveType], Any] = {
+    BooleanType: pa.bool_(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    FloatType: pa.float32(),
+    DoubleType: pa.float64(),
+    DateType: pa.date32(),
+    TimeType: pa.time64("us"),
+    TimestampType: pa.timestamp("us"),
+    TimestamptzType: pa.timestamp("us", tz="UTC"),
+    TimestampNanoType: pa.timestamp("ns"),
+    TimestamptzNanoType: pa.timestamp("ns", tz="UTC"),
+    StringType: pa.string(),
+    BinaryType: pa.binary(),
+    UUIDType: pa.binary(_UUID_BYTES),
+    GeometryType: pa.binary(),
+    GeographyType: pa.binary(),
+    UnknownType: pa.null(),
+}
+
+
+def schema_to_arrow(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a table's rows, with the field id of every column, nested ones too, in its field metadata."""
+    return pa.schema([field_to_arrow(field) for field in schema.fields])
+
+
+def field_to_arrow(field: NestedField) -> pa.Field:
+    """One column as an Arrow field; a required one is not nullable. Variants and shapes are told by the names of their extension types in the metadata."""
+    metadata = {FIELD_ID_KEY: str(field.field_id).encode()} | extension_metadata(field.field_type)
+    if field.doc is not None:
+        metadata[DOC_KEY] = field.doc.encode()
+    return pa.field(field.name, type_to_arrow(field.field_type), nullable=not field.required, metadata=metadata)
+
+
+def type_to_arrow(kind: IcebergType) -> pa.DataType:
+    """The Arrow type that values of an Iceberg type have in memory: a struct of `metadata` and `value` for a variant, WKB for a shape.
+
+    Raises `InvalidSchemaError` for anything but an Iceberg type.
+    """
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, FixedType):
+        return pa.binary(kind.length)
+    if isinstance(kind, PrimitiveType) and type(kind) in _ARROW_TYPES:
+        return _ARROW_TYPES[type(kind)]
+    if isinstance(kind, StructType):
+        return pa.struct([field_to_arrow(field) for field in kind.fields])
+    if isinstance(kind, ListType):
+        return pa.list_(field_to_arrow(kind.element_field))
+    if isinstance(kind, MapType):
+        return pa.map_(field_to_arrow(kind.key_field), field_to_arrow(kind.value_field))
+    if isinstance(kind, VariantType):
+        return VARIANT_STORAGE
+    raise InvalidSchemaError(f"{kind!r} is not an Iceberg type")
+
+
+def schema_from_arrow(schema: pa.Schema, *, keep_ids: bool) -> Schema:
+    """The table schema of Arrow rows. Narrow integers widen, seconds and milliseconds become microseconds, dictionaries and views their values.
+
+    Nanoseconds stay nanoseconds and a column of nulls is unknown, which only tables of format version 3 have: `version_rules.py` refuses them elsewhere.
+
+    With `keep_ids` the field ids are those in the field metadata, which every column must have; else they count up from 1.
+
+    Raises:
+        UnsupportedTypeError: columns of types that the format has no place for, or that would lose digits; each is listed with what to do.
+        InvalidSchemaError: a name stands twice, or with `keep_ids` a column has no field id.
+    """
+    problems: list[Problem] = []
+    numbers = count(1)
+    missing: list[str] = []
+
+    def field_id(field: pa.Field, path: str) -> int:
+        if not keep_ids:
+            return next(numbers)
+        text = (field.metadata or {}).get(FIELD_ID_KEY)
+        if text is None or not text.lstrip(b"-").isdigit():
+            missing.append(path)
+            return -1 - len(missing)
+        return int(text)
+
+    fields = [_field(field, field.name, field_id, problems) for field in schema]
+    if problems:
+        listed = ", ".join(problem.where for problem in problems)
+        raise UnsupportedTypeError(f"columns of types that a table cannot have: {listed}", problems=problems)
+    if missing:
+        raise InvalidSchemaError(f"columns without a field id: {', '.join(missing)}")
+    found = Schema(*fields)
+    return found if keep_ids or not fields else assign_fresh_ids(found)
+
+
+_FieldId = Callable[[pa.Field, str], int]
+
+
+def _field(field: pa.Field, path: str, field_id: _FieldId, problems: list[Problem]) -> NestedField:
+    number = field_id(field, path)
+    doc = (field.metadata or {}).get(DOC_KEY)
+    kind = _field_type(field, path, field_id, problems)
+    return NestedField(number, field.name, kind, not field.nullable, None if doc is None else doc.decode())
+
+
+def _field_type(field: pa.Field, path: str, field_id: _FieldId, problems: list[Problem]) -> IcebergType:
+    extension = extension_type(field)
+    if isinstance(extension, str):
+        problems.append(Problem(where=path, what=extension))
+        return BooleanType()  # a stand-in: the caller raises
+    return _type(field.type, path, field_id, problems) if extension is None else extension
+
+
+def _type(kind: pa.DataType, path: str, field_id: _FieldId, problems: list[Problem]) -> IcebergType:
+    kind = plain_type(kind)
+    if pa.types.is_struct(kind):
+        inner = [kind.field(position) for position in range(kind.num_fields)]
+        return StructType(*(_field(field, f"{path}.{field.name}", field_id, problems) for field in inner))
+    if is_any_list(kind):
+        element = _field(kind.value_field, f"{path}.element", field_id, problems)
+        return ListType(element_id=element.field_id, element=element.field_type, element_required=element.required)
+    if pa.types.is_map(kind):
+        key = _field(kind.key_field, f"{path}.key", field_id, problems)
+        value = _field(kind.item_field, f"{path}.value", field_id, problems)
+        return MapType(
+            key_id=key.field_id,
+            key_type=key.field_type,
+            value_id=value.field_id,
+            value_type=value.field_type,
+            value_required=value.required,
+        )
+    found = primitive_from_arrow(kind)
+    if isinstance(found, str):
+        problems.append(Problem(where=path, what=f"{kind}: {found}"))
+        return BooleanType()  # a stand-in: the caller raises
+    return found
+
+
+def is_any_list(kind: pa.DataType) -> bool:
+    """Whether the type is one of Arrow's five forms of a list."""
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values themselves, without the dictionary, run-length or extension form they are kept in; `arrow.uuid` stays."""
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name != "arrow.uuid":
+        return plain_type(kind.storage_type)
+    return kind
+
+
+def primitive_from_arrow(kind: pa.DataType) -> PrimitiveType | str:
+    """The Iceberg primitive that holds every value of an Arrow type, or in words why there is none and what to do."""
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid":
+        return UUIDType()
+    for is_kind, found in _SIMPLE:
+        if is_kind(kind):
+            return found
+    if pa.types.is_fixed_size_binary(kind):
+        return FixedType(kind.byte_width)
+    if pa.types.is_decimal(kind):
+        if kind.precision > MAX_DECIMAL_PRECISION or not 0 <= kind.scale <= kind.precision:
+            return f"a decimal has at most {MAX_DECIMAL_PRECISION} digits and a scale from 0 to its precision; cast it to one"
+        return DecimalType(kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind):
+        if kind.unit == "ns":
+            return TimestampNanoType() if kind.tz is None else TimestamptzNanoType()
+        return TimestampType() if kind.tz is None else TimestamptzType()
+    return next((why for is_kind, why in _REFUSED if is_kind(kind)), "the format has no such type; cast the column to one it has")
+
+
+def _is_narrow_integer(kind: pa.DataType) -> bool:
+    return any(kind.equals(narrow) for narrow in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()))
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_time(kind) and kind.unit != "ns")
+
+
+def _simple() -> Iterator[tuple[Callable[[pa.DataType], bool], PrimitiveType]]:
+    yield pa.types.is_boolean, BooleanType()
+    yield pa.types.is_null, UnknownType()
+    yield _is_narrow_integer, IntegerType()
+    yield lambda kind: bool(kind.equals(pa.int64()) or kind.equals(pa.uint32())), LongType()
+    yield lambda kind: bool(pa.types.is_float16(kind) or pa.types.is_float32(kind)), FloatType()
+    yield pa.types.is_float64, DoubleType()
+    yield pa.types.is_date, DateType()
+    yield _is_time, TimeType()
+    yield lambda kind: bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)), StringType()
+    yield lambda kind: bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)), BinaryType()
+
+
+_SIMPLE = tuple(_simple())
+_REFUSED: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_uint64, "the largest integer of the format is signed 64-bit; cast the column to int64 or decimal(20, 0)"),
+    (pa.types.is_time, "a time keeps microseconds; cast the column to time64('us')"),
+)

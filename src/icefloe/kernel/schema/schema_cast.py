@@ -1,0 +1,377 @@
+"""Fits Arrow rows to a table's schema: columns found by name, types widened where no value can change, missing columns filled with their default or nulls.
+
+Nothing is written where rows do not fit: every column that does not is listed. Spec: Schemas and Data Types; Schema Evolution
+(the promotions that are allowed); Default values.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import Problem, SchemaMismatchError
+from icefloe.kernel.byte_columns import rows_starting_with, spans_of
+from icefloe.kernel.schema.arrow_extensions import UNTOLD_CRS, VARIANT_STORAGE, extension_type, variant_storage_fault
+from icefloe.kernel.schema.arrow_schema import is_any_list, plain_type, primitive_from_arrow, schema_to_arrow, type_to_arrow
+from icefloe.kernel.schema.default_columns import write_problems, write_values
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+    children,
+)
+from icefloe.kernel.wkb import WKB_HEAD, is_wkb_head
+
+_UUID_BYTES = 16
+_SHAPES = (GeometryType, GeographyType)
+# What a variant's storage is as a struct of the format; the ids stand nowhere.
+_VARIANT_STRUCT = StructType(NestedField(-1, "metadata", BinaryType(), True), NestedField(-2, "value", BinaryType(), True))
+_VARIANT_VERSION = 1
+# The variant null.
+_VARIANT_STAND_IN = {"metadata": b"\x01\x00\x00", "value": b"\x00"}
+
+
+def cast_to_schema(table: pa.Table, schema: Schema) -> pa.Table:
+    """The rows with the table's columns in the table's order and Arrow types, field ids in the field metadata.
+
+    Columns whose type is already right are not copied.
+
+    Raises:
+        SchemaMismatchError: columns that are missing and required, not in the table, of a type that does not fit, or null where required;
+            every one is listed, and how it differs.
+    """
+    check_fits(table.schema, schema)
+    problems: list[Problem] = []
+    columns = []
+    for field in schema.fields:
+        position = table.schema.get_field_index(field.name)
+        if position < 0:
+            columns.append(_missing(field, table.num_rows))
+        else:
+            columns.append(_column(table.column(position), field, problems))
+    _refuse(problems)
+    return pa.Table.from_arrays(columns, schema=schema_to_arrow(schema))
+
+
+def check_fits(rows: pa.Schema, schema: Schema) -> None:
+    """Looks at names and types alone, before any row is read.
+
+    Raises:
+        SchemaMismatchError: as `cast_to_schema`, but for nulls and values.
+    """
+    _refuse(list(_struct_problems(list(rows), schema.fields, ())))
+
+
+def _refuse(problems: Sequence[Problem]) -> None:
+    if problems:
+        raise SchemaMismatchError(
+            "the rows do not fit the table",
+            problems=problems,
+            next_step="rename, cast, add or drop these columns, or change the table's schema",
+        )
+
+
+# ---- names and types ----
+
+
+def _struct_problems(found: Sequence[pa.Field], wanted: Sequence[NestedField], path: tuple[str, ...]) -> Iterator[Problem]:
+    by_name: dict[str, pa.Field] = {}
+    for field in found:
+        if field.name in by_name:
+            yield Problem(where=".".join((*path, field.name)), what="stands twice in the rows")
+        by_name[field.name] = field
+    names = {field.name for field in wanted}
+    for target in wanted:
+        where = (*path, target.name)
+        if target.name in by_name:
+            yield from _type_problems(by_name[target.name], target, where)
+        else:
+            for problem in write_problems(target, where):
+                yield Problem(where=problem.where, what=f"{problem.what}{_near(target.name, by_name)}")
+    for name in by_name:
+        if name not in names:
+            yield Problem(where=".".join((*path, name)), what=f"is not a column of the table{_near(name, names)}")
+
+
+def _near(name: str, others: Any) -> str:
+    close = next((other for other in others if other != name and other.lower() == name.lower()), None)
+    return "" if close is None else f"; there is {close!r}, and letter case counts"
+
+
+def _type_problems(found: pa.Field, target: NestedField, path: tuple[str, ...]) -> Iterator[Problem]:
+    kind, wanted = plain_type(found.type), target.field_type
+    where = ".".join(path)
+    if pa.types.is_null(kind) or isinstance(wanted, UnknownType):
+        return  # null where required, and a value where only nulls may be, is found among the values
+    if isinstance(wanted, VariantType):
+        fault = variant_storage_fault(kind)
+        if fault is not None:
+            yield Problem(where=where, what=fault)
+    elif isinstance(wanted, _SHAPES) and (other := _other_shape(found, wanted)) is not None:
+        yield Problem(where=where, what=f"is {other} in the rows, which does not fit {wanted} in the table")
+    elif isinstance(wanted, PrimitiveType):
+        if not _widens(kind, wanted):
+            yield Problem(where=where, what=f"is {found.type} in the rows, which does not fit {wanted} in the table")
+    elif isinstance(wanted, StructType) and pa.types.is_struct(kind):
+        yield from _struct_problems([kind.field(position) for position in range(kind.num_fields)], wanted.fields, path)
+    elif isinstance(wanted, ListType) and is_any_list(kind):
+        yield from _type_problems(kind.value_field, wanted.element_field, (*path, "element"))
+    elif isinstance(wanted, MapType) and pa.types.is_map(kind):
+        yield from _type_problems(kind.key_field, wanted.key_field, (*path, "key"))
+        yield from _type_problems(kind.item_field, wanted.value_field, (*path, "value"))
+    else:
+        yield Problem(where=where, what=f"is {found.type} in the rows, which does not fit {wanted} in the table")
+
+
+def _other_shape(found: pa.Field, wanted: IcebergType) -> IcebergType | str | None:
+    """What the rows say that their shapes are, where it is not what the table says. Plain WKB says nothing."""
+    told = extension_type(found)
+    is_untold = isinstance(told, GeometryType) and told.crs == UNTOLD_CRS and isinstance(wanted, GeometryType)
+    return None if told == wanted or is_untold else told
+
+
+def _widens(kind: pa.DataType, wanted: PrimitiveType) -> bool:
+    """Whether every value of the Arrow type is a value of the Iceberg type. Nanoseconds are looked at value by value: whole microseconds fit."""
+    if pa.types.is_timestamp(kind):
+        return isinstance(wanted, (TimestampType, TimestampNanoType) if kind.tz is None else (TimestamptzType, TimestamptzNanoType))
+    if pa.types.is_time(kind):
+        return isinstance(wanted, TimeType)
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES and isinstance(wanted, UUIDType):
+        return True
+    found = primitive_from_arrow(kind)
+    if isinstance(found, str):
+        return False
+    if isinstance(found, DecimalType) and isinstance(wanted, DecimalType):
+        return found.scale == wanted.scale and found.precision <= wanted.precision
+    return found == wanted or (type(found), type(wanted)) in _WIDENINGS
+
+
+# The promotions of the format, bytes of one length among bytes of any, and WKB as shapes.
+_WIDENINGS = frozenset(
+    {
+        (IntegerType, LongType),
+        (FloatType, DoubleType),
+        (DateType, TimestampType),
+        (DateType, TimestampNanoType),
+        (FixedType, BinaryType),
+        (BinaryType, GeometryType),
+        (BinaryType, GeographyType),
+    }
+)
+
+
+# ---- values ----
+
+
+def _column(column: pa.ChunkedArray, field: NestedField, problems: list[Problem]) -> pa.ChunkedArray:
+    found: list[Problem] = []
+    chunks = [_array(chunk, field, (field.name,), found) for chunk in column.chunks]
+    seen: set[str] = set()
+    for problem in found:  # once for a column, not once for each chunk
+        if str(problem) not in seen:
+            seen.add(str(problem))
+            problems.append(problem)
+    if found:
+        return column
+    return pa.chunked_array(chunks, type_to_arrow(field.field_type))
+
+
+def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    """The array in the field's Arrow type. Where values do not fit, `problems` gets a line and the result does not matter."""
+    if field.required and array.null_count:
+        problems.append(Problem(where=".".join(path), what=f"has {array.null_count} nulls, and is required"))
+        return array
+    target = type_to_arrow(field.field_type)
+    if pa.types.is_null(array.type):
+        return _nulls(field.field_type, len(array))
+    if isinstance(field.field_type, UnknownType):
+        return _only_nulls(array, path, problems)
+    if array.type.equals(target) and not _has_required_inside(field.field_type) and not isinstance(field.field_type, _SHAPES):
+        return array
+    array = _decoded(array)
+    if isinstance(field.field_type, VariantType):
+        return _variant(array, path, problems)
+    if isinstance(field.field_type, _SHAPES):
+        return _shape(array, field.field_type, path, problems)
+    if isinstance(field.field_type, StructType):
+        return _struct(array, field.field_type, target, path, problems)
+    if isinstance(field.field_type, ListType):
+        return _list(array, field.field_type, path, problems)
+    if isinstance(field.field_type, MapType):
+        return _map(array, field.field_type, path, problems)
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        problems.append(Problem(where=".".join(path), what=f"has values that do not fit {field.field_type}: {error}"))
+        return array
+
+
+def _only_nulls(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    values = len(array) - _decoded(array).null_count
+    if values:
+        problems.append(
+            Problem(where=".".join(path), what=f"has {values} values, and of an unknown column only nulls are known; give it a type first")
+        )
+    return pa.nulls(len(array))
+
+
+def _variant(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    """Variants with their parts in order. Only the head of each is looked at, not what it holds."""
+    found = _struct(array, _VARIANT_STRUCT, VARIANT_STORAGE, path, problems)
+    if not problems:
+        metadata, value = found.drop_null().flatten()
+        _, heads = rows_starting_with(spans_of(metadata), 1)
+        wrong = len(metadata) - int((heads[:, 0] & 0x0F == _VARIANT_VERSION).sum()) + int((spans_of(value).lengths == 0).sum())
+        if wrong:
+            problems.append(
+                Problem(where=".".join(path), what=f"has {wrong} values that are no variant of encoding version {_VARIANT_VERSION}")
+            )
+    return found
+
+
+def _shape(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    """WKB, of which the head is looked at."""
+    found = array.cast(pa.binary())
+    _, heads = rows_starting_with(spans_of(found), WKB_HEAD)
+    wrong = len(found) - found.null_count - int(is_wkb_head(heads).sum())
+    if wrong:
+        problems.append(Problem(where=".".join(path), what=f"has {wrong} values that are no shape in ISO WKB, which {kind} is kept as"))
+    return found
+
+
+def _has_required_inside(kind: IcebergType) -> bool:
+    return isinstance(kind, VariantType) or any((child.required or _has_required_inside(child.field_type)) for child in children(kind))
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """The array without the dictionary, run-length or extension form around its values."""
+    if isinstance(array, pa.ExtensionArray):
+        return _decoded(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        return _decoded(array.dictionary_decode())
+    if isinstance(array, pa.RunEndEncodedArray):
+        return _decoded(pc.run_end_decode(array))
+    return array
+
+
+def _struct(array: pa.StructArray, kind: StructType, target: pa.DataType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    # A field under a null struct is no value, so only the structs that are there are looked at.
+    is_valid = array.is_valid() if array.null_count else None
+    present = array if is_valid is None else array.drop_null()
+    names = [array.type.field(position).name for position in range(array.type.num_fields)]
+    parts = dict(zip(names, present.flatten(), strict=True))
+    columns = []
+    for field in kind.fields:
+        if field.name in parts:
+            column = _array(parts[field.name], field, (*path, field.name), problems)
+        else:
+            column = _missing(field, len(present))
+        columns.append(column)
+    if problems or not columns:
+        return array
+    fields = list(target)
+    if is_valid is None:
+        return pa.StructArray.from_arrays(columns, fields=fields)
+    spread = [_spread(column, field, is_valid) for column, field in zip(columns, kind.fields, strict=True)]
+    return pa.StructArray.from_arrays(spread, fields=fields, mask=pc.invert(is_valid))
+
+
+def _spread(column: pa.Array, field: NestedField, is_valid: pa.BooleanArray) -> pa.Array:
+    """Values of the present structs, put where those are; the null structs between get null, or a stand-in where the field is required."""
+    positions = pc.subtract(pc.cumulative_sum(is_valid.cast(pa.int64())), 1)
+    filling = pa.array([_stand_in(field.field_type)], column.type) if field.required else _nulls(field.field_type, 1)
+    return pa.concat_arrays([column, filling]).take(pc.if_else(is_valid, positions, len(column)))
+
+
+def _missing(field: NestedField, count: int) -> pa.Array:
+    return _nulls(field.field_type, count) if field.write_default is None else write_values(field, count)
+
+
+def _nulls(kind: IcebergType, count: int) -> pa.Array:
+    """Nulls that Parquet takes: under a null struct, a required column may still not hold null, so it holds a stand-in."""
+    target = type_to_arrow(kind)
+    if isinstance(kind, VariantType):
+        kind = _VARIANT_STRUCT
+    if not isinstance(kind, StructType) or not _has_required_inside(kind):
+        return pa.nulls(count, target)
+    columns = []
+    for field, inner in zip(kind.fields, target, strict=True):
+        stand_ins = pa.array([_stand_in(field.field_type)] * count, inner.type) if field.required else _nulls(field.field_type, count)
+        columns.append(stand_ins)
+    return pa.StructArray.from_arrays(columns, fields=list(target), mask=pa.array([True] * count, pa.bool_()))
+
+
+def _stand_in(kind: IcebergType) -> Any:
+    """Some value of the type that is not null, as Arrow takes it from Python."""
+    if isinstance(kind, StructType):
+        return {field.name: _stand_in(field.field_type) if field.required else None for field in kind.fields}
+    if isinstance(kind, ListType | MapType):
+        return []
+    if isinstance(kind, FixedType | UUIDType):
+        return bytes(kind.length if isinstance(kind, FixedType) else _UUID_BYTES)
+    return _STAND_INS.get(type(kind), 0)
+
+
+_STAND_INS: Mapping[type[IcebergType], Any] = {
+    StringType: "",
+    BinaryType: b"",
+    BooleanType: False,
+    VariantType: _VARIANT_STAND_IN,
+    GeometryType: b"",
+    GeographyType: b"",
+}
+
+
+def _list(array: pa.Array, kind: ListType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    # Flattening leaves out what null lists may hide, so the offsets are counted again.
+    values = _array(array.flatten(), kind.element_field, (*path, "element"), problems)
+    if problems:
+        return array
+    offsets = _offsets(array, pc.list_value_length(array))
+    return pa.ListArray.from_arrays(offsets, values, type=type_to_arrow(kind), mask=array.is_null() if array.null_count else None)
+
+
+def _map(array: pa.MapArray, kind: MapType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
+    entries = array.drop_null() if array.null_count else array
+    entries = pa.concat_arrays([entries])  # a slice shows all keys of its parent, a copy only its own
+    start, end = (entries.offsets[0].as_py(), entries.offsets[len(entries)].as_py()) if len(entries) else (0, 0)
+    keys = _array(entries.keys[start:end], kind.key_field, (*path, "key"), problems)
+    items = _array(entries.items[start:end], kind.value_field, (*path, "value"), problems)
+    if problems:
+        return array
+    mask = array.is_null() if array.null_count else None
+    offsets = _offsets(array, pc.subtract(array.offsets[1:], array.offsets[:-1]))
+    return pa.MapArray.from_arrays(offsets, keys, items, type=type_to_arrow(kind), mask=mask)
+
+
+def _offsets(array: pa.Array, lengths: pa.Array) -> pa.Array:
+    """Offsets from 0 for the lists or maps of an array, null ones empty."""
+    lengths = lengths.cast(pa.int64())
+    if array.null_count:
+        lengths = pc.if_else(array.is_valid(), lengths, 0)
+    return pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)]).cast(pa.int32())

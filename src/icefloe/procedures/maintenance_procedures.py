@@ -1,0 +1,66 @@
+"""Procedures that take out what is old, and put manifests in order. Spec: Snapshot Retention Policy; Manifests."""
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.types import IntegerType, ListType, LongType, StringType
+from icefloe.procedures.procedure import Flag, Int, Longs, Names, Rows, Text, Time, WiderRows, procedure
+from icefloe.procedures.snapshot_procedures import milliseconds
+from icefloe.table.expiry.file_kinds import FileKind
+from icefloe.table.expiry.file_totals import SHOWN_OUTSIDE
+
+_COUNTS = (
+    ("deleted_data_files_count", (FileKind.DATA,)),
+    ("deleted_position_delete_files_count", (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)),
+    ("deleted_equality_delete_files_count", (FileKind.EQUALITY_DELETES,)),
+    ("deleted_manifest_files_count", (FileKind.MANIFESTS,)),
+    ("deleted_manifest_lists_count", (FileKind.MANIFEST_LISTS,)),
+    ("deleted_statistics_files_count", (FileKind.STATISTICS, FileKind.PARTITION_STATISTICS)),
+)
+
+_OUTSIDE = (
+    ("kept_outside_files_count", LongType()),
+    ("kept_outside_files", ListType(element_id=1_000, element=StringType(), element_required=True)),
+)
+
+
+@procedure(*((name, LongType()) for name, _ in _COUNTS), optional=[name for name, _ in _COUNTS])
+def expire_snapshots(
+    catalog: Catalog,
+    table: Text,
+    older_than: Time | None = None,
+    retain_last: Int | None = None,
+    max_concurrent_deletes: Int | None = None,
+    stream_results: Flag = False,  # noqa: ARG001 Java's; results never come to the driver as rows here
+    snapshot_ids: Longs = (),
+    clean_expired_metadata: Flag = False,
+    allow_outside: Names = (),
+) -> Rows:
+    """Removes old snapshots and the files that nothing else needs."""
+    if max_concurrent_deletes is not None and max_concurrent_deletes < 1:
+        raise InvalidInputError(f"max_concurrent_deletes is {max_concurrent_deletes}; it counts threads, so it is 1 or more")
+    report = catalog.load_table(table).expire_snapshots(
+        None if older_than is None else milliseconds(older_than),
+        retain_last,
+        snapshot_ids,
+        clean_expired_metadata=clean_expired_metadata,
+        allow_outside=allow_outside,
+    )
+    totals = report.totals
+    counts = tuple(sum(totals[kind].files for kind in kinds if kind in totals) for _, kinds in _COUNTS)
+    if not report.outside_files:
+        return [counts]
+    # Java's columns, and two more where files outside the table's location were kept.
+    return WiderRows([(*counts, report.outside_files, report.outside["path"].slice(0, SHOWN_OUTSIDE).to_pylist())], *_OUTSIDE)
+
+
+@procedure(("rewritten_manifests_count", IntegerType()), ("added_manifests_count", IntegerType()))
+def rewrite_manifests(
+    catalog: Catalog,
+    table: Text,
+    use_caching: Flag = False,  # noqa: ARG001 Java's; entries are copied as bytes here and need no cache
+    spec_id: Int | None = None,
+    sort_by: Names | None = None,
+) -> Rows:
+    """Puts the entries of the manifests of one partition spec, the table's by default, together by partition."""
+    result = catalog.load_table(table).rewrite_manifests(spec_id, sort_by)
+    return [(result.rewritten_manifests, result.added_manifests)]

@@ -1,0 +1,1 @@
+"""How Spark's connector objects call Python: callbacks, messages, errors, the Java classes and their compiler."""

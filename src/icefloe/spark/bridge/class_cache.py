@@ -1,0 +1,150 @@
+"""The folder that keeps compiled classes for the next session, used only where nobody but this user can have changed it.
+
+Classes that the JVM loads, and the jar that executors get, run as this user. So each folder on the way to the cache belongs to this user or to root and lets no
+other user put entries in the place of others; the cache itself is this user's alone (mode 0700) and holds no links; and every file in it has the SHA-256 that
+was noted when it was made. Where any of it does not hold, a session compiles into a new folder of its own.
+"""
+
+import atexit
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from icefloe.errors import EngineError
+
+DIGESTS = "digests.json"
+_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
+
+
+class UnsafeCacheError(Exception):
+    """The cache cannot be trusted; the message says why."""
+
+
+def cache_folder() -> Path:
+    """Return `$XDG_CACHE_HOME/icefloe`, else `~/.cache/icefloe`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "icefloe"
+
+
+def own_cache_folder() -> Path:
+    """Return the cache folder, made where it is missing, with mode 0700.
+
+    Raises:
+        UnsafeCacheError: another user can write to it or to a folder above it.
+        OSError: it cannot be made.
+    """
+    folder = cache_folder().absolute()
+    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    for above in reversed(folder.parents):
+        _check_above(above)
+    _check_own(folder)
+    folder.chmod(_FOLDER_MODE)
+    return folder
+
+
+def session_folder() -> Path:
+    """Return a new folder that this process alone uses and deletes when it ends.
+
+    Raises:
+        EngineError: other users can change what is in the folder for temporary files.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="icefloe-classes-")).absolute()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        for above in reversed(folder.parents):
+            _check_above(above)
+    except UnsafeCacheError as error:
+        raise EngineError(
+            f"there is no folder for compiled classes that this user alone can write to: {error}",
+            next_step="set TMPDIR, or XDG_CACHE_HOME, to a folder of your own",
+        ) from error
+    return folder
+
+
+def seal(folder: Path) -> None:
+    """Note the digest of every file of a new folder, and take all rights on them from other users."""
+    digests = {}
+    for path in _entries(folder):
+        path.chmod(_FOLDER_MODE if path.is_dir() else _FILE_MODE)
+        if path.is_file():
+            digests[path.relative_to(folder).as_posix()] = _digest(path)
+    folder.chmod(_FOLDER_MODE)
+    (folder / DIGESTS).touch(mode=_FILE_MODE)
+    (folder / DIGESTS).write_text(json.dumps(digests, indent=1, sort_keys=True), "utf-8")
+
+
+def check_sealed(folder: Path) -> None:
+    """Check that a folder has exactly the files that were sealed, and that only this user can have changed them.
+
+    Raises:
+        UnsafeCacheError: it has not; the message names the file.
+    """
+    _check_own(folder)
+    try:
+        found = set()
+        for path in _entries(folder):
+            _check_own(path)
+            if not path.is_dir():
+                found.add(path.relative_to(folder).as_posix())
+        digests = json.loads((folder / DIGESTS).read_text("utf-8"))
+        if not isinstance(digests, dict) or found != {DIGESTS, *digests}:
+            raise UnsafeCacheError(f"{folder} does not hold the files that were put there")
+        changed = sorted(name for name, digest in digests.items() if _digest(folder / name) != digest)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UnsafeCacheError(f"{folder} cannot be checked: {error}") from error
+    if changed:
+        raise UnsafeCacheError(f"{folder / changed[0]} is not the file that was put there")
+
+
+def _check_above(path: Path) -> None:
+    """Check a folder above the cache, or a link on the way to it."""
+    # The owner of the root folder is root, under another number in some containers.
+    owners = {0, _user(), Path("/").stat().st_uid}
+    target = path.stat()
+    _check_owner(path, path.lstat(), owners)
+    _check_owner(path, target, owners)
+    if target.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not target.st_mode & stat.S_ISVTX:
+        raise UnsafeCacheError(f"{path} can be written to by other users")
+    if path.is_symlink():
+        for above in path.resolve().parents:
+            _check_above(above)
+
+
+def _check_own(path: Path) -> None:
+    """Check an entry of the cache, or the cache itself."""
+    found = path.lstat()
+    if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+        raise UnsafeCacheError(f"{path} is a link, or no file or folder")
+    _check_owner(path, found, {_user()})
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UnsafeCacheError(f"{path} can be written to by other users")
+
+
+def _check_owner(path: Path, found: os.stat_result, owners: set[int]) -> None:
+    if found.st_uid not in owners:
+        raise UnsafeCacheError(f"{path} belongs to another user")
+
+
+def _user() -> int:
+    try:
+        return os.geteuid()
+    except AttributeError as error:  # Windows, where modes and owners tell nothing
+        raise UnsafeCacheError("owners of files are not known on this system") from error
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Yield all files, links and folders in a folder; links are not followed."""
+    with os.scandir(folder) as found:
+        entries = list(found)
+    for entry in entries:
+        yield Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _entries(Path(entry.path))
+
+
+def _digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,129 @@
+package icefloe;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.commons.codec.binary.Hex;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.expressions.Cast;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Values of Spark's connector interfaces as maps, lists and texts, which JSON can carry to PythonBridge. What a value means is decided there. */
+final class ConnectorJson {
+  private static final Class[] SHAPES = new Class[] {Column.class, LogicalWriteInfo.class, RowLevelOperationInfo.class};
+
+  private ConnectorJson() {}
+
+  static Object of(Object value) throws Exception {
+    if (value == null || value instanceof String || value instanceof Boolean || value instanceof Number) return value;
+    if (value instanceof DataType) return ((DataType) value).json();
+    if (value instanceof Expression) return expression((Expression) value);
+    if (value instanceof Optional) return of(((Optional) value).orElse(null));
+    if (value instanceof Object[]) {
+      Object[] values = (Object[]) value;
+      ArrayList list = new ArrayList(values.length);
+      for (int i = 0; i < values.length; i++) list.add(of(values[i]));
+      return list;
+    }
+    if (value instanceof Identifier) return identifier((Identifier) value);
+    if (value instanceof CaseInsensitiveStringMap) return ((CaseInsensitiveStringMap) value).asCaseSensitiveMap();
+    if (value instanceof Map) {
+      LinkedHashMap map = new LinkedHashMap((Map) value);
+      Iterator entries = map.entrySet().iterator();
+      while (entries.hasNext()) {
+        Map.Entry entry = (Map.Entry) entries.next();
+        entry.setValue(of(entry.getValue()));
+      }
+      return map;
+    }
+    if (value instanceof Enum) return value.toString();
+    return bean(value);
+  }
+
+  /** The JSON of any of these values. */
+  static String json(Object value) {
+    try {
+      return PythonBridge.json(of(value));
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  private static Object expression(Expression value) throws Exception {
+    LinkedHashMap map = new LinkedHashMap();
+    if (value instanceof NamedReference) {
+      map.put("is", "reference");
+      map.put("parts", of(((NamedReference) value).fieldNames()));
+    } else if (value instanceof Literal) {
+      Object held = ((Literal) value).value();
+      map.put("is", "literal");
+      map.put("type", ((Literal) value).dataType().json());
+      map.put("value", held == null ? null : held instanceof byte[] ? Hex.encodeHexString((byte[]) held) : held.toString());
+    } else if (value instanceof Transform) {
+      map.put("is", "transform");
+      map.put("name", ((Transform) value).name());
+      map.put("arguments", of(((Transform) value).arguments()));
+    } else if (value instanceof GeneralScalarExpression) {
+      map.put("is", "call");
+      map.put("name", ((GeneralScalarExpression) value).name());
+      map.put("children", of(value.children()));
+    } else if (value instanceof UserDefinedScalarFunc) {
+      map.put("is", "function");
+      map.put("name", ((UserDefinedScalarFunc) value).canonicalName());
+      map.put("children", of(value.children()));
+    } else if (value instanceof Cast) {
+      map.put("is", "cast");
+      map.put("type", ((Cast) value).dataType().json());
+      map.put("children", of(value.children()));
+    } else {
+      map.put("is", value.getClass().getSimpleName());
+      map.put("children", of(value.children()));
+      map.put("text", value.toString());
+    }
+    return map;
+  }
+
+  private static Object identifier(Identifier name) {
+    ArrayList parts = new ArrayList(Arrays.asList(name.namespace()));
+    parts.add(name.name());
+    return parts;
+  }
+
+  /** Every method of the object without arguments, by its name; of classes that have more for Spark itself, those of an interface. */
+  private static Object bean(Object value) throws Exception {
+    LinkedHashMap map = new LinkedHashMap();
+    map.put("is", value.getClass().getSimpleName());
+    Class shape = value.getClass();
+    for (int i = 0; i < SHAPES.length; i++) if (SHAPES[i].isInstance(value)) shape = SHAPES[i];
+    Method[] methods = shape.getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      Method method = methods[i];
+      String name = method.getName();
+      boolean own = method.getDeclaringClass() != Object.class && !Modifier.isStatic(method.getModifiers()) && method.getParameterTypes().length == 0;
+      if (!own || name.equals("hashCode") || name.equals("toString") || name.equals("getClass")) continue;
+      method.setAccessible(true);
+      try {
+        map.put(name, of(method.invoke(value, new Object[0])));
+      } catch (InvocationTargetException refused) {
+        map.put(name, null); // one of the ways to ask that this version of Spark has closed
+      }
+    }
+    return map;
+  }
+}

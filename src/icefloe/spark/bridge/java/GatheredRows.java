@@ -1,0 +1,55 @@
+package icefloe;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.util.TypeUtils$;
+import org.apache.spark.sql.connector.expressions.LiteralValue;
+import org.apache.spark.sql.types.DataType;
+import scala.math.Ordering;
+
+/** Rows that were read and stay here: what touches each of them. */
+public final class GatheredRows {
+  private final InternalRow[] rows;
+
+  public GatheredRows(InternalRow[] rows) {
+    this.rows = rows;
+  }
+
+  public List list() {
+    return Arrays.asList(rows);
+  }
+
+  public long bytes() {
+    long bytes = 0;
+    for (int i = 0; i < rows.length; i++) bytes += ((UnsafeRow) rows[i]).getSizeInBytes();
+    return bytes;
+  }
+
+  /** What a key is in the rows, its columns being places in them: literals of the least and the greatest value, these and, if at most so many, all values in JSON, whether some are null. */
+  public Object[] values(Expression key, int most) {
+    DataType type = key.dataType();
+    Ordering ordering = TypeUtils$.MODULE$.getInterpretedOrdering(type);
+    HashSet distinct = new HashSet();
+    Object least = null;
+    Object greatest = null;
+    boolean hasNull = false;
+    for (int i = 0; i < rows.length; i++) {
+      Object value = key.eval(rows[i]);
+      hasNull = hasNull || value == null;
+      if (value == null) continue;
+      if (least == null || ordering.compare(value, least) < 0) least = value;
+      if (greatest == null || ordering.compare(value, greatest) > 0) greatest = value;
+      if (distinct.size() <= most) distinct.add(value);
+    }
+    ArrayList said = new ArrayList(Arrays.asList(new Object[] {least, greatest}));
+    if (distinct.size() <= most) said.addAll(distinct);
+    for (int i = 0; i < said.size(); i++) said.set(i, new LiteralValue(said.get(i), type));
+    return new Object[] {new Literal(least, type), new Literal(greatest, type), ConnectorJson.json(said.toArray()), Boolean.valueOf(hasNull)};
+  }
+}

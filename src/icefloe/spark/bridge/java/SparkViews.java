@@ -1,0 +1,181 @@
+package icefloe;
+
+import java.lang.reflect.Constructor;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.CTESubstitution$;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat$;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable$;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType$;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Some;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
+
+/** Views as Spark has its own: Spark's analyzer resolves the query where the view was made, without anything temporary, and names the view in its errors. */
+public final class SparkViews {
+  private static final String PREFIX = "view.";
+
+  private SparkViews() {}
+
+  /** The relation that a catalog returns for a view; Spark reads the rows of its query. */
+  public static Object table(SessionState state, String json) throws Exception {
+    return new V1Table(definition(state, (Map) PythonBridge.parsed(json)));
+  }
+
+  /** The analyzed plan of a query that is to become a view; its columns are whatever the query gives. */
+  public static Object plan(SessionState state, String json) throws Exception {
+    LogicalPlan relation = state.catalog().getRelation(definition(state, (Map) PythonBridge.parsed(json)), CaseInsensitiveStringMap.empty());
+    LogicalPlan found = state.executePlan(relation, state.executePlan$default$2()).analyzed();
+    while (!(found instanceof View)) found = (LogicalPlan) found.children().apply(0);
+    LogicalPlan columns = (LogicalPlan) found.children().apply(0); // none, as the definition has none
+    return columns.children().apply(0);
+  }
+
+  /** A CatalogTable has other parameters in each version of Spark: those that are not given have their defaults. */
+  private static CatalogTable definition(SessionState state, Map view) throws Exception {
+    List name = (List) view.get("name");
+    String namespace = String.join(".", (String[]) name.subList(1, name.size() - 1).toArray(new String[0]));
+    Map given = new HashMap();
+    given.put(Integer.valueOf(1), new TableIdentifier((String) name.get(name.size() - 1), new Some(namespace), new Some(name.get(0))));
+    given.put(Integer.valueOf(2), CatalogTableType$.MODULE$.VIEW());
+    given.put(Integer.valueOf(3), CatalogStorageFormat$.MODULE$.empty());
+    given.put(Integer.valueOf(4), DataType.fromJson((String) view.get("schema")));
+    given.put(Integer.valueOf(12), PythonUtils.toScalaMap(properties(state, view)));
+    given.put(Integer.valueOf(14), new Some(text(state, (String) view.get("query"), (String) view.get("alias"))));
+    given.put(Integer.valueOf(22), new Some(PythonUtils.toSeq(name)));
+    Constructor constructor = CatalogTable.class.getConstructors()[0];
+    Object[] arguments = new Object[constructor.getParameterTypes().length];
+    for (int i = 0; i < arguments.length; i++) {
+      Object value = given.get(Integer.valueOf(i + 1));
+      arguments[i] = value != null ? value : CatalogTable$.class.getMethod("$lessinit$greater$default$" + (i + 1), new Class[0]).invoke(CatalogTable$.MODULE$, new Object[0]);
+    }
+    return (CatalogTable) constructor.newInstance(arguments);
+  }
+
+  /** The view's query, its columns named by an alias where they are matched by position. A query that Spark cannot parse alone stays as it is, to be refused. */
+  private static String text(SessionState state, String query, String alias) {
+    if (alias == null) return query;
+    try {
+      state.sqlParser().parseQuery(query);
+    } catch (Exception refused) {
+      return query;
+    }
+    return "SELECT * FROM (\n" + query + "\n) AS " + alias;
+  }
+
+  /** Where names are looked for, which columns of the query the view has, and the session's settings, which Spark would otherwise replace by their defaults. */
+  private static Map properties(SessionState state, Map view) {
+    Map found = new HashMap();
+    scala.collection.Iterator settings = state.conf().getAllConfs().iterator();
+    while (settings.hasNext()) {
+      scala.Tuple2 setting = (scala.Tuple2) settings.next();
+      found.put(PREFIX + "sqlConfig." + setting._1(), setting._2());
+    }
+    for (int i = 0; i < ViewQueries.OFF.length; i++) found.put(PREFIX + "sqlConfig." + ViewQueries.OFF[i], "false");
+    found.put(PREFIX + "schemaMode", "COMPENSATION");
+    put(found, "catalogAndNamespace.numParts", "catalogAndNamespace.part.", (List) view.get("place"));
+    put(found, "query.out.numCols", "query.out.col.", (List) view.get("columns"));
+    return found;
+  }
+
+  private static void put(Map properties, String count, String each, List values) {
+    if (values == null) return;
+    properties.put(PREFIX + count, String.valueOf(values.size()));
+    for (int i = 0; i < values.size(); i++) properties.put(PREFIX + each + i, values.get(i));
+  }
+
+  /** The views that an analyzed plan reads, outermost first, as JSON: each is its name and those that its query reads. */
+  public static String views(LogicalPlan plan) {
+    ArrayList found = new ArrayList();
+    collectViews(plan, found);
+    return PythonBridge.json(found);
+  }
+
+  private static void collectViews(LogicalPlan plan, List found) {
+    List into = found;
+    if (plan instanceof View) {
+      LinkedHashMap view = new LinkedHashMap();
+      into = new ArrayList();
+      view.put("name", texts(((View) plan).desc().identifier().nameParts()));
+      view.put("reads", into);
+      found.add(view);
+    }
+    Iterator inner = subqueries(plan).iterator();
+    while (inner.hasNext()) collectViews((LogicalPlan) inner.next(), into);
+    for (int i = 0; i < plan.children().size(); i++) collectViews((LogicalPlan) plan.children().apply(i), into);
+  }
+
+  /** The temporary views and functions of a session that a query names, as JSON of two lists. */
+  public static String temporary(SessionState state, LogicalPlan parsed) {
+    LinkedHashSet views = new LinkedHashSet();
+    LinkedHashSet functions = new LinkedHashSet();
+    collectTemporary(state.catalog(), (LogicalPlan) CTESubstitution$.MODULE$.apply(parsed), views, functions);
+    return PythonBridge.json(Arrays.asList(new Object[] {views, functions}));
+  }
+
+  private static void collectTemporary(final SessionCatalog catalog, LogicalPlan plan, LinkedHashSet views, final LinkedHashSet functions) {
+    if (plan instanceof UnresolvedRelation && catalog.isTempView(((UnresolvedRelation) plan).multipartIdentifier())) {
+      views.add(texts(((UnresolvedRelation) plan).multipartIdentifier()));
+    }
+    visit(
+        plan,
+        new AbstractFunction1() {
+          public Object apply(Object expression) {
+            if (expression instanceof UnresolvedFunction) {
+              List name = texts(((UnresolvedFunction) expression).nameParts());
+              if (name.size() == 1 && catalog.isTemporaryFunction(new FunctionIdentifier((String) name.get(0)))) functions.add(name);
+            }
+            return null;
+          }
+        });
+    Iterator inner = subqueries(plan).iterator();
+    while (inner.hasNext()) collectTemporary(catalog, (LogicalPlan) inner.next(), views, functions);
+    for (int i = 0; i < plan.children().size(); i++) collectTemporary(catalog, (LogicalPlan) plan.children().apply(i), views, functions);
+  }
+
+  private static List subqueries(LogicalPlan plan) {
+    final ArrayList found = new ArrayList();
+    visit(
+        plan,
+        new AbstractFunction1() {
+          public Object apply(Object expression) {
+            if (expression instanceof SubqueryExpression) found.add(((SubqueryExpression) expression).plan());
+            return null;
+          }
+        });
+    for (int i = 0; i < plan.innerChildren().size(); i++) if (plan.innerChildren().apply(i) instanceof LogicalPlan) found.add(plan.innerChildren().apply(i));
+    return found;
+  }
+
+  private static void visit(LogicalPlan plan, AbstractFunction1 visitor) {
+    Seq expressions = plan.expressions();
+    for (int i = 0; i < expressions.size(); i++) ((Expression) expressions.apply(i)).foreach(visitor);
+  }
+
+  private static List texts(Seq parts) {
+    ArrayList found = new ArrayList();
+    for (int i = 0; i < parts.size(); i++) found.add(parts.apply(i));
+    return found;
+  }
+}

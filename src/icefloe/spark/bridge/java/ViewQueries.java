@@ -1,0 +1,101 @@
+package icefloe;
+
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashSet;
+import java.util.Locale;
+import java.util.Set;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.plans.logical.ScriptTransformation;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.internal.VariableSubstitution;
+import scala.Product;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction0;
+
+/** What a view's query would do besides reading tables. The query was written by others: reading a view must not run commands and methods that it names. */
+public final class ViewQueries {
+  /** Settings under which Spark parses and analyzes the query of a view: no variables of this machine in its text. */
+  static final String[] OFF = {"spark.sql.variable.substitute"};
+
+  private static final Set METHODS = new HashSet(Arrays.asList(new Object[] {"reflect", "java_method", "try_reflect"}));
+
+  /** What no name of a table holds and paths do: Spark reads files where no table has a name such as text.`/etc/passwd`. */
+  private static final Pattern PATH = Pattern.compile("(?s).*[/\\\\:*?.].*");
+
+  private ViewQueries() {}
+
+  /** The parts of a query that run code or read files by their paths, as a JSON list. Computed names are among them, as they could name such a function. What does not parse is refused by Spark. */
+  public static String code(final SessionState state, final String query) {
+    SQLConf settings = state.conf().clone();
+    for (int i = 0; i < OFF.length; i++) settings.setConfString(OFF[i], "false");
+    Object parsed =
+        SQLConf$.MODULE$.withExistingConf(
+            settings,
+            new AbstractFunction0() {
+              public Object apply() {
+                try {
+                  return state.sqlParser().parseQuery(query);
+                } catch (Exception refused) {
+                  return null;
+                }
+              }
+            });
+    if (parsed == null) return "[]";
+    LinkedHashSet found = new LinkedHashSet();
+    collect(parsed, found);
+    return PythonBridge.json(found);
+  }
+
+  /** The query of a new view with the variables of the session that makes it, as Spark stores the queries of its own views. */
+  public static String substituted(String query) {
+    return new VariableSubstitution().substitute(query);
+  }
+
+  /** Every member of every part is looked at, as Spark's own walks leave some out, such as the expressions of named windows. */
+  private static void collect(Object parsed, Set found) {
+    Set seen = Collections.newSetFromMap(new IdentityHashMap());
+    ArrayDeque left = new ArrayDeque();
+    left.add(parsed);
+    while (!left.isEmpty()) {
+      Object part = left.pop();
+      scala.collection.Iterator members;
+      if (part instanceof scala.collection.Iterable) {
+        members = ((scala.collection.Iterable) part).iterator();
+      } else if (part instanceof Product) {
+        members = ((Product) part).productIterator();
+      } else {
+        continue;
+      }
+      if (!seen.add(part)) continue;
+      String name = nameOfCode(part);
+      if (name != null) found.add(name);
+      while (members.hasNext()) {
+        Object member = members.next();
+        if (member != null) left.push(member);
+      }
+    }
+  }
+
+  private static String nameOfCode(Object part) {
+    if (part instanceof ScriptTransformation) return "TRANSFORM ... USING";
+    if (part instanceof UnresolvedFunction) {
+      String name = ((String) ((UnresolvedFunction) part).nameParts().last()).toLowerCase(Locale.ROOT);
+      return METHODS.contains(name) ? name : null;
+    }
+    if (part instanceof UnresolvedRelation) {
+      Seq name = ((UnresolvedRelation) part).multipartIdentifier();
+      boolean isFile = name.length() == 2 && PATH.matcher((String) name.apply(1)).matches();
+      return isFile ? name.apply(0) + ".`" + name.apply(1) + "`" : null;
+    }
+    String kind = part.getClass().getName();
+    return kind.endsWith("ExpressionWithUnresolvedIdentifier") || kind.endsWith("PlanWithUnresolvedIdentifier") ? "IDENTIFIER(...)" : null;
+  }
+}

@@ -1,0 +1,24 @@
+"""`install_rule`: adds `bridge/java/SparkRule.java` to a session's optimizer, with the settings that its scans need."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from icefloe.spark.bridge.gateway import jvm_of
+from icefloe.spark.bridge.java_compiler import new_object
+from icefloe.spark.session.start_session import NEEDED_CONF
+
+
+def install_rule(spark: SparkSession) -> None:
+    """Puts the rule behind what others may have added, once a session."""
+    for setting, value in NEEDED_CONF.items():
+        spark.conf.set(setting, value)
+    experimental = spark._jsparkSession.experimental()
+    rules: Any = jvm_of(spark).java.util.ArrayList()
+    known = experimental.extraOptimizations()
+    for place in range(known.size()):
+        rules.add(known.apply(place))
+    if any(rule.getClass().getName() == "icefloe.SparkRule" for rule in rules):
+        return
+    rules.add(new_object(spark, "SparkRule"))
+    getattr(experimental, "extraOptimizations_$eq")(jvm_of(spark).org.apache.spark.api.python.PythonUtils.toSeq(rules))

@@ -1,0 +1,1 @@
+"""Spark's catalog interface: tables, views, functions, procedures, DDL."""

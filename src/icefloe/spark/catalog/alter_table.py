@@ -1,0 +1,166 @@
+"""ALTER TABLE: the changes that a statement asks of a table, as one commit.
+
+Iceberg's own statements, which Spark does not parse, are `alter_statements.py`.
+Spec: Schema Evolution; Default values; Table Metadata Fields.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from icefloe.errors import IcefloeError, InvalidInputError, InvalidSchemaError, UnsupportedFeatureError
+from icefloe.spark.catalog.column_defaults import evaluated_default, given_default
+from icefloe.spark.catalog.table_definition import iceberg_type, spark_type_of
+from icefloe.spark.types.spark_types import spark_type
+from icefloe.table.changes.update_schema import UpdateSchema
+from icefloe.table.table import Table
+from icefloe.table.transaction import Transaction
+
+Change = Mapping[str, Any]
+
+_OWN_STATEMENTS = {"sort-order": "ALTER TABLE ... WRITE ORDERED BY ...", "identifier-fields": "ALTER TABLE ... SET IDENTIFIER FIELDS ..."}
+# What a table says of itself among its properties, and nobody sets.
+_SHOWN_ONLY = ("provider", "format", "metadata-location")
+_PROPERTY_CHANGES = ("SetProperty", "RemoveProperty")
+
+
+def alter(spark: SparkSession, table: Table, changes: Sequence[Change]) -> None:
+    """Makes every change of one statement in one commit. Properties come first: a new format version may allow what the columns ask for.
+
+    Raises:
+        UnsupportedFeatureError: a kind of change that Iceberg tables do not have; it is named.
+        InvalidSchemaError, InvalidInputError, InvalidPropertyError, CommitConflictError: as the table's own methods.
+    """
+    with table.transaction() as tx:
+        for change in changes:
+            if change["is"] in _PROPERTY_CHANGES:
+                _change_property(tx, change)
+        change_columns(spark, tx, [change for change in changes if change["is"] not in _PROPERTY_CHANGES])
+
+
+def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Change]) -> None:
+    """Makes changes of columns as a part of a transaction. Raises as `alter`."""
+    if changes:
+        with tx.update_schema() as update:
+            for change in changes:
+                _change_column(spark, update, change)
+
+
+def takes_change(spark: SparkSession, table: Table, change: Change) -> bool:
+    """Whether a column may get the type that a change gives it; other changes are taken, or refused where they are made."""
+    if change["is"] != "UpdateColumnType":
+        return True
+    try:
+        _change_column(spark, table.update_schema(), change)
+    except IcefloeError:
+        return False
+    return True
+
+
+def _change_property(tx: Transaction, change: Change) -> None:
+    name = change["property"]
+    if change["is"] == "RemoveProperty":
+        tx.remove_properties(name)
+    elif name.lower() == "location":
+        tx.set_location(change["value"])
+    elif name.lower() in ("current-snapshot-id", "cherry-pick-snapshot-id"):
+        _change_snapshot(tx, name.lower(), change["value"])
+    elif name.lower() in _OWN_STATEMENTS:
+        raise UnsupportedFeatureError(f"the property {name} cannot be set", next_step=f"use {_OWN_STATEMENTS[name.lower()]}")
+    elif name.lower() in _SHOWN_ONLY:
+        raise UnsupportedFeatureError(f"the property {name} is shown, and cannot be set")
+    else:
+        tx.set_properties({name: change["value"]})
+
+
+def _change_snapshot(tx: Transaction, name: str, value: str) -> None:
+    if not value.lstrip("-").isdigit():
+        raise InvalidInputError(f"{name} cannot be {value!r}: it is a snapshot's id", next_step="see the table's snapshots")
+    with tx.manage_snapshots() as manage:
+        if name == "current-snapshot-id":
+            manage.set_current_snapshot(int(value))
+        else:
+            manage.cherry_pick(int(value))
+
+
+def _change_column(spark: SparkSession, update: UpdateSchema, change: Change) -> None:
+    make = _COLUMN_CHANGES.get(change["is"])
+    if make is None:
+        raise UnsupportedFeatureError(f"Iceberg tables have no change of the kind {change['is']}")
+    make(spark, update, change)
+
+
+def _add(_: SparkSession, update: UpdateSchema, change: Change) -> None:
+    path = tuple(change["fieldNames"])
+    default = given_default(change.get("defaultValue"), ".".join(path))
+    kind = iceberg_type(spark_type_of(change["dataType"]), ".".join(path))
+    update.add_column(path, kind, change["comment"], not change["isNullable"], default)
+    _place(update, path, change.get("position"))
+
+
+def _rename(_: SparkSession, update: UpdateSchema, change: Change) -> None:
+    update.rename_column(tuple(change["fieldNames"]), change["newName"])
+
+
+def _drop(_: SparkSession, update: UpdateSchema, change: Change) -> None:
+    path = tuple(change["fieldNames"])
+    if change["ifExists"] and update.schema().find_id(".".join(path)) is None:
+        return
+    update.delete_column(path)
+
+
+def _set_type(_: SparkSession, update: UpdateSchema, change: Change) -> None:
+    path = tuple(change["fieldNames"])
+    kind = iceberg_type(spark_type_of(change["newDataType"]), ".".join(path))
+    if not kind.is_primitive:
+        raise InvalidSchemaError(
+            f"column {'.'.join(path)} cannot become {spark_type_of(change['newDataType']).simpleString()} as a whole",
+            next_step="change its fields one by one",
+        )
+    update.update_column(path, kind)
+
+
+def _set_comment(_: SparkSession, update: UpdateSchema, change: Change) -> None:
+    update.update_column(tuple(change["fieldNames"]), doc=change["newComment"])
+
+
+def _set_nullable(_: SparkSession, update: UpdateSchema, change: Change) -> None:
+    update.update_column(tuple(change["fieldNames"]), required=not change["nullable"])
+
+
+def _move(_: SparkSession, update: UpdateSchema, change: Change) -> None:
+    _place(update, tuple(change["fieldNames"]), change["position"])
+
+
+def _set_default(spark: SparkSession, update: UpdateSchema, change: Change) -> None:
+    path = tuple(change["fieldNames"])
+    given = change["newCurrentDefault"] if "newCurrentDefault" in change else change["newDefaultValue"]
+    sql = given.get("getSql") if isinstance(given, Mapping) else given
+    if not sql:
+        update.set_default_value(path, None)
+        return
+    kind = update.schema().find_field(".".join(path)).field_type
+    type_text = spark_type(kind).simpleString()  # type: ignore[arg-type, union-attr]  # nested types are refused below
+    update.set_default_value(path, evaluated_default(spark, sql, kind, type_text, ".".join(path)))
+
+
+def _place(update: UpdateSchema, path: tuple[str, ...], position: Change | None) -> None:
+    if position is None:
+        return
+    if position["is"] == "After":
+        update.move_after(path, (*path[:-1], position["column"]))
+    else:
+        update.move_first(path)
+
+
+_COLUMN_CHANGES: Mapping[str, Callable[[SparkSession, UpdateSchema, Change], None]] = {
+    "AddColumn": _add,
+    "RenameColumn": _rename,
+    "DeleteColumn": _drop,
+    "UpdateColumnType": _set_type,
+    "UpdateColumnComment": _set_comment,
+    "UpdateColumnNullability": _set_nullable,
+    "UpdateColumnPosition": _move,
+    "UpdateColumnDefaultValue": _set_default,
+}

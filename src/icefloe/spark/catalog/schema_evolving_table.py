@@ -1,0 +1,44 @@
+"""`SchemaEvolvingTable`: a table with the columns that a statement WITH SCHEMA EVOLUTION adds or widens; the commit of its rows makes them.
+
+Spark says the changes while it analyses the statement: one that is only explained, or fails, must leave nothing. Spec: Schema Evolution.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from icefloe.kernel.commit.composite_action import CompositeAction
+from icefloe.spark.catalog.alter_table import Change, change_columns
+from icefloe.spark.catalog.spark_table import SparkTable
+from icefloe.spark.scan.table_selector import Selected
+from icefloe.spark.write.sql_write import Write, write_within
+from icefloe.table.commits.commit_loop import CommitReport, commit
+from icefloe.table.rows.row_level_commit import RowLevel
+from icefloe.table.table import Table
+from icefloe.table.table_handle import LoadedMetadata
+
+
+class SchemaEvolvingTable(SparkTable):
+    """One statement's view of its table. Raises at once what the changes of columns raise."""
+
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: Selected, changes: Sequence[Change]) -> None:
+        table = selected.table
+        self._read = LoadedMetadata(metadata=table.metadata, location=table.metadata_location)
+        self._transaction = table.transaction()
+        change_columns(spark, self._transaction, changes)
+        unseen = Table(table.handle, LoadedMetadata(metadata=self._transaction.table_metadata, location=table.metadata_location))
+        super().__init__(spark, catalog_name, replace(selected, table=unseen))
+
+    def identity(self) -> str:
+        """Of the state that was read and the columns that it will have."""
+        return f"{super().identity()} {self._selected.table.schema()}"
+
+    def _run(self, write: Write) -> None:
+        with self._transaction:
+            write_within(self._transaction, write)
+
+    def _commit(self, action: RowLevel) -> CommitReport:
+        columns = self._transaction.end()
+        together = CompositeAction([action] if columns is None else [columns, action])
+        return commit(self._selected.table.handle, together, self._read)

@@ -1,0 +1,181 @@
+"""A table's definition between Spark and Iceberg: columns, partition transforms, properties, both ways.
+
+Spec: Schemas and Data Types; Partition Transforms.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructField, _parse_datatype_json_value
+from pyspark.sql.types import StructType as SparkStruct
+
+from icefloe.errors import InvalidPartitionSpecError, Problem, UnsupportedFeatureError, UnsupportedTypeError
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
+from icefloe.kernel.schema.given_defaults import default_of
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
+from icefloe.kernel.types import IcebergType, NestedField
+from icefloe.spark.bridge.gateway import java_array, java_class
+from icefloe.spark.catalog.column_defaults import default_texts, given_default
+from icefloe.spark.statements.sort_keys import FROM_SPARK, sort_order_of, sort_order_text
+from icefloe.spark.types.spark_types import COMMENT_KEY, from_spark, schema_to_struct, struct_to_schema
+
+# Spark's names of transforms, where they differ from the spec's; both are taken.
+_TO_SPARK = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+# Properties by which Spark's statements say other things than table properties.
+_NOT_PROPERTIES = frozenset(
+    {
+        *("provider", "location", "owner", "external", "is_managed_location", "comment", "collation", "table_type"),
+        *("format", "current-snapshot-id", "metadata-location", "sort-order", "identifier-fields"),
+    }
+)
+_PROVIDERS = ("iceberg", "icefloe")
+_FILE_FORMATS = ("parquet", "orc", "avro")
+
+
+def spark_type_of(text: str) -> DataType:
+    """A type from Spark's JSON of it."""
+    return _parse_datatype_json_value(json.loads(text))
+
+
+def iceberg_type(kind: DataType, column: str) -> IcebergType:
+    """The type of a column that a statement adds or changes; ids in it mean nothing yet. Raises `UnsupportedTypeError`."""
+    numbers, problems = count(1), list[Problem]()
+    found = from_spark(kind, lambda: next(numbers), (column,), problems)
+    if problems:
+        raise UnsupportedTypeError("Iceberg has no counterpart for a type", problems=problems, next_step="choose another type")
+    return found
+
+
+def schema_of(columns: Sequence[Mapping[str, Any]]) -> Schema:
+    """The schema of Spark's columns, with fresh ids and their defaults. Raises `UnsupportedTypeError`, `UnsupportedFeatureError`, `InvalidSchemaError`."""
+    fields = []
+    for column in columns:
+        metadata = {} if column.get("comment") is None else {COMMENT_KEY: column["comment"]}
+        fields.append(StructField(column["name"], spark_type_of(column["dataType"]), column["nullable"], metadata))
+        if column.get("generationExpression") or column.get("identityColumnSpec"):
+            raise UnsupportedFeatureError(f"column {column['name']} cannot be computed: Iceberg keeps no expressions")
+    schema = struct_to_schema(SparkStruct(fields))
+    return Schema(*(_with_default(field, column) for field, column in zip(schema.fields, columns, strict=True)))
+
+
+def _with_default(field: NestedField, column: Mapping[str, Any]) -> NestedField:
+    given = given_default(column.get("defaultValue"), field.name)
+    # Which versions of the format know defaults is for the table to say, once its version is known.
+    default = default_of(field.field_type, given, field.name, FIRST_VERSION_OF_DEFAULTS)
+    return field if default is None else replace(field, initial_default=default, write_default=default)
+
+
+def partition_texts(transforms: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Partition fields as `catalog.create_table` takes them: `["bucket(16, s)", "day(ts)", "kind"]`. Raises `InvalidPartitionSpecError`."""
+    return [_partition_text(transform) for transform in transforms]
+
+
+def _partition_text(transform: Mapping[str, Any]) -> str:
+    arguments = transform["arguments"]
+    columns = [".".join(part["parts"]) for part in arguments if part["is"] == "reference"]
+    numbers = [part["value"] for part in arguments if part["is"] == "literal"]
+    name = FROM_SPARK.get(transform["name"].lower(), transform["name"].lower())
+    if len(columns) != 1 or len(numbers) > 1 or len(columns) + len(numbers) != len(arguments):
+        text = f"{transform['name']}({', '.join([*numbers, *columns])})"
+        raise InvalidPartitionSpecError(f"{text} is no partition transform", next_step="a transform is of one column: bucket(16, c)")
+    return columns[0] if name == "identity" else f"{name}({', '.join([*numbers, *columns])})"
+
+
+def partitioning_of(spark: SparkSession, spec: PartitionSpec, schema: Schema) -> Any:
+    """Partition fields as an array of Spark's transforms, whose arguments are a number, where one takes that, and the column."""
+    expressions = java_class(spark, "org.apache.spark.sql.connector.expressions.Expressions")
+    found = []
+    for field in spec.fields:
+        path = schema.path_of(field.source_id)
+        if path is None or isinstance(field.transform, VoidTransform):
+            continue
+        column = ".".join(map(_quoted, path))  # Spark parses it
+        name = str(field.transform).partition("[")[0]
+        # `bucket` and `identity` are classes of their own in Spark; all others are names with arguments.
+        if isinstance(field.transform, BucketTransform):
+            made = expressions.bucket(field.transform.num_buckets, java_array(spark, "java.lang.String", [column]))
+        elif isinstance(field.transform, IdentityTransform):
+            made = expressions.identity(column)
+        else:
+            numbers = [expressions.literal(field.transform.width)] if isinstance(field.transform, TruncateTransform) else []
+            arguments = java_array(spark, "org.apache.spark.sql.connector.expressions.Expression", [*numbers, expressions.column(column)])
+            made = expressions.apply(_TO_SPARK.get(name, name), arguments)
+        found.append(made)
+    return java_array(spark, "org.apache.spark.sql.connector.expressions.Transform", found)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The table properties among those of a statement, and the file format where its provider is one.
+
+    Those written as options come twice, once with `option.` before them. What SHOW CREATE TABLE shows of a table's state is left out.
+
+    Raises:
+        UnsupportedFeatureError: the provider is another than Iceberg.
+    """
+    kept = {key: value for key, value in properties.items() if key.lower() not in _NOT_PROPERTIES and not key.startswith("option.")}
+    provider = properties.get("provider", "iceberg").lower()
+    if provider in _FILE_FORMATS:
+        kept.setdefault("write.format.default", provider)
+    elif provider not in _PROVIDERS:
+        raise UnsupportedFeatureError(
+            f"USING {provider} makes no Iceberg table",
+            next_step="write USING iceberg; or parquet, orc or avro for the format of its data files",
+        )
+    return kept | ({"comment": properties["comment"]} if "comment" in properties else {})
+
+
+def columns_struct(schema: Schema) -> SparkStruct:
+    """The schema as Spark's columns, with their defaults in the keys by which Spark knows them."""
+    fields = []
+    for field, known in zip(schema_to_struct(schema, field_ids=False).fields, schema.fields, strict=True):
+        texts = default_texts(known.field_type, known.initial_default, known.write_default)
+        fields.append(StructField(field.name, field.dataType, field.nullable, {**field.metadata, **texts}))
+    return SparkStruct(fields)
+
+
+def table_properties(metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
+    """What SHOW TBLPROPERTIES and DESCRIBE EXTENDED show: the table's own, and what Java adds to them."""
+    snapshot = metadata.current_snapshot_id
+    order = metadata.sort_order()
+    ids = sorted(metadata.schema().identifier_field_ids)
+    names = ",".join(name for name in map(metadata.schema().find_column_name, ids) if name)
+    return {
+        **metadata.properties,
+        "provider": "iceberg",
+        "format": f"iceberg/{metadata.properties.get('write.format.default', 'parquet')}",
+        "format-version": str(metadata.format_version),
+        "location": metadata.location,
+        "current-snapshot-id": "none" if snapshot is None else str(snapshot),
+        "metadata-location": metadata_location,
+        **({} if order.is_unsorted else {"sort-order": sort_order_text(metadata)}),
+        **({"identifier-fields": f"[{names}]"} if names else {}),
+    }
+
+
+def definition_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a CREATE or REPLACE TABLE says, as `Catalog.create_table` takes it. Raises as the functions above."""
+    schema = schema_of(asked["columns"])
+    properties = asked["properties"]
+    identifiers = [name.strip() for name in properties.get("identifier-fields", "").strip("[]").split(",") if name.strip()]
+    if identifiers:
+        schema = Schema(*schema.fields, identifier_field_ids=[schema.find_field(name).field_id for name in identifiers])
+    order = properties.get("sort-order")
+    return {
+        "schema": schema,
+        "location": properties.get("location"),
+        "partition_spec": partition_texts(asked["partitioning"]),
+        "sort_order": UNSORTED_SORT_ORDER if order is None else sort_order_of(order, schema),
+        "properties": own_properties(properties),
+    }

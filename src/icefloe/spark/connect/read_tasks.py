@@ -1,0 +1,47 @@
+"""The planned files of a scan as what Spark's tasks read: large Parquet files cut where row groups begin, small files together.
+
+Spec: Data File Fields.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from icefloe.kernel.manifest.data_file import FileFormat
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+
+# Bytes of data files for one Spark task, and what opening a file is reckoned as: as Spark has it (spark.sql.files.maxPartitionBytes, openCostInBytes).
+BYTES_PER_TASK = 128 * 1024 * 1024
+OPEN_COST_BYTES = 4 * 1024 * 1024
+_OPEN_END = 2**62
+
+
+def packed(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TASK) -> Iterator[tuple[FileScanTask, ...]]:
+    """The tasks in their order, in groups of about as many bytes; a file that is larger lies in several groups."""
+    group: list[FileScanTask] = []
+    size = 0
+    for task in tasks:
+        for part, length in _cut(task, bytes_per_task):
+            cost = max(length, min(OPEN_COST_BYTES, bytes_per_task))
+            if group and size + cost > bytes_per_task:
+                yield tuple(group)
+                group, size = [], 0
+            group.append(part)
+            size += cost
+    if group:
+        yield tuple(group)
+
+
+def _cut(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask, int]]:
+    """Stretches of whole row groups with their lengths, each of at most so many bytes where its row groups are not larger."""
+    start, end = task.start, task.start + task.length
+    offsets = sorted(offset for offset in task.file.split_offsets or () if start < offset < end)
+    if task.file.file_format is not FileFormat.PARQUET or not offsets or task.length <= bytes_per_task:
+        yield task, task.length
+        return
+    for offset, after in pairwise([*offsets, end]):
+        if after - start > bytes_per_task and offset > start:
+            yield replace(task, start=start, length=offset - start), offset - start
+            start = offset
+    # The last one is open: a manifest may give a file fewer bytes than it has.
+    yield replace(task, start=start, length=_OPEN_END - start), end - start

@@ -1,0 +1,1 @@
+"""Partition transforms as functions of Spark SQL and as columns."""

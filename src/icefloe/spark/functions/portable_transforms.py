@@ -1,0 +1,162 @@
+"""Partition transforms as columns that any Spark session computes, Spark Connect too: public functions, and Python for buckets.
+
+They give what `kernel.partitioning.transforms` gives. Where a JVM is at hand, `transform_columns.py` says more of them as Spark's own expressions.
+Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.types import IntegerType as SparkInteger
+
+from icefloe.kernel.literals import INTEGER_RANGES
+from icefloe.kernel.partitioning.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    YearTransform,
+    is_time_transform,
+)
+from icefloe.kernel.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    FixedType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+MICROS_PER_HOUR = 3_600_000_000
+MICROS_PER_DAY = 24 * MICROS_PER_HOUR
+IN_UTC = (TimestamptzType, TimestamptzNanoType)
+_LOWEST, _HIGHEST = INTEGER_RANGES[LongType]
+_ARROW_FORMS: Mapping[type[PrimitiveType], Any] = {LongType: pa.int64(), StringType: pa.string(), BinaryType: pa.binary()}
+
+
+class PortableTransforms:
+    """Columns are of the Spark type of their Iceberg type; a null gives null."""
+
+    def transformed(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
+        """A transform of a column as a partition spec has it; the column itself, or null, for one that computes nothing."""
+        if isinstance(transform, BucketTransform):
+            return self.bucket_of(column, kind, transform)
+        if isinstance(transform, TruncateTransform):
+            return self.truncate_of(column, kind, transform)
+        return self.period(column, kind, transform) if is_time_transform(transform) else column
+
+    def bucket_of(self, column: Column, kind: PrimitiveType, transform: BucketTransform) -> Column:
+        """The bucket (int) of a column. Only this one column crosses to Python; pandas would make floats of longs with nulls, so nulls stay behind."""
+        plain, hashed_as, stand_in = self._hashable(column, kind)
+
+        def buckets(values: pd.Series) -> pd.Series:
+            arrow = pa.array(values.tolist() if values.dtype == object else values.to_numpy(), _ARROW_FORMS.get(type(hashed_as)))
+            return pd.Series(transform.apply_array(hashed_as, arrow).to_numpy(zero_copy_only=False))
+
+        as_udf: Any = pandas_udf
+        return F.when(column.isNotNull(), as_udf(buckets, SparkInteger())(F.coalesce(plain, stand_in)))
+
+    def truncate_of(self, column: Column, kind: PrimitiveType, transform: TruncateTransform) -> Column:
+        """A column of the same type; as Spark's settings say where a decimal would need one digit more."""
+        if isinstance(kind, DecimalType):
+            step = F.lit(f"{transform.width}e-{kind.scale}").cast(f"decimal({kind.precision}, {kind.scale})")
+            return column - F.pmod(column, step)
+        return truncated(column, kind, F.lit(transform.width))
+
+    def period(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
+        """Years, months or hours (int) since 1970, or the day (date), of a date or a timestamp; of its time in UTC where it has a zone."""
+        return _PERIODS[type(transform)](self, column, kind)
+
+    def _hashable(self, column: Column, kind: PrimitiveType) -> tuple[Column, PrimitiveType, Column]:
+        """The column in a form that crosses to Python exactly, the type whose hash is the same, and a value for its nulls."""
+        if isinstance(kind, UUIDType):
+            return uuid_bytes(column), BinaryType(), F.lit(bytes(16))
+        if isinstance(kind, FixedType | BinaryType):
+            return column, BinaryType(), F.lit(b"")
+        if isinstance(kind, DecimalType):
+            return column, kind, F.lit(0).cast(f"decimal({kind.precision}, {kind.scale})")
+        if isinstance(kind, StringType):
+            return column.cast("string"), StringType(), F.lit("")
+        return self._whole_number(column, kind), LongType(), F.lit(0).cast("bigint")
+
+    def _whole_number(self, column: Column, kind: PrimitiveType) -> Column:
+        if isinstance(kind, DateType):
+            return F.unix_date(column).cast("bigint")
+        return column.cast("bigint") if isinstance(kind, IntegerType | LongType) else self._micros(column, kind)
+
+    def _micros(self, column: Column, kind: PrimitiveType) -> Column:
+        """Microseconds since 1970, or since midnight for a time, whatever the session's time zone."""
+        if isinstance(kind, IN_UTC):
+            return F.unix_micros(column)
+        minutes = F.hour(column) * 60 + F.minute(column)
+        of_minute = (F.date_part(F.lit("SECOND"), column) * 1_000_000).cast("bigint")
+        of_day = minutes.cast("bigint") * 60_000_000 + of_minute
+        return of_day if isinstance(kind, TimeType) else F.unix_date(column.cast("date")).cast("bigint") * MICROS_PER_DAY + of_day
+
+    def _days(self, column: Column, kind: PrimitiveType) -> Column:
+        if isinstance(kind, IN_UTC):
+            return F.date_from_unix_date(_floor(F.unix_micros(column), MICROS_PER_DAY).cast("int"))
+        return column.cast("date")
+
+    def _hours(self, column: Column, kind: PrimitiveType) -> Column:
+        return _floor(self._micros(column, kind), MICROS_PER_HOUR).cast("int")
+
+    def _months(self, column: Column, kind: PrimitiveType) -> Column:
+        day = self._days(column, kind)
+        return self._years(column, kind) * 12 + F.month(day) - 1
+
+    def _years(self, column: Column, kind: PrimitiveType) -> Column:
+        return F.year(self._days(column, kind)) - 1970
+
+
+_PERIODS: Mapping[type[Transform], Callable[[PortableTransforms, Column, PrimitiveType], Column]] = {
+    YearTransform: PortableTransforms._years,
+    MonthTransform: PortableTransforms._months,
+    DayTransform: PortableTransforms._days,
+    HourTransform: PortableTransforms._hours,
+}
+
+
+def truncated(column: Column, kind: PrimitiveType, width: Column) -> Column:
+    """A column of text, bytes or whole numbers: the first code points or bytes, `width` (int) of them, or rounded down to a multiple of it."""
+    if isinstance(kind, StringType | BinaryType):
+        return F.substring(column, F.lit(1), width)
+    if isinstance(kind, LongType):
+        return _truncated_longs(column, width)
+    return truncated_within(column, width, *INTEGER_RANGES[IntegerType]).cast("int")
+
+
+def truncated_within(column: Column, width: Column, low: int, high: int) -> Column:
+    """Numbers of less than 64 bits rounded down to a multiple of the width, as longs; below the least of them it goes on with the greatest, as in Java."""
+    number = column.cast("bigint")
+    return F.pmod(number - F.pmod(number, width) - low, F.lit(high - low + 1)) + low
+
+
+def _truncated_longs(column: Column, width: Column) -> Column:
+    """The same of longs, where Spark must not compute past the ends of the type: that would be an error."""
+    rest = F.pmod(column, width.cast("bigint"))
+    beyond = F.lit(_HIGHEST) - (rest - (column - F.lit(_LOWEST)) - 1)
+    return F.when(column >= F.lit(_LOWEST) + rest, column - rest).when(column.isNotNull() & width.isNotNull(), beyond)
+
+
+def _floor(column: Column, step: int) -> Column:
+    """Whole steps, rounded down also below zero; in whole numbers, as a double has too few digits for far years."""
+    return F.call_function("div", column - F.pmod(column, F.lit(step)), F.lit(step))
+
+
+def uuid_bytes(column: Column) -> Column:
+    """The bytes of a uuid's text."""
+    return F.unhex(F.replace(column.cast("string"), F.lit("-"), F.lit("")))

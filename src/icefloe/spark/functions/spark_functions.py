@@ -1,0 +1,272 @@
+"""`SparkFunction`: one function of a catalog as Spark SQL asks it: `lake.system.days(ts)`, `bucket(16, id)` and the others, named as Java names them.
+
+What a function makes of columns is `spark/functions/transform_columns.py`'s; filters by them are `period_pushdown.py`'s, `truncate_pushdown.py`'s and
+`bucket_pushdown.py`'s. Spec: Partition Transforms.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql import types as spark_types
+from pyspark.sql.types import DataType, StructField, StructType
+
+from icefloe.errors import UnsupportedFeatureError
+from icefloe.kernel.partitioning.transforms import DayTransform, HourTransform, MonthTransform, Transform, YearTransform
+from icefloe.kernel.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+from icefloe.spark.bridge.callback import ConnectorObject, connector_method
+from icefloe.spark.catalog.spark_procedures import SYSTEM
+from icefloe.spark.functions.portable_transforms import truncated_within
+from icefloe.spark.functions.transform_columns import TransformColumns
+from icefloe.spark.scan.filter_columns import column_named
+from icefloe.table.engine import VERSION
+
+_NUMBER = spark_types.IntegerType()
+_NUMBERS = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType)
+_SHORT_RANGES: Mapping[type[DataType], tuple[int, int]] = {
+    spark_types.ByteType: (-(2**7), 2**7 - 1),
+    spark_types.ShortType: (-(2**15), 2**15 - 1),
+}
+_KINDS: Mapping[type[DataType], PrimitiveType] = {
+    **dict.fromkeys(_NUMBERS, IntegerType()),
+    spark_types.LongType: LongType(),
+    spark_types.DateType: DateType(),
+    spark_types.TimestampType: TimestamptzType(),
+    spark_types.TimestampNTZType: TimestampType(),
+    spark_types.StringType: StringType(),
+    spark_types.BinaryType: BinaryType(),
+}
+_TIMES = (spark_types.TimestampType, spark_types.TimestampNTZType)
+_DATES = (spark_types.DateType, *_TIMES)
+_TRUNCATED = (*_NUMBERS, spark_types.LongType, spark_types.DecimalType, spark_types.StringType, spark_types.BinaryType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A function of arguments of known types."""
+
+    name: str
+    inputs: tuple[DataType, ...]
+    result: DataType
+    of: Callable[[TransformColumns, Sequence[Column]], Column]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """`usage` names its arguments; `bind` raises `UnsupportedFeatureError` for types that it does not take."""
+
+    usage: str
+    what: str
+    takes: tuple[type[DataType], ...]
+    bind: Callable[["Function", Sequence[DataType]], Bound]
+
+    @property
+    def name(self) -> str:
+        """The name, in lower case."""
+        return self.usage.partition("(")[0]
+
+    @property
+    def arity(self) -> int:
+        """How many arguments it takes."""
+        return 0 if self.usage.endswith("()") else self.usage.count(",") + 1
+
+    @property
+    def description(self) -> str:
+        """One line for DESCRIBE FUNCTION."""
+        return f"{self.usage} - {self.what}"
+
+
+def is_for_functions(namespace: Sequence[str]) -> bool:
+    """Whether a namespace has the functions: `system`, or none at all."""
+    return [part.lower() for part in namespace] in ([], [SYSTEM])
+
+
+class SparkFunction(ConnectorObject):
+    """A function before its arguments are known."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.UnboundFunction",)
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._spark = spark
+        self._function = FUNCTIONS[name]
+
+    def identity(self) -> str:
+        return self._function.name
+
+    def says(self) -> Mapping[str, Any]:
+        return {"name": self._function.name, "description": self._function.description}
+
+    @connector_method
+    def bind(self, arguments: str) -> "BoundSparkFunction":
+        types = [field.dataType for field in StructType.fromJson(json.loads(arguments)).fields]
+        function = self._function
+        if len(types) != function.arity:
+            raise UnsupportedFeatureError(f"{function.usage} takes {_count(function.arity)}, not {len(types)}", next_step=function.what)
+        return BoundSparkFunction(self._spark, function.bind(function, types))
+
+
+class BoundSparkFunction(ConnectorObject):
+    """A function of arguments of known types. It is an expression of Spark's own, which Java's `SparkRule` puts in its place."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.ScalarFunction",)
+
+    def __init__(self, spark: SparkSession, bound: Bound) -> None:
+        self._spark = spark
+        self._bound = bound
+
+    def identity(self) -> str:
+        return f"{self._bound.name} {self._bound.inputs} {self._bound.result}"
+
+    def says(self) -> Mapping[str, Any]:
+        bound = self._bound
+        of_type = f"({bound.inputs[-1].simpleString()})" if bound.inputs else ""
+        return {
+            "name": bound.name,
+            "canonicalName": f"{CANONICAL}{bound.name}{of_type}",
+            "inputTypes": [kind.json() for kind in bound.inputs],
+            "resultType": bound.result.json(),
+        }
+
+    @connector_method
+    def body(self) -> Any:
+        """Spark's own expression of the arguments, which it knows by their places."""
+        jvm: Any = self._spark._jvm
+        session = self._spark._jsparkSession
+        names = [f"a{place}" for place in range(len(self._bound.inputs))]
+        form = StructType([StructField(name, kind) for name, kind in zip(names, self._bound.inputs, strict=True)])
+        given = DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(form.json())), self._spark)
+        made = given.select(self._bound.of(TransformColumns(self._spark), [column_named(name) for name in names]).alias("made"))
+        plan = jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions.apply(made._jdf.queryExecution().analyzed())
+        expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        arguments = getattr(expressions, "package$AttributeSeq")(plan.child().output())
+        return expressions.BindReferences.bindReference(plan.projectList().head().child(), arguments, False)
+
+
+# What Spark's pushed predicates call these functions by.
+CANONICAL = "iceberg."
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call of `bucket` or `truncate` in a pushed predicate: the literal number, and what it is of."""
+
+    number: int
+    column: Mapping[str, Any]
+
+
+def call_of(node: Mapping[str, Any], name: str) -> Called | None:
+    """The call of one of these functions that a node is, with a number above 0; None where it is another."""
+    if node["is"] != "function" or not node["name"].startswith(f"{CANONICAL}{name}("):
+        return None
+    number, column = node["children"]
+    if number["is"] != "literal" or number["value"] is None or int(number["value"]) <= 0:
+        return None
+    return Called(int(number["value"]), column)
+
+
+def _count(number: int) -> str:
+    return "no arguments" if number == 0 else "one argument" if number == 1 else f"{number} arguments"
+
+
+def _kind_of(function: Function, kind: DataType) -> PrimitiveType:
+    """The Iceberg type of a function's value. Raises `UnsupportedFeatureError`."""
+    if not isinstance(kind, function.takes):
+        known = ", ".join(dict.fromkeys(one().simpleString().partition("(")[0] for one in function.takes))
+        raise UnsupportedFeatureError(f"{function.usage} is not of a value of type {kind.simpleString()}", next_step=f"give one of {known}")
+    if isinstance(kind, spark_types.DecimalType):
+        return DecimalType(kind.precision, kind.scale)
+    return next(found for spark_kind, found in _KINDS.items() if isinstance(kind, spark_kind))
+
+
+def _check_number(function: Function, kind: DataType) -> None:
+    if not isinstance(kind, _NUMBERS):
+        raise UnsupportedFeatureError(
+            f"the first argument of {function.usage} is of type {kind.simpleString()}", next_step="give a tinyint, smallint or int"
+        )
+
+
+def _number(function: str, column: Column) -> Column:
+    """The first argument, where it is a whole number above 0."""
+    wrong = F.raise_error(F.concat(F.lit(f"{function}: the first argument is above 0, and it is "), column.cast("string"))).cast("int")
+    return F.when(column <= 0, wrong).otherwise(column)
+
+
+def _bind_period(transform: Transform) -> Callable[[Function, Sequence[DataType]], Bound]:
+    def bind(function: Function, types: Sequence[DataType]) -> Bound:
+        kind = _kind_of(function, types[0])
+        result = spark_types.DateType() if isinstance(transform, DayTransform) else _NUMBER
+        return Bound(
+            name=function.name,
+            inputs=tuple(types),
+            result=result,
+            of=lambda columns, arguments: columns.period(arguments[0], kind, transform),
+        )
+
+    return bind
+
+
+def _bind_bucket(function: Function, types: Sequence[DataType]) -> Bound:
+    _check_number(function, types[0])
+    kind = _kind_of(function, types[1])
+    value = _NUMBER if isinstance(types[1], _NUMBERS) else types[1]
+    return Bound(
+        name=function.name,
+        inputs=(_NUMBER, value),
+        result=_NUMBER,
+        of=lambda columns, arguments: columns.bucket(arguments[1], kind, _number(function.name, arguments[0])),
+    )
+
+
+def _bind_truncate(function: Function, types: Sequence[DataType]) -> Bound:
+    _check_number(function, types[0])
+    value = types[1]
+    kind, ends = _kind_of(function, value), _SHORT_RANGES.get(type(value))
+
+    def of(columns: TransformColumns, arguments: Sequence[Column]) -> Column:
+        width = _number(function.name, arguments[0])
+        if ends is not None:
+            return truncated_within(arguments[1], width, *ends).cast(value)
+        return columns.truncate(arguments[1], kind, width)
+
+    return Bound(name=function.name, inputs=(_NUMBER, value), result=value, of=of)
+
+
+def _bind_version(function: Function, _: Sequence[DataType]) -> Bound:
+    return Bound(name=function.name, inputs=(), result=spark_types.StringType(), of=lambda *_: F.lit(f"Icefloe {VERSION}"))
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    function.name: function
+    for function in (
+        Function(usage="years(x)", what="the years from 1970 on, in UTC", takes=_DATES, bind=_bind_period(YearTransform())),
+        Function(usage="months(x)", what="the months from January 1970 on, in UTC", takes=_DATES, bind=_bind_period(MonthTransform())),
+        Function(usage="days(x)", what="the date, in UTC", takes=_DATES, bind=_bind_period(DayTransform())),
+        Function(usage="hours(x)", what="the hours from 1970 on, in UTC", takes=_TIMES, bind=_bind_period(HourTransform())),
+        Function(
+            usage="bucket(n, x)",
+            what="the hash of a value, modulo n",
+            takes=(*_DATES, *_TRUNCATED),
+            bind=_bind_bucket,
+        ),
+        Function(
+            usage="truncate(n, x)",
+            what="a number rounded down to a multiple of n (of its last digit, for decimals), or the first n characters or bytes",
+            takes=_TRUNCATED,
+            bind=_bind_truncate,
+        ),
+        Function(usage="iceberg_version()", what="the version of Icefloe", takes=(), bind=_bind_version),
+    )
+}

@@ -1,0 +1,147 @@
+"""Errors of Spark tasks as data: an `IcefloeError` of a task becomes signed JSON in the task's failure, and the same error again on the driver.
+
+Spark hands a task's failure to the driver as text, and any part of that text may quote a cell, a column name or a path that somebody else wrote. So the JSON
+holds plain fields only, `errors.py` has the constructors, and an HMAC proves that a task of this very job wrote it: the key is a random one of the driver's
+process, which travels with the function to the tasks and is in no text. A task signs where a job of Icefloe runs it, and nowhere else: errors that a user's own
+action meets have nothing in them but their message.
+"""
+
+import base64
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+
+import msgspec
+from pyspark import TaskContext
+
+from icefloe.errors import IcefloeError, Problem
+
+# Name of the local property of Spark that holds the id of the running job. It is public; the key is not.
+JOB_PROPERTY = "icefloe.job"
+# Characters of one text of an error that cross, and how many of its problems; what is cut is counted in the text.
+MOST_TEXT, MOST_PROBLEMS, MOST_PROBLEM_TEXT = 16_384, 100, 2_000
+_MOST_ENCODED = 4 * 1024 * 1024
+_SEALED = re.compile(rf"icefloe-error\[([A-Za-z0-9+/=]{{1,{_MOST_ENCODED}}})\.([0-9a-f]{{64}})\]")
+
+
+class TaskError(Exception):
+    """An `IcefloeError` on its way out of a Spark task."""
+
+
+class _Fields(msgspec.Struct, forbid_unknown_fields=True):
+    """What crosses of an error."""
+
+    job: str
+    code: str
+    message: str
+    table: str | None
+    path: str | None
+    snapshot_id: int | None
+    problems: list[tuple[str, str]]
+    next_step: str | None
+
+
+@cache
+def key_of_this_process() -> bytes:
+    """Return the random key of this process, made at the first call."""
+    return secrets.token_bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskErrors:
+    """The sending side, which travels to tasks inside the function that they run.
+
+    `job` is the id of the job where the sender knows it; without one, that of the Icefloe job that runs the task.
+    """
+
+    key: bytes = field(default_factory=key_of_this_process, repr=False)
+    job: str | None = None
+
+    @contextmanager
+    def carried(self) -> Iterator[None]:
+        """Raise an `IcefloeError` of the block in a form that `error_in` reads, where a job of Icefloe waits for it; else as it is."""
+        try:
+            yield
+        except IcefloeError as error:
+            job = self.job or _job_of_this_task()
+            if job is None:
+                raise
+            raise TaskError(f"{error}\n{sealed(error, job, self.key)}") from error
+
+
+def sealed(error: IcefloeError, job: str, key: bytes) -> str:
+    """Return the error as signed text of bounded length."""
+    problems = [(_cut(one.where, MOST_PROBLEM_TEXT), _cut(one.what, MOST_PROBLEM_TEXT)) for one in error.problems[:MOST_PROBLEMS]]
+    if len(error.problems) > MOST_PROBLEMS:
+        problems.append(("", f"and {len(error.problems) - MOST_PROBLEMS} more"))
+    fields = {
+        "job": job,
+        "code": error.code,
+        "message": _cut(error.message, MOST_TEXT),
+        "table": None if error.table is None else _cut(error.table, MOST_TEXT),
+        "path": None if error.path is None else _cut(error.path, MOST_TEXT),
+        "snapshot_id": error.snapshot_id,
+        "problems": problems,
+        "next_step": None if error.next_step is None else _cut(error.next_step, MOST_TEXT),
+    }
+    payload = base64.b64encode(json.dumps(fields).encode()).decode("ascii")
+    return f"icefloe-error[{payload}.{_signature(payload, key)}]"
+
+
+def error_in(text: str, job: str, key: bytes) -> IcefloeError | None:
+    """Return the error that a task of this job sealed with this key; None where the text has none, whatever else it has."""
+    for found in _SEALED.finditer(text):
+        payload, signature = found.groups()
+        if hmac.compare_digest(_signature(payload, key), signature):
+            error = _decoded(payload, job)
+            if error is not None:
+                return error
+    return None
+
+
+def _decoded(payload: str, job: str) -> IcefloeError | None:
+    try:
+        fields = msgspec.convert(json.loads(base64.b64decode(payload, validate=True)), _Fields)
+    except (ValueError, RecursionError, msgspec.ValidationError):
+        return None  # signed by an Icefloe of another version
+    kind = _kinds().get(fields.code)
+    if kind is None or fields.job != job:
+        return None
+    return kind(
+        fields.message,
+        table=fields.table,
+        path=fields.path,
+        snapshot_id=fields.snapshot_id,
+        problems=[Problem(where=where, what=what) for where, what in fields.problems],
+        next_step=fields.next_step,
+    )
+
+
+@cache
+def _kinds() -> dict[str, type[IcefloeError]]:
+    """Return the classes of `errors.py` by their codes: the only constructors that a message can name."""
+    kinds, more = {IcefloeError.code: IcefloeError}, [IcefloeError]
+    while more:
+        found = [kind for kind in more.pop().__subclasses__() if kind.__module__ == IcefloeError.__module__]
+        kinds.update({kind.code: kind for kind in found})
+        more += found
+    return kinds
+
+
+def _signature(payload: str, key: bytes) -> str:
+    return hmac.new(key, payload.encode("ascii"), sha256).hexdigest()
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}... ({len(text) - most} characters more)"
+
+
+def _job_of_this_task() -> str | None:
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(JOB_PROPERTY)

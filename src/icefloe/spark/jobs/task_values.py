@@ -1,0 +1,153 @@
+"""Values between Spark's driver and tasks as bytes that run nothing where they are read: MessagePack of plain values and of registered classes.
+
+They travel as columns of DataFrames, and with Spark Connect they come from a server that need not be this user's. A registered dataclass is its name and the
+values of its fields; reading sets the fields and calls no constructor, so that bytes can name no other class and no function. Values of RDDs do not come here:
+Spark's own serializer has them, between its own authenticated processes.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import msgspec
+
+from icefloe.errors import EngineError
+from icefloe.kernel import types
+from icefloe.kernel.expressions.bind import BoundPredicate, Operation
+from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, Or
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.spark.write.failed_attempt_cleanup import Attempt
+
+T = TypeVar("T")
+
+# The first member of a list, which says what the others are.
+_LIST, _TUPLE, _DICT, _OBJECT, _ENUM, _INT, _TEXT, _DECIMAL, _UUID = range(9)
+# What MessagePack has a form of its own for.
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_TYPES = tuple(kind for kind in vars(types).values() if isinstance(kind, type) and issubclass(kind, types.IcebergType))
+_KINDS: tuple[type, ...] = (
+    *(DataFile, FileContent, FileFormat, FileScanTask, ManifestFile, ManifestContent, PartitionFieldSummary, Attempt),
+    *(AlwaysTrue, AlwaysFalse, And, Or, BoundPredicate, Operation, types.NestedField, *_TYPES),
+)
+
+
+class TaskValues:
+    """Writes and reads values of the format's classes, and of some classes more: dataclasses of such values, and enums."""
+
+    def __init__(self, *more: type) -> None:
+        self._classes: Mapping[str, type] = {kind.__name__: kind for kind in (*_KINDS, *more)}
+        self._names = {kind: name for name, kind in self._classes.items()}
+        self._fields: Mapping[type, tuple[str, ...]] = {
+            kind: tuple(field.name for field in fields(kind)) for kind in self._names if is_dataclass(kind)
+        }
+        self._values: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {kind: _values_of(names) for kind, names in self._fields.items()}
+
+    def to_bytes(self, value: object) -> bytes:
+        """Return the value as bytes. Raises `TypeError` for a value of a class that is not registered."""
+        try:
+            return msgspec.msgpack.encode(self._packed(value, exact=False))
+        except (UnicodeEncodeError, OverflowError):
+            # Text that is no Unicode, as of a file's name, and numbers over 64 bits have forms of ours, which are seldom looked for.
+            return msgspec.msgpack.encode(self._packed(value, exact=True))
+
+    def from_bytes(self, content: bytes, kind: type[T]) -> T:
+        """Return the value of that class in the bytes.
+
+        Raises:
+            EngineError: the bytes are no such value.
+        """
+        try:
+            found = self._unpacked(msgspec.msgpack.decode(content))
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
+            raise _unreadable(f"{type(error).__name__}: {error}") from error
+        if not isinstance(found, kind):
+            raise _unreadable(f"it is a {type(found).__name__}, not a {kind.__name__}")
+        return found
+
+    def _packed(self, value: Any, *, exact: bool) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return _exact(value) if exact else value
+        if kind in self._fields:
+            values = self._values[kind](value)
+            return [
+                _OBJECT,
+                self._names[kind],
+                *(one if not exact and type(one) in _PLAIN else self._packed(one, exact=exact) for one in values),
+            ]
+        if kind is tuple or kind is list:
+            return [_TUPLE if kind is tuple else _LIST, *(self._packed(one, exact=exact) for one in value)]
+        if isinstance(value, Mapping):
+            if not exact and _PLAIN.issuperset(map(type, value.values())) and _PLAIN.issuperset(map(type, value)):
+                return dict(value)
+            return [_DICT, *(self._packed(one, exact=exact) for pair in value.items() for one in pair)]
+        if kind in self._names:
+            return [_ENUM, self._names[kind], value.name]
+        if kind is Decimal:
+            return [_DECIMAL, str(value)]
+        if kind is uuid.UUID:
+            return [_UUID, value.bytes]
+        raise TypeError(f"a value of type {kind.__qualname__} does not cross between a task and the driver")
+
+    def _unpacked(self, value: Any) -> Any:
+        if type(value) is not list:
+            return value
+        code = value[0]
+        if code == _OBJECT:
+            return self._object(value)
+        if code == _ENUM:
+            return self._enum(value)
+        if code in _SCALARS:
+            return _SCALARS[code](value[1])
+        members = [one if type(one) in _PLAIN else self._unpacked(one) for one in value[1:]]
+        if code == _DICT:
+            return dict(zip(members[::2], members[1::2], strict=True))
+        return {_TUPLE: tuple, _LIST: list}[code](members)
+
+    def _object(self, value: list[Any]) -> Any:
+        kind = self._classes[value[1]]
+        made: Any = object.__new__(kind)
+        for name, one in zip(self._fields[kind], value[2:], strict=True):
+            object.__setattr__(made, name, one if type(one) in _PLAIN else self._unpacked(one))
+        return made
+
+    def _enum(self, value: list[Any]) -> Any:
+        kind = self._classes[value[1]]
+        if not issubclass(kind, Enum):
+            raise TypeError(f"{value[1]} is no enum")
+        return kind[value[2]]
+
+
+def _values_of(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
+    some = tuple(names)
+    if not some:
+        return lambda _: ()
+    found = attrgetter(*some)
+    return found if len(some) > 1 else lambda value: (found(value),)
+
+
+def _exact(value: Any) -> Any:
+    """A plain value in the form that has it whole."""
+    if type(value) is str:
+        return [_TEXT, value.encode("utf-8", "surrogatepass")]
+    return [_INT, str(value)] if type(value) is int and not -(2**63) <= value < 2**64 else value
+
+
+_SCALARS: Mapping[int, Callable[[Any], Any]] = {
+    _INT: int,
+    _TEXT: lambda content: content.decode("utf-8", "surrogatepass"),
+    _DECIMAL: Decimal,
+    _UUID: lambda content: uuid.UUID(bytes=content),
+}
+
+
+def _unreadable(what: str) -> EngineError:
+    return EngineError(
+        f"what crossed between a Spark task and the driver cannot be read: {what}", next_step="use one version of Icefloe on all machines"
+    )

@@ -1,0 +1,110 @@
+"""Which files nothing needs once snapshots are gone, as a Spark job: tasks read the manifests, and a join leaves the files that no kept one names.
+
+What it means, and the same in this process, is `icefloe.table.expiry.unreachable_files`. Spec: Manifests.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+from icefloe.errors import Problem
+from icefloe.kernel.ports import FileIO
+from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.row_level.copy_on_write_job import MOST_SPARK_TASKS
+from icefloe.table.engine import UnreachableRequest
+from icefloe.table.expiry.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
+
+# Manifests that a task reads, where there are many.
+MANIFESTS_PER_TASK = 32
+
+_ROWS = StructType(
+    [
+        StructField("manifest_path", StringType(), False),
+        *(
+            StructField(name, LongType())
+            for name in ("manifest_length", "added_files_count", "existing_files_count", "deleted_files_count")
+        ),
+    ]
+)
+_KEYS = StructType([StructField("key", StringType())])
+_FOUND = StructType(
+    [
+        *(StructField(name, StringType()) for name in ("kind", "path", "key")),
+        StructField("size_in_bytes", LongType()),
+        StructField("is_live", BooleanType()),
+        StructField("problem", StringType()),
+    ]
+)
+_FOUND_ARROW = NAMED.append(pa.field("problem", pa.string()))
+
+
+@dataclass(frozen=True)
+class GoneReader:
+    """Runs in Spark's tasks: rows of manifests in, the files they name out; for one that cannot be read, its path and why."""
+
+    io: FileIO
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                found = read_row_or_problem(self.io.read, row)
+                yield from _problem_row(found) if isinstance(found, Problem) else _without_problem(named_files(found))
+
+
+@dataclass(frozen=True)
+class KeptReader:
+    """Runs in Spark's tasks: rows of manifests in, the keys of the files that their live entries name out."""
+
+    io: FileIO
+    errors: TaskErrors = field(default_factory=TaskErrors)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                with self.errors.carried():
+                    files = named_files(read_row(self.io.read, row))
+                yield from files.filter(files["is_live"]).select(["key"]).to_batches()
+
+
+def unreachable(spark: SparkSession, request: UnreachableRequest) -> Unreachable:
+    """See `Engine.unreachable`.
+
+    Raises:
+        NotFoundError, FormatError, StorageError: a kept manifest cannot be read.
+        EngineError: the job failed for another reason.
+    """
+    gone = _manifests(spark, request.gone).mapInArrow(GoneReader(request.io), _FOUND)
+    kept = _manifests(spark, request.kept).mapInArrow(KeptReader(request.io), _KEYS)
+    # What could not be read has no key, and so is never joined away.
+    left = gone.join(kept.distinct(), "key", "left_anti").select(_FOUND_ARROW.names)
+    found = run_job(spark, f"find files of {request.table_name} that nothing needs", left.toArrow).cast(_FOUND_ARROW)
+    is_file = pc.is_null(found["problem"])
+    unread = found.filter(pc.invert(is_file))
+    files = distinct_files(found.filter(is_file).drop_columns("problem"))
+    problems = zip(unread["path"].to_pylist(), unread["problem"].to_pylist(), strict=True)
+    return Unreachable(
+        files=existing(files, request.io), unreadable=tuple(Problem(where=path, what=what) for path, what in sorted(problems))
+    )
+
+
+def _manifests(spark: SparkSession, manifests: Any) -> DataFrame:
+    rows = [tuple(row.values()) for row in manifests.to_pylist()]
+    most = max(spark.sparkContext.defaultParallelism, len(rows) // MANIFESTS_PER_TASK)
+    slices = max(1, min(len(rows), most, MOST_SPARK_TASKS))
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, slices), _ROWS)
+
+
+def _without_problem(files: Any) -> list[pa.RecordBatch]:
+    batches: list[pa.RecordBatch] = files.append_column("problem", pa.nulls(len(files), pa.string())).cast(_FOUND_ARROW).to_batches()
+    return batches
+
+
+def _problem_row(problem: Problem) -> list[pa.RecordBatch]:
+    row = {**dict.fromkeys(_FOUND_ARROW.names), "path": problem.where, "problem": problem.what}
+    return [pa.RecordBatch.from_pylist([row], schema=_FOUND_ARROW)]

@@ -1,0 +1,1 @@
+"""DELETE, UPDATE, MERGE and upserts: planner, sources, target pruning, jobs, operation."""

@@ -1,0 +1,100 @@
+"""Copy-on-write on Spark: every file without the deleted rows, and every group of files that become fewer, in a Spark task of its own.
+
+The work of a task is `datafile/copy_data_file.py` and `datafile/copy_file_group.py`. Spec: Row-level Deletes (copy-on-write).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
+from icefloe.datafile.copy_file_group import RewriteGroup, RewrittenGroup, rewrite_group
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.kernel.expressions.predicate import AlwaysFalse, BooleanExpression
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
+from icefloe.table.engine import RewriteGroupsRequest, RewriteRequest
+
+# Above this many files a Spark task takes several, so that the driver need not keep track of more.
+MOST_SPARK_TASKS = 10_000
+
+
+@dataclass(frozen=True)
+class TaskRewriter:
+    """Runs in Spark's tasks: the number and the work of one task in, the outcome and its attempt out.
+
+    The work is a scan task, to be copied without the rows of the filter, or a group.
+    """
+
+    target: WriteTarget
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    finished: FinishedFiles
+    deletes: DeleteLoader
+    delete_filter: BooleanExpression
+    errors: TaskErrors = field(default_factory=TaskErrors)
+
+    def __call__(self, numbered: tuple[int, FileScanTask | RewriteGroup]) -> tuple[RewrittenFile | RewrittenGroup, Attempt]:
+        number, work = numbered
+        with self.errors.carried():
+            outcome = self._outcome(work, number)
+        self.finished.add([file.file_path for file in outcome.added])
+        return outcome, this_attempt()
+
+    def _outcome(self, work: FileScanTask | RewriteGroup, number: int) -> RewrittenFile | RewrittenGroup:
+        context = TaskContext.get()
+        how: dict[str, Any] = {
+            "schema": self.schema,
+            "specs": self.specs,
+            "partition_id": number,
+            "task_id": context.taskAttemptId() if context is not None else 0,
+            "deletes": self.deletes,
+        }
+        if isinstance(work, RewriteGroup):
+            return rewrite_group(self.target, work, **how)
+        return rewrite_task(self.target, work, self.delete_filter, **how)
+
+
+def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[RewrittenFile]:
+    """What became of each task's file, in the order of the tasks.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, StorageError: as a task met it.
+        EngineError: the job failed for another reason.
+    """
+    return _run(spark, request, request.tasks, request.delete_filter)
+
+
+def rewrite_groups(spark: SparkSession, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
+    """Return what became of each group, in their order. Raises as `rewrite_files`."""
+    return _run(spark, request, request.groups, AlwaysFalse())
+
+
+def _run(
+    spark: SparkSession, request: RewriteRequest | RewriteGroupsRequest, work: Sequence[Any], delete_filter: BooleanExpression
+) -> list[Any]:
+    if not work:
+        return []
+    target = request.target
+    numbered = list(enumerate(work))
+    with writing_job(spark, target) as finished:
+        deletes = DeleteLoader(
+            target.io,
+            schemas=request.schemas or (request.schema, *target.older_schemas),
+            name_mapping=NAME_MAPPING.read(target.properties),
+        )
+        rewriter = TaskRewriter(target, request.schema, dict(request.specs), finished, deletes, delete_filter)
+        outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
+        found = run_job(spark, f"rewrite files of {target.table_name}", outcomes.collect)
+        added = {file.file_path for outcome, _ in found for file in outcome.added}
+        delete_lost_attempts(spark, target, added, (attempt for _, attempt in found))
+    return [outcome for outcome, _ in found]

@@ -1,0 +1,1 @@
+"""Scans: the scan builder, push-down, read strategies, statistics for the optimizer."""

@@ -1,0 +1,118 @@
+"""A bound filter as a Spark condition that is true for the same rows.
+
+Spark's comparisons are already the contract's: null matches none, NaN equals NaN and sorts after every number, -0.0 equals 0.0. The same filter on Arrow
+rows is `kernel.expressions.evaluate`.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+
+from icefloe.errors import InvalidFilterError, UnsupportedTypeError
+from icefloe.kernel.expressions.bind import BoundPredicate, Operation
+from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
+from icefloe.kernel.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    FixedType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+from icefloe.kernel.values import to_human
+from icefloe.spark.types.spark_types import SPARK_TIME, spark_type
+
+
+def filter_to_column(bound: BooleanExpression, names: Mapping[str, str | Column] | None = None) -> Column:
+    """The condition of a bound filter; rows are kept where it is true.
+
+    `names` says what a top-level column is called in the DataFrame, or how it is made there, where it is not simply the column of that name.
+
+    Raises:
+        InvalidFilterError: the filter is not bound.
+        UnsupportedTypeError: a literal is a time, and this Spark has no such type.
+    """
+    if isinstance(bound, AlwaysTrue | AlwaysFalse):
+        return F.lit(isinstance(bound, AlwaysTrue))
+    if isinstance(bound, And | Or):
+        return reduce(and_ if isinstance(bound, And) else or_, (filter_to_column(term, names) for term in bound.terms))
+    if not isinstance(bound, BoundPredicate):
+        raise InvalidFilterError(f"{bound} is not bound to a schema")
+    top = bound.path[0]
+    found = (names or {}).get(top, top)
+    column = column_named(found) if isinstance(found, str) else found
+    for name in bound.path[1:]:
+        column = column.getField(name)
+    return _TESTS[bound.operation](column, [literal(bound.kind, value) for value in bound.values])
+
+
+def column_named(name: str) -> Column:
+    """The top-level column of exactly this name, whatever signs it holds."""
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """The name as a DataFrame takes it for the top-level column of exactly this name. To choose many, names take fewer calls to the JVM than columns."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(kind: PrimitiveType, value: Any) -> Column:
+    """A physical value as a Spark literal of the column's type, exact to the microsecond and to the last digit, in any session time zone."""
+    if isinstance(kind, DateType):
+        return F.date_from_unix_date(F.lit(value))
+    if isinstance(kind, TimestamptzType):
+        return F.timestamp_micros(F.lit(value).cast("bigint"))
+    if isinstance(kind, TimestampType):
+        return F.expr(f"TIMESTAMP_NTZ '{_ntz_text(value)}'")
+    if isinstance(kind, TimeType):
+        if SPARK_TIME is None:
+            raise UnsupportedTypeError(f"this Spark has no type for the time {to_human(kind, value)}", next_step="use Spark 4.1 or later")
+        return F.expr(f"TIME '{to_human(kind, value)}'")
+    if isinstance(kind, UUIDType):
+        return F.lit(str(value))
+    if isinstance(kind, BinaryType | FixedType):
+        return F.lit(bytes(value))
+    if isinstance(kind, IntegerType | LongType | DecimalType):
+        exact = spark_type(kind)
+        # As text: Py4J would give a decimal the scale of its digits, and an int no more than 32 bits unless it is large.
+        return F.lit(str(value)).cast(exact) if exact is not None else F.lit(value)
+    return F.lit(value)
+
+
+def _ntz_text(micros: int) -> str:
+    """Numpy writes any year; Spark wants the sign of years beyond 9999, where numpy has none."""
+    text = str(np.datetime_as_string(np.datetime64(micros, "us")))
+    year = text.lstrip("-").partition("-")[0]
+    return f"+{text}" if len(year) > 4 and not text.startswith("-") else text
+
+
+def _prefix(column: Column, values: list[Column]) -> Column:
+    return column.startswith(values[0])
+
+
+_TESTS: Mapping[Operation, Callable[[Column, list[Column]], Column]] = {
+    Operation.IS_NULL: lambda column, _: column.isNull(),
+    Operation.NOT_NULL: lambda column, _: column.isNotNull(),
+    Operation.IS_NAN: lambda column, _: F.isnan(column),
+    Operation.NOT_NAN: lambda column, _: ~F.isnan(column),
+    Operation.EQ: lambda column, values: column == values[0],
+    Operation.NOT_EQ: lambda column, values: column != values[0],
+    Operation.LT: lambda column, values: column < values[0],
+    Operation.LT_EQ: lambda column, values: column <= values[0],
+    Operation.GT: lambda column, values: column > values[0],
+    Operation.GT_EQ: lambda column, values: column >= values[0],
+    Operation.IN: lambda column, values: column.isin(values),
+    Operation.NOT_IN: lambda column, values: ~column.isin(values),
+    Operation.STARTS_WITH: _prefix,
+    Operation.NOT_STARTS_WITH: lambda column, values: ~_prefix(column, values),
+}

@@ -1,0 +1,67 @@
+"""The rows of a metadata table about files or entries, made by a Spark job: each task reads some manifests and makes their rows.
+
+What the rows are is decided in `icefloe.inspect.metadata_tables`. Spec: Manifests; Snapshots.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from icefloe.inspect.metadata_tables.file_tables import ManifestRows
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.jobs.task_values import TaskValues
+from icefloe.spark.row_level.copy_on_write_job import MOST_SPARK_TASKS
+from icefloe.spark.scan.distributed_planning import PlanningMode
+from icefloe.spark.types.arrow_conversion import to_spark_form
+from icefloe.spark.types.spark_types import schema_to_struct
+
+# Bytes of manifests whose rows, some ten times as many bytes, the driver may make and keep by itself; and those that a task reads.
+MOST_BYTES_HERE, BYTES_OF_A_TASK = 64 * 1024 * 1024, 8 * 1024 * 1024
+_ROWS_OF_A_BATCH = 8192
+_VALUES = TaskValues()
+_PACKED = StructType([StructField("manifests", BinaryType(), False)])
+
+
+def is_worth_a_job(rows: ManifestRows, mode: PlanningMode) -> bool:
+    """Whether Spark's tasks are to make the rows: as `mode` says, or by how much there is to read."""
+    return mode == "distributed" or (mode == "auto" and rows.manifest_bytes > MOST_BYTES_HERE)
+
+
+def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
+    """The rows as a DataFrame, read when it is.
+
+    Raises:
+        UnsupportedTypeError: a column is of a type that Spark has none for.
+    """
+    packed = [(bytearray(_VALUES.to_bytes(part.manifests)),) for part in rows.parts(BYTES_OF_A_TASK)]
+    slices = max(min(len(packed), MOST_SPARK_TASKS), 1)
+    source = spark.createDataFrame(spark.sparkContext.parallelize(packed, slices), _PACKED)
+    schema = rows.wanted.schema
+    return source.mapInArrow(RowMaker(schema, replace(rows, manifests=())), schema_to_struct(schema, field_ids=False))
+
+
+def in_spark_form(rows: pa.Table, schema: Schema) -> pa.Table:
+    """Rows of the columns of a schema in the form that Spark takes, in one chunk: PySpark loses rows of tables whose columns are cut in several."""
+    arrays = [to_spark_form(rows[field.name], field.field_type) for field in schema.fields]
+    return pa.Table.from_arrays(arrays, names=schema.names).combine_chunks()
+
+
+@dataclass(frozen=True)
+class RowMaker:
+    """Runs in Spark's tasks: manifests in, their rows out."""
+
+    schema: Schema
+    rows: ManifestRows  # without manifests, which come in the batches
+    errors: TaskErrors = field(default_factory=TaskErrors)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for packed in batch.column(0).to_pylist():
+                with self.errors.carried():
+                    part = replace(self.rows, manifests=_VALUES.from_bytes(packed, tuple))
+                    rows = in_spark_form(part.arrow(), self.schema)
+                yield from rows.to_batches(max_chunksize=_ROWS_OF_A_BATCH)

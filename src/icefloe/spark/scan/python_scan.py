@@ -1,0 +1,88 @@
+"""Rows of files that Spark's own reader cannot read: each task's file is read by `datafile.read` inside a Spark task and handed over as Arrow.
+
+When this way is taken is decided in `scan.py`, which says so in a warning. Spec: Column Projection.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.name_mapping import NameMapping
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.jobs.task_values import TaskValues
+from icefloe.spark.types.arrow_conversion import differs, to_spark_form
+from icefloe.spark.types.spark_types import schema_to_struct
+
+# Bytes of data files per Spark task; that of Spark's own scan (spark.sql.files.maxPartitionBytes).
+BYTES_PER_TASK = 128 * 1024 * 1024
+TASKS_COLUMN = "tasks"
+_VALUES = TaskValues()
+
+
+@dataclass(frozen=True)
+class TaskReader:
+    """Runs in Spark's tasks: batches of scan tasks in, the rows of their files out."""
+
+    io: FileIO
+    schema: Schema
+    projection: Schema
+    specs: Mapping[int, PartitionSpec]
+    name_mapping: NameMapping | None = None
+    deletes: DeleteLoader | None = None  # each Spark task has a copy of its own, empty at first
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for packed in batch.column(0).to_pylist():
+                for task in _VALUES.from_bytes(packed, list):
+                    yield from self.rows(task)
+
+    def rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
+        """The rows of one task that are not deleted and match its residual filter, in the form that Spark takes."""
+        fields = self.projection.fields
+        found = read_task(
+            self.io,
+            task,
+            schema=self.schema,
+            projection=self.projection,
+            specs=self.specs,
+            name_mapping=self.name_mapping,
+            deletes=self.deletes,
+        )
+        for batch in found:
+            if any(differs(field.field_type) for field in fields):
+                arrays = [to_spark_form(batch.column(place), field.field_type) for place, field in enumerate(fields)]
+                yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
+            else:
+                yield batch
+
+
+def portable_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader) -> DataFrame:
+    """The rows of the tasks that match their residual filters, in the projection's columns."""
+    bins = list(_bins(tasks, max(2, spark.sparkContext.defaultParallelism)))
+    packed = spark.sparkContext.parallelize([(bytearray(_VALUES.to_bytes(group)),) for group in bins], max(1, len(bins)))
+    source = spark.createDataFrame(packed, StructType([StructField(TASKS_COLUMN, BinaryType(), False)]))
+    return source.mapInArrow(reader, schema_to_struct(reader.projection, field_ids=False))
+
+
+def _bins(tasks: Sequence[FileScanTask], parallelism: int) -> Iterator[list[FileScanTask]]:
+    """The tasks in order, in groups of about equal bytes."""
+    total = sum(task.length for task in tasks)
+    limit = min(BYTES_PER_TASK, total // parallelism + 1)
+    group: list[FileScanTask] = []
+    size = 0
+    for task in tasks:
+        if group and size + task.length > limit:
+            yield group
+            group, size = [], 0
+        group.append(task)
+        size += task.length
+    if group:
+        yield group

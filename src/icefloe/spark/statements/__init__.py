@@ -1,0 +1,1 @@
+"""SQL statements that Spark does not parse or cannot run on an Iceberg catalog."""

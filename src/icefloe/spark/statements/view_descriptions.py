@@ -1,0 +1,184 @@
+"""Statements that show views of our catalogs: SHOW VIEWS, SHOW CREATE TABLE, SHOW TBLPROPERTIES and DESCRIBE, with the rows that Java's Spark shows.
+
+Spark parses them and knows views of its own catalog alone. What changes views is `view_statements.py`. Spec: View spec, View Metadata.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from icefloe.spark.bridge.gateway import jvm_of
+from icefloe.spark.catalog.attached_catalogs import attached_catalog, current_place, is_catalog
+from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, query_columns, query_of
+from icefloe.spark.statements.sort_keys import quoted
+from icefloe.spark.statements.tokens import Tokens
+from icefloe.spark.statements.view_statements import Place, Rows, Statement, view_place
+from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct
+from icefloe.view.view import View
+
+# Properties that Spark keeps for itself and shows in places of their own.
+_NOT_SHOWN = frozenset({"comment", "owner", "create_engine_version", "engine_version", QUERY_COLUMNS})
+
+
+def shown_view(spark: SparkSession, text: str) -> Statement | None:
+    """Return the statement, or None where it is none of these or is not about a view of an attached catalog. Raises `StatementSyntaxError`."""
+    tokens = Tokens(text)
+    for words, parse in _STATEMENTS:
+        if tokens.take(*words):
+            return parse(spark, tokens)
+    return None
+
+
+def shown_properties(view: View) -> dict[str, str]:
+    """Return the properties that a user sees, by name: the view's own, and its format, location and provider."""
+    parts = {"format-version": str(view.metadata.format_version), "location": view.location(), "provider": "iceberg"}
+    return dict(sorted({**parts, **{key: value for key, value in view.properties.items() if key not in _NOT_SHOWN}}.items()))
+
+
+# ---- lists of views ----
+
+
+def _show_views(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    current, namespace = current_place(spark)
+    answers = attached_catalog(spark, current)
+    if tokens.take("FROM") or tokens.take("IN"):
+        parts = tokens.dotted_name()
+        named = attached_catalog(spark, parts[0])
+        if named is None and is_catalog(spark, parts[0]):
+            return None
+        answers, namespace = (named, parts[1:]) if named is not None else (answers, parts)
+    if answers is None or answers.is_session_catalog:
+        return None
+    tokens.take("LIKE")
+    pattern = "*" if tokens.at_end else tokens.string()
+    tokens.end()
+    catalog = answers.catalog
+
+    def run() -> Rows:
+        state = spark._jsparkSession.sessionState()
+        temporary = state.catalog()
+        everywhere = state.conf().globalTempDatabase()
+        if namespace[:1] == (everywhere,):
+            found = temporary.globalTempViewManager().listViewNames(pattern)
+            rows = [(everywhere, name, True) for name in _members(found)]
+        else:
+            names = [name[-1] for name in catalog.list_views(namespace)] if namespace else []
+            rows = [(".".join(map(quoted, namespace)), name, False) for name in _matching(spark, names, pattern)]
+        return [*rows, *(("", name.table(), True) for name in _members(temporary.listLocalTempViews(pattern)))]
+
+    return Statement(name=(*namespace, "*"), run=run, names=("namespace", "viewName", "isTemporary"))
+
+
+def _matching(spark: SparkSession, names: Iterable[str], pattern: str) -> list[str]:
+    """Return the names that Spark's pattern matches, in order."""
+    jvm = jvm_of(spark)
+    given = jvm.java.util.ArrayList()
+    for name in names:
+        given.add(name)
+    sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq(given)
+    return _members(jvm.org.apache.spark.sql.catalyst.util.StringUtils.filterPattern(sequence, pattern))
+
+
+def _members(sequence: Any) -> list[Any]:
+    """Return the members of one of Scala's sequences."""
+    iterator, found = sequence.iterator(), []
+    while iterator.hasNext():
+        found.append(iterator.next())
+    return found
+
+
+# ---- one view ----
+
+
+def _of_view(spark: SparkSession, tokens: Tokens) -> Place | None:
+    """Return the view that a name means; None where it means anything else."""
+    place = view_place(spark, tokens)
+    if place is None or len(place[1]) < 2 or not place[0].catalog.keeps_views or not place[0].catalog.view_exists(place[1]):
+        return None
+    return place
+
+
+def _show_create(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    place = _of_view(spark, tokens)
+    if place is None or not tokens.at_end:
+        return None
+    return _rows_of(place, lambda view: [(_text_of(place[0].name, view),)], "createtab_stmt")
+
+
+def _text_of(catalog_name: str, view: View) -> str:
+    columns = ",\n  ".join(quoted(field.name) + (f" COMMENT {_literal(field.doc)}" if field.doc else "") for field in view.schema().fields)
+    lines = [f"CREATE VIEW {_name_of(catalog_name, view)} (\n  {columns})"]
+    if "comment" in view.properties:
+        lines.append(f"COMMENT {_literal(view.properties['comment'])}")
+    pairs = ",\n  ".join(f"{_literal(key)} = {_literal(value)}" for key, value in shown_properties(view).items())
+    return "\n".join([*lines, f"TBLPROPERTIES (\n  {pairs})", f"AS\n{query_of(view)}\n"])
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _name_of(catalog_name: str, view: View) -> str:
+    return ".".join(map(quoted, (catalog_name, *view.name())))
+
+
+def _show_properties(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    place = _of_view(spark, tokens)
+    if place is None:
+        return None
+    if tokens.at_end:
+        return _rows_of(place, lambda view: [*shown_properties(view).items()], "key", "value")
+    tokens.expect("(")
+    key = tokens.string() if tokens.is_string() else ".".join(tokens.dotted_name())
+    tokens.expect(")")
+    tokens.end()
+
+    def one(view: View) -> Rows:
+        missing = f"View {_name_of(place[0].name, view)} does not have property: {key}"
+        return [(key, shown_properties(view).get(key, missing))]
+
+    return _rows_of(place, one, "key", "value")
+
+
+def _describe(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    """One column of a view is described by Spark itself, as are functions, namespaces and queries."""
+    tokens.take("TABLE")
+    is_extended = tokens.take("EXTENDED") or tokens.take("FORMATTED")
+    if tokens.at_end:
+        return None
+    place = _of_view(spark, tokens)
+    if place is None or not tokens.at_end:
+        return None
+    return _rows_of(place, lambda view: _description(place[0].name, view, is_extended=is_extended), "col_name", "data_type", "comment")
+
+
+def _description(catalog_name: str, view: View, *, is_extended: bool) -> Rows:
+    fields = schema_to_struct(view.schema(), field_ids=False).fields
+    rows: Rows = [(field.name, field.dataType.simpleString(), field.metadata.get(COMMENT_KEY, "")) for field in fields]
+    if not is_extended:
+        return rows
+    properties = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in shown_properties(view).items())
+    details = (
+        ("", ""),
+        ("# Detailed View Information", ""),
+        ("Comment", view.properties.get("comment", "")),
+        ("View Catalog and Namespace", ".".join(map(quoted, (catalog_name, *view.name()[:-1])))),
+        ("View Query Output Columns", f"[{', '.join(query_columns(view))}]"),
+        ("View Properties", f"[{properties}]"),
+        ("Created By", view.properties.get("create_engine_version", "")),
+    )
+    return [*rows, *((key, value, "") for key, value in details)]
+
+
+def _rows_of(place: Place, rows: Callable[[View], Rows], *names: str) -> Statement:
+    return Statement(name=place[1], run=lambda: rows(place[0].catalog.load_view(place[1])), names=names, is_of_view=True)
+
+
+_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[SparkSession, Tokens], Statement | None]], ...] = (
+    (("SHOW", "VIEWS"), _show_views),
+    (("SHOW", "CREATE", "TABLE"), _show_create),
+    (("SHOW", "TBLPROPERTIES"), _show_properties),
+    (("DESCRIBE",), _describe),
+    (("DESC",), _describe),
+)

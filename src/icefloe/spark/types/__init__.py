@@ -1,0 +1,1 @@
+"""Types and values between Spark and Iceberg: schemas, Arrow, geometries, partition constants."""

@@ -1,0 +1,181 @@
+"""The few types that cross between Spark and a task as another Arrow type than a data file holds: uuid as text, fixed as binary, time in nanoseconds,
+variants as a struct that Spark knows by a mark in its metadata.
+
+Everything else crosses as it is. Bringing rows to a table's schema is `kernel.schema.cast`. Spec: Primitive Types.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import Problem, SchemaMismatchError
+from icefloe.kernel.schema.arrow_extensions import VARIANT_STORAGE
+from icefloe.kernel.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType, VariantType, children
+
+_UUID_BYTES = 16
+# How Spark tells a variant from any other struct (ArrowUtils.isVariantField): the order and the mark count.
+_SPARK_VARIANT = (
+    pa.field("value", pa.binary(), nullable=False),
+    pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+)
+# Where the hyphens of 8-4-4-4-12 stand, and where the 32 hexadecimal digits do.
+_HYPHENS = (8, 13, 18, 23)
+_DIGITS = [place for place in range(36) if place not in _HYPHENS]
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+def with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch that Spark sent, whose lists and texts without any entry have the one offset that Arrow asks for.
+
+    Spark 4.0 leaves it out where a list inside a list, map or struct is empty in the whole batch, and whoever reads the missing offset ends the process.
+    """
+    given = batch.columns
+    columns = [_sound(column) for column in given]
+    if all(sound is column for sound, column in zip(columns, given, strict=True)):
+        return batch
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _sound(array: Any) -> Any:
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return array
+    if len(array) == 0:
+        return pa.array([], kind)
+    if not pa.types.is_nested(kind) or array.offset:  # Spark sends no slices
+        return array
+    if pa.types.is_struct(kind):
+        inner = [array.field(place) for place in range(kind.num_fields)]
+    else:
+        inner = [array.keys, array.items] if pa.types.is_map(kind) else [array.values]
+    sound = [_sound(child) for child in inner]
+    if all(mended is child for mended, child in zip(sound, inner, strict=True)):
+        return array
+    if pa.types.is_map(kind):
+        sound = [pa.StructArray.from_arrays(sound, fields=[kind.key_field, kind.item_field])]
+    own = 1 if pa.types.is_struct(kind) else 2  # validity, and a list's offsets
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:own], array.null_count, children=sound)
+
+
+def differs(kind: IcebergType) -> bool:
+    """Whether a column of this type crosses in another form than a file holds it."""
+    return isinstance(kind, UUIDType | FixedType | TimeType | VariantType) or any(differs(field.field_type) for field in children(kind))
+
+
+def to_spark_form(array: Any, kind: IcebergType) -> Any:
+    """An Arrow array of the table's form as the one Spark takes."""
+    if not differs(kind):
+        return array
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if isinstance(kind, UUIDType):
+        return _uuid_texts(array)
+    if isinstance(kind, FixedType):
+        return array.cast(pa.binary())
+    if isinstance(kind, TimeType):
+        return array.cast(pa.time64("ns"))
+    if isinstance(kind, VariantType):
+        return _variant(array, _SPARK_VARIANT)
+    if isinstance(kind, StructType):
+        return _struct(array, [(place, field.field_type) for place, field in enumerate(kind.fields)], to_spark_form)
+    return _collection(array, kind, to_spark_form)
+
+
+def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
+    """An Arrow array as Spark hands it over, as one that fits the table's form; members of structs are found by name.
+
+    Raises:
+        SchemaMismatchError: text is no uuid, or bytes are not as many as the column holds; names `column`.
+    """
+    if not differs(kind):
+        return array
+    if isinstance(kind, UUIDType) and _is_text(array.type):
+        return _uuids(array, column)
+    if isinstance(kind, FixedType) and not pa.types.is_fixed_size_binary(array.type):
+        lengths = pc.unique(pc.binary_length(array).drop_null()).to_pylist()
+        wrong = [length for length in lengths if length != kind.length]
+        if wrong:
+            raise _misfit(column, f"has a value of {wrong[0]} bytes, which does not fit {kind}")
+        return array.cast(pa.binary(kind.length))
+    if isinstance(kind, VariantType) and pa.types.is_struct(array.type):
+        return _variant(array, tuple(VARIANT_STORAGE.fields))
+    if isinstance(kind, StructType) and pa.types.is_struct(array.type):
+        kinds = {field.name: field.field_type for field in kind.fields}
+        inner = [kinds.get(field.name) for field in array.type.fields]
+        return _struct(
+            array, [(place, found) for place, found in enumerate(inner)], lambda part, found: from_spark_form(part, found, column)
+        )
+    return _collection(array, kind, lambda part, found: from_spark_form(part, found, column))
+
+
+def _struct(array: Any, kinds: Sequence[tuple[int, IcebergType | None]], convert: Callable[[Any, IcebergType], Any]) -> Any:
+    arrays = [array.field(place) if kind is None else convert(array.field(place), kind) for place, kind in kinds]
+    fields = [pa.field(old.name, new.type, old.nullable) for old, new in zip(array.type.fields, arrays, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=pc.is_null(array))
+
+
+def _variant(array: Any, fields: Sequence[Any]) -> Any:
+    """The struct of a variant with its two members in another order. A null variant has members that nobody reads; they may not be null themselves."""
+    parts = [pc.fill_null(array.field(field.name), b"") for field in fields]
+    return pa.StructArray.from_arrays(parts, fields=list(fields), mask=pc.is_null(array))
+
+
+def _collection(array: Any, kind: IcebergType, convert: Callable[[Any, IcebergType], Any]) -> Any:
+    """A list or map with its values converted: validity and offsets are kept as they stand, so the children are taken whole."""
+    if isinstance(kind, ListType) and pa.types.is_list(array.type):
+        values, old = convert(array.values, kind.element), array.type.value_field
+        whole = pa.list_(pa.field(old.name, values.type, old.nullable))
+        return pa.Array.from_buffers(whole, len(array), array.buffers()[:2], offset=array.offset, children=[values])
+    if isinstance(kind, MapType) and pa.types.is_map(array.type):
+        keys, items = convert(array.keys, kind.key_type), convert(array.items, kind.value_type)
+        whole = pa.map_(keys.type, pa.field(array.type.item_field.name, items.type, array.type.item_field.nullable))
+        entries = pa.StructArray.from_arrays([keys, items], fields=[whole.key_field, whole.item_field])
+        return pa.Array.from_buffers(whole, len(array), array.buffers()[:2], offset=array.offset, children=[entries])
+    return array
+
+
+def _uuid_texts(array: Any) -> Any:
+    """Fixed binary of 16 bytes as lower-case text of 36 characters, without a Python object per value."""
+    count = len(array)
+    if array.type != pa.binary(_UUID_BYTES):
+        array = array.cast(pa.binary(_UUID_BYTES))
+    start = array.offset * _UUID_BYTES
+    raw = (
+        np.frombuffer(array.buffers()[1], np.uint8, count * _UUID_BYTES, start).reshape(count, _UUID_BYTES)
+        if count
+        else np.empty((0, 16), np.uint8)
+    )
+    digits = np.empty((count, 2 * _UUID_BYTES), np.uint8)
+    digits[:, 0::2], digits[:, 1::2] = _HEX[raw >> 4], _HEX[raw & 15]
+    text = np.full((count, 36), ord("-"), np.uint8)
+    text[:, _DIGITS] = digits
+    offsets = np.arange(0, 36 * (count + 1), 36, dtype=np.int32)
+    plain = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(text)))
+    return pc.if_else(array.is_valid(), plain, pa.scalar(None, pa.string())) if array.null_count else plain
+
+
+def _uuids(array: Any, column: str) -> Any:
+    """Text of 36 characters, or of 32 without hyphens, as 16 bytes each."""
+    digits = pc.replace_substring(pc.fill_null(array.cast(pa.string()), "0" * 32), "-", "")
+    right = pc.match_substring_regex(digits, "^[0-9a-fA-F]{32}$")
+    if not pc.all(right).as_py() and len(array):
+        raise _misfit(column, f"has the value {array[right.index(False).as_py()].as_py()!r}, which is no uuid")
+    digits = pa.concat_arrays([digits])
+    signs = np.frombuffer(digits.buffers()[2], np.uint8, 32 * len(array)) if len(array) else np.empty(0, np.uint8)
+    nibbles = np.where(signs <= ord("9"), signs - ord("0"), (signs | 32) - ord("a") + 10).astype(np.uint8).reshape(-1, 2)
+    raw = np.ascontiguousarray(nibbles[:, 0] << 4 | nibbles[:, 1])
+    plain = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_UUID_BYTES), len(array), [None, pa.py_buffer(raw)])
+    return pc.if_else(array.is_valid(), plain, pa.scalar(None, plain.type)) if array.null_count else plain
+
+
+def _is_text(arrow: Any) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
+
+
+def _misfit(column: str, what: str) -> SchemaMismatchError:
+    return SchemaMismatchError("the rows do not fit the table", problems=[Problem(where=column, what=what)])

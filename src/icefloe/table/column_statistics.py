@@ -1,0 +1,253 @@
+"""Statistics of a table's columns: how many distinct values each has, computed as theta sketches into a Puffin file, and read again.
+
+The sketches are `kernel/puffin/theta_sketch.py`; statistics of partitions are `partition_statistics.py`.
+Spec: Table Statistics; Puffin file format, `apache-datasketches-theta-v1` blob type.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import pyarrow.compute as pc
+
+from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError
+from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.commit.change_properties import property_requirements
+from icefloe.kernel.commit.metadata_change import MetadataChange
+from icefloe.kernel.distinct_values import column_hashes
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.statistics_file import StatisticsBlob, StatisticsFile
+from icefloe.kernel.metadata.statistics_updates import SetStatistics
+from icefloe.kernel.metadata.table_history import ancestors
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import FileIO, IdSource
+from icefloe.kernel.puffin.puffin_codec import ZSTD
+from icefloe.kernel.puffin.puffin_file import Blob, PuffinSource, puffin_of, read_blob, read_file_metadata, write_puffin
+from icefloe.kernel.puffin.theta_sketch import BLOB_TYPE, EMPTY_SKETCH, NDV_PROPERTY, ThetaSketch, sketch_from_bytes
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import NestedField, PrimitiveType, StructType
+from icefloe.table.data_scan import DataScan
+from icefloe.table.table_handle import metadata_folder
+
+# Threads that hash columns side by side; hashing is numpy's and Arrow's native code for the most part.
+_HASH_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobStatistics:
+    """One blob of a statistics file. `columns` are the dotted names of `fields` as the table has them now, or had them last.
+
+    `distinct_values` is the NDV where the blob is a theta sketch; a blob of a type that is not known here is listed, and says nothing more.
+    """
+
+    type: str
+    fields: tuple[int, ...]
+    columns: tuple[str, ...]
+    snapshot_id: int
+    sequence_number: int
+    properties: Mapping[str, str]
+    distinct_values: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatistics:
+    """The statistics file of one snapshot. Sizes in bytes."""
+
+    snapshot_id: int
+    statistics_path: str
+    file_size_in_bytes: int
+    file_footer_size_in_bytes: int
+    blobs: tuple[BlobStatistics, ...]
+
+    @property
+    def distinct_values(self) -> dict[str, int]:
+        """About how many distinct values each column has, by the column's dotted name: exact up to 4,096, then within some percent; nulls do not count."""
+        return {blob.columns[0]: blob.distinct_values for blob in self.blobs if len(blob.columns) == 1 and blob.distinct_values is not None}
+
+
+# ---- computing ----
+
+
+def compute_statistics(
+    scan: DataScan, columns: Sequence[str] | None, ids: IdSource, commit: Callable[[Action], None]
+) -> StatisticsFile | None:
+    """Reads the columns of the scan's snapshot, writes their sketches into a new Puffin file, and commits it in place of the snapshot's file.
+
+    What the old file says of other columns, or in blobs of other types, is carried over. None for a table without a snapshot.
+    """
+    snapshot = scan.snapshot()
+    if snapshot is None:
+        return None
+    schema = scan.schema()
+    fields = [_column(schema, name) for name in columns] if columns is not None else _primitive_columns(schema)
+    sketches = _sketches(scan, schema, fields)
+    blobs = [_blob(field, sketch, snapshot) for field, sketch in zip(fields, sketches, strict=True)]
+    metadata, made = scan.metadata, {(blob.type, blob.fields) for blob in blobs}
+    blobs += [blob for blob in _old_blobs(scan.io, metadata, snapshot) if (blob.type, blob.fields) not in made]
+    content, described = write_puffin(blobs, properties={"created-by": f"Icefloe version {version('icefloe')}"})
+    file = StatisticsFile(
+        snapshot_id=snapshot.snapshot_id,
+        statistics_path=f"{metadata_folder(metadata)}/{snapshot.snapshot_id}-{ids.uuid()}.stats",
+        file_size_in_bytes=len(content),
+        file_footer_size_in_bytes=len(content) - max((blob.offset + blob.length for blob in described.blobs), default=4),
+        blob_metadata=tuple(
+            StatisticsBlob(
+                type=blob.type,
+                snapshot_id=blob.snapshot_id,
+                sequence_number=blob.sequence_number,
+                fields=blob.fields,
+                properties=blob.properties,
+            )
+            for blob in described.blobs
+        ),
+    )
+    scan.io.write(file.statistics_path, content)
+    commit(MetadataChange(lambda _: (SetStatistics(file),), property_requirements(metadata), new_files=(file.statistics_path,)))
+    return file
+
+
+def _primitive_columns(schema: Schema) -> list[NestedField]:
+    return [field for field in schema.fields if isinstance(field.field_type, PrimitiveType)]
+
+
+def _column(schema: Schema, name: str) -> NestedField:
+    field = schema.find_field(name)
+    path = schema.path_of(field.field_id) or ()
+    above = [schema.find_field(".".join(path[:end])) for end in range(1, len(path))]
+    if not isinstance(field.field_type, PrimitiveType) or not all(isinstance(outer.field_type, StructType) for outer in above):
+        raise InvalidInputError(
+            f"distinct values of {name} cannot be counted: it is of type {field.field_type}"
+            + (", within a list or map" if isinstance(field.field_type, PrimitiveType) else ""),
+            next_step="name columns of primitive types, or such fields of structs",
+        )
+    return field
+
+
+def _sketches(scan: DataScan, schema: Schema, fields: Sequence[NestedField]) -> list[ThetaSketch]:
+    sketches = [EMPTY_SKETCH] * len(fields)
+    if not fields:
+        return sketches
+    paths = [schema.path_of(field.field_id) or () for field in fields]
+    rows = scan.select(*(".".join(path) for path in paths)).to_arrow_batch_reader()
+    with ThreadPoolExecutor(_HASH_THREADS, thread_name_prefix="icefloe-hash") as pool:
+        for batch in rows:
+            found = pool.map(lambda field, path, batch=batch: column_hashes(field.field_type, _values(batch, path)), fields, paths)
+            sketches = [sketch.with_hashes(hashes) for sketch, hashes in zip(sketches, found, strict=True)]
+    return sketches
+
+
+def _values(batch: Any, path: tuple[str, ...]) -> Any:
+    """A column's values; null where a struct around them is."""
+    column = batch.column(path[0])
+    for name in path[1:]:
+        column = pc.struct_field(column, name)
+    return column
+
+
+def _blob(field: NestedField, sketch: ThetaSketch, snapshot: Snapshot) -> Blob:
+    return Blob(
+        type=BLOB_TYPE,
+        fields=(field.field_id,),
+        snapshot_id=snapshot.snapshot_id,
+        sequence_number=snapshot.sequence_number,
+        data=sketch.to_bytes(),
+        compression_codec=ZSTD,
+        properties={NDV_PROPERTY: str(sketch.ndv)},
+    )
+
+
+def _old_blobs(io: FileIO, metadata: TableMetadata, snapshot: Snapshot) -> Iterator[Blob]:
+    """The blobs of the snapshot's statistics file; none where it cannot be read: statistics may be made again, and a table is whole without them."""
+    old = _file_of(metadata, snapshot.snapshot_id)
+    if old is None:
+        return
+    try:
+        source = _source(io, old)
+        for blob in read_file_metadata(source).blobs:
+            yield Blob(
+                type=blob.type,
+                fields=blob.fields,
+                snapshot_id=blob.snapshot_id,
+                sequence_number=blob.sequence_number,
+                data=read_blob(source, blob),
+                compression_codec=blob.compression_codec,
+                properties=blob.properties,
+            )
+    except (NotFoundError, FormatError):
+        return
+
+
+# ---- reading ----
+
+
+def read_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> TableStatistics | None:
+    """The statistics of a snapshot; without one, those of the newest of the current snapshot and its ancestors that has any. None where there are none.
+
+    The metadata says nearly all of it; the file is opened for sketches whose NDV their writer left out.
+
+    Raises:
+        NoSuchSnapshotError: the snapshot is not in the table.
+        NoSuchFileError, PuffinFormatError: such a sketch's file is gone or damaged.
+    """
+    file = find_statistics(metadata, table_name, snapshot_id)
+    if file is None:
+        return None
+    names = column_names(metadata)
+    return TableStatistics(
+        snapshot_id=file.snapshot_id,
+        statistics_path=file.statistics_path,
+        file_size_in_bytes=file.file_size_in_bytes,
+        file_footer_size_in_bytes=file.file_footer_size_in_bytes,
+        blobs=tuple(
+            BlobStatistics(
+                type=blob.type,
+                fields=blob.fields,
+                columns=tuple(names.get(field_id, f"field {field_id}") for field_id in blob.fields),
+                snapshot_id=blob.snapshot_id,
+                sequence_number=blob.sequence_number,
+                properties=dict(blob.properties),
+                distinct_values=_distinct_values(io, file, blob),
+            )
+            for blob in file.blob_metadata
+        ),
+    )
+
+
+def find_statistics(metadata: TableMetadata, table_name: str, snapshot_id: int | None) -> StatisticsFile | None:
+    """The statistics file that `read_statistics` reads. Raises `NoSuchSnapshotError`."""
+    if snapshot_id is None:
+        current = metadata.current_snapshot()
+        line = ancestors(metadata, current.snapshot_id if current else None)
+        return next((file for snapshot in line if (file := _file_of(metadata, snapshot.snapshot_id))), None)
+    if metadata.snapshots.position(snapshot_id) is None:
+        raise NoSuchSnapshotError(f"{table_name} has no snapshot {snapshot_id}", table=table_name, snapshot_id=snapshot_id)
+    return _file_of(metadata, snapshot_id)
+
+
+def column_names(metadata: TableMetadata) -> dict[int, str]:
+    """The dotted name of every column the table has or had, by field id; the current schema's word counts most."""
+    found: dict[int, str] = {}
+    for schema in (*metadata.schemas, metadata.schema()):
+        found.update({field_id: schema.find_column_name(field_id) or "" for field_id in schema.field_ids})
+    return found
+
+
+def _file_of(metadata: TableMetadata, snapshot_id: int) -> StatisticsFile | None:
+    return next((file for file in metadata.statistics if file.snapshot_id == snapshot_id), None)
+
+
+def _distinct_values(io: FileIO, file: StatisticsFile, blob: StatisticsBlob) -> int | None:
+    if blob.type != BLOB_TYPE:
+        return None
+    text = blob.properties.get(NDV_PROPERTY, "")
+    if text.isascii() and text.isdigit():
+        return int(text)
+    source = _source(io, file)
+    stored = next((found for found in read_file_metadata(source).blobs if (found.type, found.fields) == (blob.type, blob.fields)), None)
+    return None if stored is None else sketch_from_bytes(read_blob(source, stored)).ndv
+
+
+def _source(io: FileIO, file: StatisticsFile) -> PuffinSource:
+    return puffin_of(io.read(file.statistics_path), file.statistics_path)

@@ -1,0 +1,286 @@
+"""The in-process engine: Arrow rows in and out, through the same data-file code that Spark's tasks run, with no JVM.
+
+Spec: Column Projection; Writing data files.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
+from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.data_file_writer import write_batches
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.deletes.matching_positions import matching_positions
+from icefloe.datafile.foreign_files import FooterRequest
+from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
+from icefloe.datafile.sorting import sorted_rows
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.errors import InvalidInputError, StorageError, UnsupportedFeatureError
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.table.engine import (
+    VERSION,
+    PositionsRequest,
+    RewriteGroupsRequest,
+    RewriteRequest,
+    ScanRequest,
+    Statement,
+    UnreachableRequest,
+    UpsertedRows,
+    UpsertRequest,
+    UpsertSource,
+)
+from icefloe.table.expiry.unreachable_files import Unreachable, find_in_process
+from icefloe.table.rows.arrow_upsert import upsert_arrow
+from icefloe.table.rows.upsert_source import arrow_source
+from icefloe.table.write_result import WriteResult
+
+Rewritten = TypeVar("Rewritten", RewrittenFile, RewrittenGroup)
+
+# Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
+READ_THREADS = min(8, os.cpu_count() or 1)
+# Threads that read footers: on object stores each waits for two answers, and does little else.
+FOOTER_THREADS = 16
+FOOTERS_AT_ONCE = 32
+
+
+class InProcessEngine:
+    """Rows as Arrow tables, in this process."""
+
+    name = "in-process"
+
+    def environment(self) -> Mapping[str, str]:
+        return {"engine-name": "icefloe", "engine-version": VERSION}
+
+    def setting(self, name: str) -> str | None:  # noqa: ARG002
+        """None: there is no session."""
+        return None
+
+    def accepts(self, rows: object) -> bool:
+        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_pandas(rows)
+
+    def is_active(self) -> bool:
+        return True
+
+    def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
+        """Writes Arrow or pandas rows, matched to the table's columns by name, in the table's sort order. Raises `SchemaMismatchError`.
+
+        The rows of a `RecordBatchReader` are written as they come, as a stream may not fit in memory; then the files do not say that they are sorted.
+        """
+        unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
+        if isinstance(rows, pa.RecordBatchReader):
+            cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in rows)
+            return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
+        table = cast_to_schema(arrow_table(rows), target.schema)
+        in_order = sorted_rows(table, target.sort_order, target.schema)
+        if in_order is None:
+            return write_batches(unsorted, table.to_batches(), partition_id=0, task_id=0)
+        return write_batches(target, in_order.to_batches(), partition_id=0, task_id=0)
+
+    def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
+        """See `Engine.rewrite`. After a failure or Ctrl-C no copy is left."""
+        deletes = _loader_for(request)
+        return _all_or_none(
+            request.target,
+            (
+                rewrite_task(
+                    request.target,
+                    task,
+                    request.delete_filter,
+                    schema=request.schema,
+                    specs=request.specs,
+                    partition_id=index,
+                    task_id=0,
+                    deletes=deletes,
+                )
+                for index, task in enumerate(request.tasks)
+            ),
+        )
+
+    def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
+        """See `Engine.rewrite_groups`."""
+        deletes = _loader_for(request)
+        return _all_or_none(
+            request.target,
+            (
+                rewrite_group(
+                    request.target, group, schema=request.schema, specs=request.specs, partition_id=index, task_id=0, deletes=deletes
+                )
+                for index, group in enumerate(request.groups)
+            ),
+        )
+
+    def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
+        """See `Engine.positions`. Files are looked through side by side."""
+        deletes = DeleteLoader(request.io, schemas=request.schemas or (request.schema,), name_mapping=request.name_mapping)
+
+        def find(task: FileScanTask) -> NDArray[np.int64]:
+            return matching_positions(
+                request.io,
+                task,
+                request.delete_filter,
+                schema=request.schema,
+                specs=request.specs,
+                name_mapping=request.name_mapping,
+                deletes=deletes,
+            )
+
+        if len(request.tasks) < 2:
+            return [find(task) for task in request.tasks]
+        with ThreadPoolExecutor(READ_THREADS, thread_name_prefix="icefloe-find") as pool:
+            return list(pool.map(find, request.tasks))
+
+    def read(self, request: ScanRequest) -> pa.Table:
+        """All rows as one Arrow table."""
+        reader = self.read_batches(request)
+        return reader.read_all()
+
+    def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:  # noqa: ARG002
+        """See `Engine.files_to_add`. Footers are read side by side."""
+        files = FilesToAdd(request, spec)
+        if len(locations) < 2:
+            return [files.file_to_add(location) for location in locations]
+        with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
+            # One call a batch: a task of the pool for each of a hundred thousand files would cost more than the files.
+            waiting = [
+                pool.submit(_footers, locations[start : start + FOOTERS_AT_ONCE], files)
+                for start in range(0, len(locations), FOOTERS_AT_ONCE)
+            ]
+            try:
+                return [found for batch in waiting for found in batch.result()]
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+        """See `Engine.upsert_source`. The rows of a `RecordBatchReader` are read into memory."""
+        return arrow_source(arrow_table(rows), schema, key_ids, updates=updates)
+
+    def upsert(self, request: UpsertRequest) -> UpsertedRows:
+        """See `Engine.upsert`."""
+        return upsert_arrow(request, READ_THREADS)
+
+    def run_statement(self, table: Any, statement: Statement) -> WriteResult:  # noqa: ARG002
+        """Refuses: SQL is Spark's."""
+        raise UnsupportedFeatureError(
+            f"{statement.operation.upper()} is run by Spark, not in this process",
+            next_step="start a session with icefloe.spark.session.start_session(), or use table.upsert, table.delete and table.overwrite",
+        )
+
+    def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
+        """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
+        schema = schema_to_arrow(request.projection)
+        return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
+
+    def unreachable(self, request: UnreachableRequest) -> Unreachable:
+        """The files that nothing needs; manifests are read side by side."""
+        return find_in_process(request, request.io.read)
+
+
+def _loader_for(request: RewriteRequest | RewriteGroupsRequest) -> DeleteLoader:
+    return DeleteLoader(
+        request.target.io,
+        schemas=request.schemas or (request.schema, *request.target.older_schemas),
+        name_mapping=NAME_MAPPING.read(request.target.properties),
+    )
+
+
+def _all_or_none(target: WriteTarget, outcomes: Iterable[Rewritten]) -> list[Rewritten]:
+    """Return every outcome. After a failure or Ctrl-C, delete the files of those before it."""
+    done: list[Rewritten] = []
+    try:
+        for outcome in outcomes:
+            done.append(outcome)
+    except BaseException:
+        for file in (file for copy in done for file in copy.added):
+            with suppress(StorageError):
+                target.io.delete(file.file_path)
+        raise
+    return done
+
+
+def _footers(locations: Sequence[str], files: FilesToAdd) -> list[FileToAdd]:
+    return [files.file_to_add(location) for location in locations]
+
+
+def arrow_table(rows: Any) -> pa.Table:
+    """Arrow or pandas rows as one table. Raises `InvalidInputError` where they are neither."""
+    if _is_pandas(rows):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if isinstance(rows, pa.Table):
+        return rows
+    raise InvalidInputError(
+        f"rows of type {type(rows).__module__}.{type(rows).__qualname__} are not understood here",
+        next_step="pass a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame; of a Spark DataFrame its toArrow()",
+    )
+
+
+def _is_pandas(rows: object) -> bool:
+    """Whether it is a pandas DataFrame. Then pandas is loaded already; loading it to ask would make every start slower by a third of a second."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
+
+
+def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:
+    deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
+
+    def read_whole(task: FileScanTask) -> list[pa.RecordBatch]:
+        return list(_read_one(request, task, deletes))
+
+    tasks = iter(request.plan.tasks())
+    if request.limit is not None:
+        # A limit is often met by the first file; reading ahead would read files for nothing.
+        for task in tasks:
+            yield from _read_one(request, task, deletes)
+        return
+    with ThreadPoolExecutor(READ_THREADS, thread_name_prefix="icefloe-read") as pool:
+        waiting = [pool.submit(read_whole, task) for task in islice(tasks, READ_THREADS)]
+        while waiting:
+            batches = waiting.pop(0).result()
+            waiting.extend(pool.submit(read_whole, task) for task in islice(tasks, 1))
+            yield from batches
+
+
+def _read_one(request: ScanRequest, task: FileScanTask, deletes: DeleteLoader) -> Iterator[pa.RecordBatch]:
+    return read_task(
+        request.io,
+        task,
+        schema=request.schema,
+        projection=request.projection,
+        specs=request.specs,
+        name_mapping=request.name_mapping,
+        deletes=deletes,
+    )
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    if limit is None:
+        yield from batches
+        return
+    left = limit
+    for batch in batches:
+        if left <= 0:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows

@@ -1,0 +1,95 @@
+"""`DeleteFileWriter`: the delete files of one operation that say where rows are gone: position delete files in version 2 of the format, deletion
+vectors from 3 on.
+
+Which rows go is found by `merge_on_read_delete.py` and `upsert.py`; one file is written by `datafile/deletes/delete_file_output.py`.
+Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.datafile.deletes.delete_file_output import RowsToDelete, WrittenDeletes, write_position_deletes, write_vectors
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.errors import UnsupportedFeatureError
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import DELETE_GRANULARITY, DELETE_MODE, NAME_MAPPING
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.table.commits.commit_loop import delete_quietly
+from icefloe.table.rows.row_change import RowChange, deletes_about_alone, records_left, specs_of, task_key
+from icefloe.table.rows.write_context import write_target
+from icefloe.table.table_handle import TableHandle
+
+Positions = NDArray[np.int64]
+Marked = tuple[FileScanTask, Positions]
+
+
+class DeleteFileWriter:
+    """Delete files over all attempts of a commit: written anew only where a file, its deletes or the table's form are others by then."""
+
+    def __init__(self, handle: TableHandle, mode_property: str = DELETE_MODE.name) -> None:
+        """`mode_property` is the table property that asked for marks, for whoever is told that they cannot be made."""
+        self._handle = handle
+        self._mode_property = mode_property
+        self._written = WrittenDeletes(added=())
+        self._written_for: Any = None
+
+    def new_files(self) -> list[str]:
+        """Locations of the delete files that are there; vectors share theirs."""
+        return list(dict.fromkeys(file.file_path for file in self._written.added))
+
+    def change(self, found: Sequence[Marked], base: TableMetadata) -> RowChange:
+        """Writes the delete files that are missing. `found` are files, each with the positions, ascending, of rows that are to go and are not gone.
+
+        A file of which no row is left goes whole.
+
+        Raises:
+            UnsupportedFeatureError: rows of a file are to be marked, and the table's format version is 1.
+            NoSuchFileError, PuffinFormatError: the deletes of a file cannot be read.
+        """
+        marked: list[Marked] = []
+        emptied: list[Marked] = []
+        for task, positions in found:
+            if len(positions):
+                (emptied if records_left(task) == len(positions) else marked).append((task, positions))
+        self._write(marked, base)
+        return RowChange(
+            added_deletes=self._written.added,
+            removed=tuple(task.file for task, _ in emptied),
+            removed_deletes=(*self._written.superseded, *(file for task, _ in emptied for file in deletes_about_alone(task))),
+            deleted_rows=sum(len(positions) for _, positions in (*marked, *emptied)),
+        )
+
+    def discard(self) -> None:
+        """Deletes the delete files written so far."""
+        delete_quietly(self._handle, self.new_files())
+        self._written, self._written_for = WrittenDeletes(added=()), None
+
+    def _write(self, marked: Sequence[Marked], base: TableMetadata) -> None:
+        made_from = (base.format_version, base.current_schema_id, [task_key(task) for task, _ in marked])
+        if made_from == self._written_for:
+            return
+        self.discard()
+        if marked:
+            rows = [RowsToDelete(file=task.file, positions=positions, delete_files=task.delete_files) for task, positions in marked]
+            self._written = self._written_deletes(rows, base)
+        self._written_for = made_from
+
+    def _written_deletes(self, rows: Sequence[RowsToDelete], base: TableMetadata) -> WrittenDeletes:
+        target = write_target(self._handle, base)
+        loader = DeleteLoader(target.io, schemas=tuple(base.schemas), name_mapping=NAME_MAPPING.read(base.properties))
+        if base.format_version > 2:
+            return write_vectors(target, rows, deletes=loader, partition_id=0, task_id=0)
+        if base.format_version == 1:
+            raise UnsupportedFeatureError(
+                f"{target.table_name} is of format version 1, which has no delete files, and {self._mode_property} is merge-on-read",
+                table=target.table_name,
+                path=rows[0].file.file_path,
+                next_step=f"upgrade it with table.upgrade_table_version(2), or set {self._mode_property} to copy-on-write",
+            )
+        file_scoped = DELETE_GRANULARITY.read(base.properties) == "file"
+        return write_position_deletes(
+            target, rows, specs=specs_of(base), partition_id=0, task_id=0, deletes=loader, file_scoped=file_scoped
+        )

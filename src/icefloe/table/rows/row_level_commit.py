@@ -1,0 +1,266 @@
+"""`RowLevel`: the action of an UPDATE, MERGE or DELETE whose rows another engine computed: which rows go, by file, and the files that come.
+
+Rows go by marks (`delete_file_writer.py`) or by copies of their files (`copy_on_write_delete.py`), as the table's `write.*.mode` says.
+Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.errors import CommitInvalidatedError, Problem, UnsupportedFeatureError
+from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
+from icefloe.kernel.commit.conflicts import ConflictRules
+from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.commit.row_delta import RowDelta
+from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import (
+    DELETE_DISTRIBUTION_MODE,
+    DELETE_ISOLATION_LEVEL,
+    DELETE_MODE,
+    MERGE_DISTRIBUTION_MODE,
+    MERGE_ISOLATION_LEVEL,
+    MERGE_MODE,
+    UPDATE_DISTRIBUTION_MODE,
+    UPDATE_ISOLATION_LEVEL,
+    UPDATE_MODE,
+)
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
+from icefloe.table.engine import Engine
+from icefloe.table.rows.copy_on_write_delete import copies_without
+from icefloe.table.rows.delete_file_writer import DeleteFileWriter
+from icefloe.table.rows.row_change import RowChange
+from icefloe.table.table_handle import TableHandle
+from icefloe.table.write_result import WriteResult
+
+Positions = NDArray[np.int64]
+
+
+class Command(Enum):
+    """The statements that change rows."""
+
+    DELETE = "delete"
+    UPDATE = "update"
+    MERGE = "merge"
+
+    def is_merge_on_read(self, base: TableMetadata) -> bool:
+        """Whether rows go by marks."""
+        return _MODES[self].read(base.properties) == "merge-on-read"
+
+    def is_serializable(self, base: TableMetadata) -> bool:
+        """Whether rows that others add meanwhile matter."""
+        return _LEVELS[self].read(base.properties) == "serializable"
+
+    def distribution_mode(self, base: TableMetadata) -> str | None:
+        """Return what the table says of how rows of this statement alone are spread over tasks."""
+        return _DISTRIBUTIONS[self].read(base.properties)
+
+    @property
+    def mode_property(self) -> str:
+        """The table property that says how rows go."""
+        return _MODES[self].name
+
+
+# Files that an error names.
+SHOWN_FILES = 5
+_MODES = {Command.DELETE: DELETE_MODE, Command.UPDATE: UPDATE_MODE, Command.MERGE: MERGE_MODE}
+_DISTRIBUTIONS = {
+    Command.DELETE: DELETE_DISTRIBUTION_MODE,
+    Command.UPDATE: UPDATE_DISTRIBUTION_MODE,
+    Command.MERGE: MERGE_DISTRIBUTION_MODE,
+}
+_LEVELS = {Command.DELETE: DELETE_ISOLATION_LEVEL, Command.UPDATE: UPDATE_ISOLATION_LEVEL, Command.MERGE: MERGE_ISOLATION_LEVEL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRows:
+    """What an engine computed: the files with new rows, and the positions, ascending, of rows that go, by the path of their file.
+
+    `unmatched_updated` and `unmatched_deleted` of the rows of a MERGE matched no row of its source; None where that is not known.
+    """
+
+    files: tuple[DataFile, ...] = ()
+    positions: Mapping[str, Positions]
+    deleted: int = 0
+    updated: int = 0
+    inserted: int = 0
+    unmatched_updated: int | None = None
+    unmatched_deleted: int | None = None
+
+    def merge_summary(self, copied: int) -> dict[str, str]:
+        """Return the snapshot properties of a MERGE that wrote so many rows again as they were: counts of rows, under the keys that Java writes."""
+        counts = {"copied": copied, "deleted": self.deleted, "updated": self.updated, "inserted": self.inserted}
+        if self.unmatched_updated is not None and self.unmatched_deleted is not None:
+            counts |= {
+                "matched-updated": self.updated - self.unmatched_updated,
+                "matched-deleted": self.deleted - self.unmatched_deleted,
+                "not-matched-by-source-updated": self.unmatched_updated,
+                "not-matched-by-source-deleted": self.unmatched_deleted,
+            }
+        return {f"spark.merge-into.num-target-rows-{name}": str(count) for name, count in counts.items()}
+
+
+class RowLevel:
+    """One statement over all attempts of its commit.
+
+    Its rows were computed once, from the snapshot that was read: after a lost race they are committed as they are, unless what others did since then breaks the
+    table's isolation level. `serializable`: no rows came that the statement may have been about. Always: the files of which rows go are there, and no other
+    rows of theirs went.
+    """
+
+    def __init__(
+        self,
+        handle: TableHandle,
+        engine: Engine,
+        base: TableMetadata,
+        command: Command,
+        row_filter: BooleanExpression,
+        rows: ChangedRows,
+        context: CommitContext,
+        target: WriteTarget,
+    ) -> None:
+        """`base` is what was read, and `row_filter` what every row fulfils that the statement may be about, for planning and looking for conflicts.
+
+        `target` is what the files of the new rows were written to.
+        """
+        self._handle = handle
+        self._engine = engine
+        self._base = base
+        self._command = command
+        self._filter = row_filter
+        self._rows = rows
+        self._context = context
+        self._target = target
+        self._new_files: Sequence[DataFile] = rows.files
+        self._numbers = ManifestNumbers(context)
+        self._marks = DeleteFileWriter(handle, command.mode_property)
+        self._delta: RowDelta | None = None
+        self.change = RowChange()
+
+    def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
+        return [*(file.file_path for file in self.added), *self._marks.new_files()]
+
+    @property
+    def added(self) -> Sequence[DataFile]:
+        """The data files that come."""
+        return (*self._new_files, *self.change.added)
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
+        """See `Action.attempt`.
+
+        Raises:
+            CommitInvalidatedError: others changed what the statement read, so that it has to run again.
+            UnsupportedFeatureError: as `DeleteFileWriter.change`.
+        """
+        if not self._rows.positions and not self._rows.files:
+            return None
+        if self._delta is None:
+            self._delta = self._make(read)
+        return self._delta.attempt(base, number=number, now_ms=now_ms, read=read)
+
+    def _make(self, read: Read) -> RowDelta:
+        """Takes the rows out that go. Whatever is written is known to `new_data_files` before the next step."""
+        base = self._base
+        parent = parent_snapshot(base, self._context.branch)
+        plan = plan_scan(base, parent, self._filter, read, every_delete=True, schema=base.schema())
+        wanted = self._rows.positions
+        found = [(task, wanted[task.file.file_path]) for task in plan.tasks() if task.file.file_path in wanted] if wanted else []
+        if len(found) != len(wanted):
+            known = {task.file.file_path for task, _ in found}
+            raise CommitInvalidatedError(
+                f"rows of {len(wanted) - len(found)} files are to go that {self._handle.table_name} did not have when it was read",
+                table=self._handle.table_name,
+                problems=tuple(
+                    Problem(where=path, what=f"expected in snapshot {plan.snapshot_id}, not found there")
+                    for path in wanted
+                    if path not in known
+                )[:SHOWN_FILES],
+                next_step="a retry makes sense: run the statement again, which reads the table anew",
+            )
+        if self._command.is_merge_on_read(base):
+            self.change = self._marks.change(found, base)
+        else:
+            self.change, self._new_files = copies_without(self._handle, self._engine, base, found, self._rows.files, self._target)
+        context = self._context
+        if self._command is Command.MERGE:
+            counts = self._rows.merge_summary(self.change.copied_rows)
+            context = replace(context, snapshot_properties={**context.snapshot_properties, **counts})
+        return RowDelta(
+            added=self.added,
+            added_deletes=self.change.added_deletes,
+            removed=self.change.removed,
+            removed_deletes=self.change.removed_deletes,
+            context=context,
+            numbers=self._numbers,
+            rules=self._rules([task for task, _ in found], parent.snapshot_id if parent else None),
+        )
+
+    def _rules(self, touched: Sequence[FileScanTask], since: int | None) -> ConflictRules:
+        """A file may have lost other rows meanwhile where rows are only deleted: both deletions stand."""
+        is_delete = self._command is Command.DELETE
+        serializable = self._command.is_serializable(self._base)
+        marked = () if is_delete else touched
+        return ConflictRules(
+            since=since,
+            row_filter=self._filter,
+            no_added_data=serializable,
+            no_added_deletes=serializable and not is_delete,
+            no_newer_deletes=True,
+            files_without_newer_deletes=frozenset((task.file.file_path, (task.file.spec_id, task.file.partition)) for task in marked),
+            required_files=frozenset(task.file.file_path for task in touched),
+            skip_deletes=is_delete,
+        )
+
+
+def check_row_level(handle: TableHandle, base: TableMetadata, command: Command) -> None:
+    """Refuses what can never be committed, before any row is computed.
+
+    Raises:
+        UnsupportedFeatureError: rows are to be marked, and the table's format version is 1.
+        UnsupportedFeatureError: columns of the table have the names by which its rows are told apart.
+    """
+    if base.format_version == 1 and command.is_merge_on_read(base):
+        raise UnsupportedFeatureError(
+            f"{handle.table_name} is of format version 1, which has no delete files, and {command.mode_property} is merge-on-read",
+            table=handle.table_name,
+            next_step=f"upgrade it with table.upgrade_table_version(2), or set {command.mode_property} to copy-on-write",
+        )
+    taken = sorted({FILE.name, POS.name, *([ROW_ID.name] if base.format_version > 2 else [])} & set(base.schema().names))
+    if taken:
+        raise UnsupportedFeatureError(
+            f"{handle.table_name} has columns of its own called {', '.join(taken)}, by which Spark tells rows apart: {command.name} cannot be run",
+            table=handle.table_name,
+            next_step="rename them with table.update_schema().rename_column(...)",
+        )
+
+
+def row_level_result(
+    action: RowLevel, command: Command, rows: ChangedRows, engine: str, made: Attempt | None, attempts: int
+) -> WriteResult:
+    """What the statement did."""
+    change = action.change
+    return WriteResult(
+        operation=command.value,
+        engine=engine,
+        snapshot_id=made.snapshot_id if made else None,
+        attempts=attempts,
+        added_files=len(action.added),
+        added_records=sum(file.record_count for file in rows.files),
+        removed_files=len(change.removed),
+        rewritten_files=change.rewritten_files,
+        deleted_records=rows.deleted,
+        added_delete_files=len(change.added_deletes),
+        removed_delete_files=len(change.removed_deletes),
+        rows_updated=rows.updated,
+        rows_inserted=rows.inserted,
+    )

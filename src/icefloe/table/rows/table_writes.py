@@ -1,0 +1,244 @@
+"""Append, delete, overwrite, upsert and deletes by key: from rows or a filter to data files to one action, and its commit.
+
+Engines move the rows, the actions say what to commit (`kernel/commit/append.py`, `replace_rows.py`, `delete_keys.py`), the commit loop commits; a transaction
+takes the actions alone. Spec: Snapshots; Optimistic Concurrency.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from icefloe.datafile.partition_of_file import spec_of_folders
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
+from icefloe.kernel.commit.conflicts import ConflictRules
+from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.commit.replace_partitions import ReplacePartitions
+from icefloe.kernel.commit.summary import count_of
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import check_known_transforms
+from icefloe.table.find_engine import IN_PROCESS, engine_for_rows
+from icefloe.table.rows.add_files import AddFiles, engine_for_footers, footer_request, locations_to_add
+from icefloe.table.rows.delete_keys import DeleteKeys, keys_of
+from icefloe.table.rows.replace_rows import ReplaceRows
+from icefloe.table.rows.row_change import Removal, RowChange
+from icefloe.table.rows.upsert import Upsert, UpsertRules, upsert_keys
+from icefloe.table.rows.write_context import commit_context, write_target
+from icefloe.table.table_handle import TableHandle
+from icefloe.table.write_result import METADATA_ONLY, WriteResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedWrite:
+    """A write whose rows lie in files, and which is not committed: `action` commits it, `result` says what its last attempt did, and how many it took."""
+
+    action: Action
+    result: Callable[[Attempt | None, int], WriteResult]
+
+
+def append(handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str], branch: str) -> PreparedWrite:
+    """Writes the rows; one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
+    engine = engine_for_rows(rows)
+    check_known_transforms(base.spec())
+    context = commit_context(handle, base, snapshot_properties, branch, engine)
+    files = engine.write(rows, write_target(handle, base))
+    return PreparedWrite(
+        action=Append(files, context),
+        result=lambda made, attempts: _result("append", engine.name, made, attempts, added=files),
+    )
+
+
+def replace_rows(
+    handle: TableHandle,
+    base: TableMetadata,
+    rows: Any | None,
+    row_filter: BooleanExpression,
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+    *,
+    case_sensitive: bool,
+    rules: ConflictRules | None = None,
+) -> PreparedWrite:
+    """Writes `rows` (None for a plain delete); one snapshot that also deletes those for which `row_filter` is true. `rules` are about these."""
+    writer = engine_for_rows(rows) if rows is not None else None
+    context = commit_context(handle, base, snapshot_properties, branch, writer)
+    bind(row_filter, base.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
+    if writer is not None:
+        check_known_transforms(base.spec())
+    files = writer.write(rows, write_target(handle, base)) if writer is not None else []
+    removal = Removal(handle=handle, row_filter=row_filter, case_sensitive=case_sensitive)
+    isolation = rules and replace(rules, row_filter=row_filter, case_sensitive=case_sensitive)
+    action = ReplaceRows(removal, files, context, adds_rows=rows is not None, isolation=isolation)
+
+    def result(made: Attempt | None, attempts: int) -> WriteResult:
+        engine = writer.name if writer is not None else action.engine_name or METADATA_ONLY
+        return _result("delete" if rows is None else "overwrite", engine, made, attempts, added=files, change=action.change)
+
+    return PreparedWrite(action=action, result=result)
+
+
+def overwrite_partitions(
+    handle: TableHandle,
+    base: TableMetadata,
+    rows: Any,
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+    rules: ConflictRules | None = None,
+) -> PreparedWrite:
+    """Writes the rows; one snapshot in which they take the place of everything in their partitions.
+
+    Raises `InvalidInputError` where the table's spec is unpartitioned, `UnsupportedFeatureError` where it has an unknown transform.
+    """
+    engine = engine_for_rows(rows)
+    if base.spec().is_unpartitioned:
+        raise InvalidInputError(
+            f"{handle.table_name} is not partitioned, so that a dynamic partition overwrite would take every row away",
+            table=handle.table_name,
+            next_step="if that is meant, use table.overwrite(df)",
+        )
+    check_known_transforms(base.spec())
+    context = commit_context(handle, base, snapshot_properties, branch)
+    files = engine.write(rows, write_target(handle, base))
+    action = ReplacedPartitions(files, context, rules)
+    return PreparedWrite(action=action, result=lambda made, attempts: _replaced(engine.name, made, attempts, files))
+
+
+class ReplacedPartitions:
+    """The action of a dynamic partition overwrite: nothing where there are no rows."""
+
+    def __init__(self, files: Sequence[DataFile], context: CommitContext, rules: ConflictRules | None) -> None:
+        numbers = ManifestNumbers(context)
+        self._action = ReplacePartitions(added=files, context=context, numbers=numbers, rules=rules) if files else None
+
+    def new_data_files(self) -> Sequence[str]:
+        return self._action.new_data_files() if self._action else ()
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
+        """See `Action.attempt`."""
+        return self._action.attempt(base, number=number, now_ms=now_ms, read=read) if self._action else None
+
+
+def _replaced(engine: str, made: Attempt | None, attempts: int, files: Sequence[DataFile]) -> WriteResult:
+    counts: dict[str, int] = defaultdict(int, {key: count_of(text) or 0 for key, text in (made.summary if made else {}).items()})
+    # Deletion vectors tell how many of the rows were gone before; other deletes may name a row twice, or none.
+    unknown = counts["removed-position-delete-files"] or counts["removed-equality-delete-files"]
+    return WriteResult(
+        operation="overwrite",
+        engine=engine,
+        snapshot_id=made.snapshot_id if made else None,
+        attempts=attempts,
+        added_files=len(files),
+        added_records=sum(file.record_count for file in files),
+        removed_files=counts["deleted-data-files"],
+        deleted_records=None if unknown else counts["deleted-records"] - counts["removed-position-deletes"],
+        removed_delete_files=counts["removed-delete-files"],
+    )
+
+
+def upsert(
+    handle: TableHandle,
+    base: TableMetadata,
+    rows: Any,
+    join_cols: Sequence[str] | None,
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+    *,
+    updates: bool,
+    inserts: bool,
+    case_sensitive: bool,
+) -> PreparedWrite:
+    """One snapshot in which the rows replace those of the same key, or are added. Raises as `upsert_keys` and `Engine.upsert_source`."""
+    if not updates and not inserts:
+        raise InvalidInputError(
+            "an upsert that neither updates nor inserts does nothing",
+            table=handle.table_name,
+            next_step="leave when_matched_update_all or when_not_matched_insert_all True",
+        )
+    engine = engine_for_rows(rows)
+    context = commit_context(handle, base, snapshot_properties, branch, engine)
+    schema = base.schema()
+    rules = UpsertRules(key_ids=upsert_keys(handle, schema, join_cols, case_sensitive=case_sensitive), updates=updates, inserts=inserts)
+    action = Upsert(handle, engine, rows, schema, rules, context)
+
+    def result(made: Attempt | None, attempts: int) -> WriteResult:
+        found = action.found
+        return replace(
+            _result("upsert", engine.name, made, attempts, added=found.added, change=action.change),
+            deleted_records=0,
+            rows_updated=found.updated,
+            rows_inserted=found.inserted,
+            rows_unchanged=found.unchanged,
+        )
+
+    return PreparedWrite(action=action, result=result)
+
+
+def add_files(
+    handle: TableHandle,
+    base: TableMetadata,
+    file_paths: str | Sequence[str],
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+    *,
+    check_duplicates: bool,
+) -> PreparedWrite:
+    """One `append` snapshot of files that exist. Raises as `locations_to_add`, `FilesToAdd.file_to_add` and `AddFiles`."""
+    locations = locations_to_add(handle, file_paths)
+    spec = spec_of_folders(locations, base.partition_specs, base.spec(), base.schema())
+    check_known_transforms(spec)
+    engine = engine_for_footers(locations)
+    context = commit_context(handle, base, snapshot_properties, branch, engine)
+    found = engine.files_to_add(locations, footer_request(handle, base), spec, handle.table_name)
+    files = [one.file for one in found]
+    action = AddFiles(handle, base, files, context, check_duplicates=check_duplicates, maps_names=not all(one.has_ids for one in found))
+    return PreparedWrite(action=action, result=lambda made, attempts: _result("append", engine.name, made, attempts, added=files))
+
+
+def delete_keys(
+    handle: TableHandle,
+    base: TableMetadata,
+    rows: Any,
+    key_columns: Sequence[str] | None,
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+) -> PreparedWrite:
+    """One snapshot of equality deletes by the rows' key columns; the table's identifier fields where none are named. Raises as `keys_of`."""
+    context = commit_context(handle, base, snapshot_properties, branch, IN_PROCESS)
+    keys = keys_of(rows, base.schema(), key_columns)
+    action = DeleteKeys(handle, keys, context)
+    return PreparedWrite(
+        action=action,
+        result=lambda made, attempts: WriteResult(
+            operation="delete",
+            engine=IN_PROCESS.name,
+            snapshot_id=made.snapshot_id if made else None,
+            attempts=attempts,
+            deleted_records=None,
+            deleted_keys=keys.rows.num_rows,
+            added_delete_files=len(action.added),
+        ),
+    )
+
+
+def _result(
+    operation: str, engine: str, made: Attempt | None, attempts: int, *, added: Sequence[DataFile], change: RowChange | None = None
+) -> WriteResult:
+    change = change or RowChange()
+    return WriteResult(
+        operation=operation,
+        engine=engine,
+        snapshot_id=made.snapshot_id if made else None,
+        attempts=attempts,
+        added_files=len(added),
+        added_records=sum(file.record_count for file in added),
+        removed_files=len(change.removed),
+        rewritten_files=change.rewritten_files,
+        deleted_records=change.deleted_rows,
+        added_delete_files=len(change.added_deletes),
+        removed_delete_files=len(change.removed_deletes),
+    )

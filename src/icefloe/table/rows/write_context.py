@@ -1,0 +1,125 @@
+"""Where and in what form a table's new rows are written, and what the attempts of one commit share.
+
+Spec: Writing Data Files; Snapshots.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.kernel.commit.attempt import CommitContext
+from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
+from icefloe.kernel.metadata.encryption import refuse_encrypted, refuse_plain_files
+from icefloe.kernel.metadata.manifests import spec_schema
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import property_texts
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.kernel.schema.nesting import check_write_nesting
+from icefloe.kernel.schema.schema import Schema
+from icefloe.table.engine import VERSION, Engine
+from icefloe.table.find_engine import running_engine
+from icefloe.table.manifest_threads import in_threads
+from icefloe.table.own_location import check_paths_for_writes
+from icefloe.table.rows.staged_writes import staging_of_write
+from icefloe.table.table_handle import TableHandle, data_folder, metadata_folder
+
+
+def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
+    """Return where and in what form an engine writes the table's rows now.
+
+    Raises:
+        UnsupportedFeatureError: the table is encrypted. LocationNotAllowedError: see `check_paths_for_writes`.
+        InvalidSchemaError: its columns are nested so deeply that rows could be written and not be read back.
+    """
+    check_write_nesting(metadata.schema(), handle.table_name)
+    refuse_encrypted(metadata.current_snapshot(), handle.table_name)
+    refuse_plain_files(metadata, handle.table_name)
+    check_paths_for_writes(handle, metadata)
+    order = metadata.sort_order() if metadata.sort_order().is_known else UNSORTED_SORT_ORDER
+    return WriteTarget(
+        table_name=handle.table_name,
+        schema=metadata.schema(),
+        spec=metadata.spec(),
+        sort_order_id=order.order_id,
+        sort_order=order,
+        data_location=data_folder(metadata),
+        properties=metadata.properties,
+        older_schemas=_schemas_of_dropped_sources(metadata),
+        io=handle.io,
+        operation_uuid=handle.ids.uuid(),
+    )
+
+
+def commit_context(
+    handle: TableHandle,
+    metadata: TableMetadata,
+    snapshot_properties: Mapping[str, str],
+    branch: str = MAIN,
+    engine: Engine | None = None,
+) -> CommitContext:
+    """A new snapshot's id, the branch it is for or whether it is staged, who writes it, and where its files go.
+
+    `engine` writes the rows; where none does, the one that runs speaks for the snapshot. Raises as `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
+    """
+    staging = staging_of_write(metadata, snapshot_properties, branch, handle.table_name)
+    if staging.wap_id is not None:
+        check_wap_id_is_new(metadata, staging.wap_id)
+        snapshot_properties = {**snapshot_properties, WAP_ID: staging.wap_id}
+    context = snapshot_context(
+        handle, metadata, snapshot_properties, staging.branch or branch, makes_branch=staging.branch is not None, engine=engine
+    )
+    return replace(context, stage_only=staging.wap_id is not None)
+
+
+def snapshot_context(
+    handle: TableHandle,
+    metadata: TableMetadata,
+    snapshot_properties: Mapping[str, str],
+    branch: str,
+    *,
+    makes_branch: bool = False,
+    engine: Engine | None = None,
+) -> CommitContext:
+    """As `commit_context`, for a snapshot of exactly this branch, never staged; `makes_branch` lets it be made. Raises as `check_branch`."""
+    if not makes_branch or branch in metadata.refs:
+        check_branch(handle, metadata, branch)
+    return CommitContext(
+        commit_uuid=handle.ids.uuid(),
+        snapshot_id=handle.ids.snapshot_id(),
+        metadata_location=metadata_folder(metadata),
+        branch=branch,
+        makes_branch=makes_branch,
+        # As in Java, what is known of who writes is not for the caller to say.
+        snapshot_properties={
+            **property_texts(snapshot_properties, "snapshot"),
+            **(engine or running_engine()).environment(),
+            "iceberg-version": f"Icefloe {VERSION}",
+        },
+        parallel=in_threads,
+    )
+
+
+def check_branch(handle: TableHandle, metadata: TableMetadata, branch: str) -> None:
+    """Raises `NoSuchSnapshotError` where there is no such branch (`main` comes with the first snapshot), `InvalidInputError` where the name is a tag's."""
+    ref = metadata.refs.get(branch)
+    if ref is None and branch != MAIN:
+        known = ", ".join(sorted(name for name, found in metadata.refs.items() if found.is_branch)) or "none"
+        raise NoSuchSnapshotError(
+            f"{handle.table_name} has no branch {branch!r}",
+            table=handle.table_name,
+            next_step=f"create it with table.manage_snapshots().create_branch(...); there are: {known}",
+        )
+    if ref is not None and not ref.is_branch:
+        raise InvalidInputError(
+            f"{branch!r} is a tag of {handle.table_name}: it names one snapshot and takes no writes",
+            table=handle.table_name,
+            next_step="write to a branch",
+        )
+
+
+def _schemas_of_dropped_sources(metadata: TableMetadata) -> tuple[Schema, ...]:
+    """One schema for each spec that is computed from a column which the table's schema no longer has."""
+    found = [spec_schema(metadata, spec.spec_id) for spec in metadata.partition_specs]
+    return tuple({schema.schema_id: schema for schema in found if schema.schema_id != metadata.current_schema_id}.values())

@@ -1,0 +1,124 @@
+"""`TableHandle`: where a table's pointer is kept and how its files are reached; and the reading and writing of its metadata files.
+
+
+Spec: Table Metadata; Table Metadata Fields (`table-uuid`); Metastore Tables; Appendix F, Path Construction.
+"""
+
+from dataclasses import dataclass, field
+
+from icefloe.catalog_store.catalog_store import CatalogStore
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.errors import NoSuchTableError
+from icefloe.io.location_policy import LocationPolicy
+from icefloe.io.locations import is_relative, join
+from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.metadata_reader import read_table_metadata
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
+from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import Clock, FileIO, IdSource
+from icefloe.table.clock_and_ids import RandomIds, SystemClock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHandle:
+    """A table's name in a pointer store, and the ports its operations use."""
+
+    identifier: Identifier
+    store: CatalogStore
+    io: FileIO
+    policy: LocationPolicy = field(default_factory=LocationPolicy)
+    clock: Clock = field(default_factory=SystemClock)
+    ids: IdSource = field(default_factory=RandomIds)
+
+    @property
+    def table_name(self) -> str:
+        """`catalog.namespace.table`, for messages."""
+        return f"{self.store.name}.{dotted(self.identifier)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedMetadata:
+    """Table metadata and the location it was read from or written to."""
+
+    location: str
+    metadata: TableMetadata
+
+
+def load_metadata(handle: TableHandle) -> LoadedMetadata:
+    """The metadata the pointer names now. Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
+    location = handle.store.load(handle.identifier).metadata_location
+    return read_metadata_at(handle.io, location)
+
+
+def reload_metadata(handle: TableHandle, known: TableMetadata) -> LoadedMetadata:
+    """The metadata the pointer names now, which must be of the table that `known` is of. Spec: Table Metadata Fields (`table-uuid`).
+
+    Raises:
+        NoSuchTableError: the table was dropped, or another has its name now.
+        NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: as `read_metadata_at`.
+    """
+    try:
+        loaded = load_metadata(handle)
+    except NoSuchTableError as error:
+        raise NoSuchTableError(
+            f"{error.message} any longer: it was dropped or renamed since it was loaded",
+            table=handle.table_name,
+            next_step=f"a retry makes no sense: load it by the name that it has now; {error.next_step}",
+        ) from error
+    found = loaded.metadata.table_uuid
+    if known.table_uuid is not None and found != known.table_uuid:
+        raise NoSuchTableError(
+            f"{handle.table_name} is another table now: its uuid is {found}, and that of the table at hand is {known.table_uuid}",
+            table=handle.table_name,
+            next_step="load the table by its name again; nothing was written to it",
+        )
+    return loaded
+
+
+def read_metadata_at(io: FileIO, location: str) -> LoadedMetadata:
+    """The metadata file at a location. Raises `NoSuchFileError`, `MetadataFormatError`, `UnsupportedFormatVersionError`."""
+    return LoadedMetadata(location=location, metadata=read_table_metadata(io.read(location), location))
+
+
+def metadata_folder(metadata: TableMetadata) -> str:
+    """The folder of metadata JSON, manifest lists and manifests."""
+    return _folder(metadata, table_properties.METADATA_PATH.read(metadata.properties) or "metadata")
+
+
+def data_folder(metadata: TableMetadata) -> str:
+    """The folder of data files."""
+    return _folder(metadata, table_properties.DATA_PATH.read(metadata.properties) or "data")
+
+
+def _folder(metadata: TableMetadata, path: str) -> str:
+    """A relative path is one under the table's location. Spec: Appendix F, Path Construction."""
+    return join(metadata.location, path) if is_relative(path) else path
+
+
+def write_new_metadata(io: FileIO, ids: IdSource, metadata: TableMetadata, *, previous_location: str | None) -> str:
+    """Writes metadata under the next version's name, never over another file, and returns its location."""
+    location = new_metadata_location(ids, metadata, previous_location=previous_location)
+    io.write(location, metadata_content(metadata))
+    return location
+
+
+def new_metadata_location(ids: IdSource, metadata: TableMetadata, *, previous_location: str | None) -> str:
+    """The next version's name, which no file has yet."""
+    version = _next_version(previous_location)
+    return f"{metadata_folder(metadata)}/{metadata_file_name(version, ids.uuid(), gzip=_is_gzip(metadata))}"
+
+
+def metadata_content(metadata: TableMetadata) -> bytes:
+    """The bytes of the metadata file, compressed as the table's properties say."""
+    return write_table_metadata(metadata, gzip=_is_gzip(metadata))
+
+
+def _is_gzip(metadata: TableMetadata) -> bool:
+    return table_properties.METADATA_CODEC.read(metadata.properties) == "gzip"
+
+
+def _next_version(previous_location: str | None) -> int:
+    """One more than the version in the name; 0 for a table's first file, and for one that follows a file of another naming."""
+    previous = metadata_version(previous_location) if previous_location else None
+    return 0 if previous is None else previous + 1

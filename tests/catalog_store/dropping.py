@@ -1,0 +1,85 @@
+"""Drops a table of a file-system catalog again and again, killed with SIGKILL before its first, second, ... deletion, and prints what is found after each kill.
+
+`python dropping.py WAREHOUSE drop|purge drop|purge|create|namespace`: how the table is dropped, and the next call after the kill. A line of JSON for each kill.
+"""
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.errors import IcefloeError
+
+SCHEMA = pa.schema([("n", pa.int64())])
+DELETIONS = frozenset({"os.remove", "os.rmdir", "os.rename"})
+
+
+def killed(warehouse: str, how: str, before: int) -> bool:
+    """Whether the process that drops the table was killed before that many deletions."""
+    child = os.fork()
+    if child:
+        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    count = 0
+
+    def kill(event: str, _: tuple[Any, ...]) -> None:
+        nonlocal count
+        count += event in DELETIONS
+        if event in DELETIONS and count == before:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(kill)
+    FileSystemCatalog("lake", warehouse=warehouse).drop_table("db.t", purge=how == "purge")
+    os._exit(0)
+
+
+def found_by_name(warehouse: str) -> object:
+    """The rows of the table, or the code of the error."""
+    try:
+        return sorted(FileSystemCatalog("lake", warehouse=warehouse).load_table("db.t").scan().to_arrow()["n"].to_pylist())
+    except IcefloeError as error:
+        return error.code
+
+
+def call_again(warehouse: str, how: str) -> None:
+    catalog = FileSystemCatalog("lake", warehouse=warehouse)
+    if how == "namespace":
+        catalog.drop_namespace("db")
+    elif how == "create":
+        catalog.create_table("db.t", SCHEMA)
+        if catalog.load_table("db.t").scan().count():
+            raise AssertionError("rows of the dropped table are in the new one")
+        catalog.drop_table("db.t")
+    else:
+        catalog.drop_table("db.t", purge=how == "purge")
+
+
+def main(warehouse: str, how: str, again: str) -> None:
+    os.makedirs(warehouse)
+    for before in range(1, 1000):
+        catalog = FileSystemCatalog("lake", warehouse=warehouse)
+        catalog.create_namespace_if_not_exists("db")
+        table = catalog.create_table("db.t", SCHEMA)
+        for number in range(2):
+            table.append(pa.table({"n": [number]}))
+        if not killed(warehouse, how, before):
+            break
+        found = {"name": found_by_name(warehouse), "tables": catalog.list_tables("db"), "namespaces": catalog.list_namespaces("db")}
+        intact = found["name"] == [0, 1]
+        if intact:
+            catalog.drop_table("db.t")
+        else:
+            # Where the last file is gone, only the empty folder of dropped tables is left, which the namespace's drop removes.
+            call_again(warehouse, again if found["name"] == "unfinished-drop" else "namespace")
+        print(
+            json.dumps(
+                {**found, "left": sorted(name for _, folders, names in os.walk(warehouse) for name in (*folders, *names) if name != "db")}
+            )
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

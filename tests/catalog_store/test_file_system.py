@@ -1,0 +1,88 @@
+"""File-system tables: which version is the newest whatever the hint says, and what such a catalog refuses."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe import Table, load_catalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.errors import InvalidInputError, InvalidPropertyError, NoSuchTableError, UnsupportedFeatureError
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> FileSystemCatalog:
+    made = FileSystemCatalog("lake", warehouse=str(tmp_path))
+    made.create_namespace("db")
+    return made
+
+
+@pytest.fixture
+def table(catalog: FileSystemCatalog) -> Table:
+    made = catalog.create_table("db.t", SCHEMA)
+    made.append(pa.table({"n": [1]}))
+    made.append(pa.table({"n": [2]}))
+    return made
+
+
+def versions(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*metadata.json"))
+
+
+def test_versions_are_published_under_their_numbers_and_nothing_else_is_left(table: Table, tmp_path: Path) -> None:
+    assert versions(tmp_path) == ["v1.metadata.json", "v2.metadata.json", "v3.metadata.json"]
+    assert (tmp_path / "db/t/metadata/version-hint.text").read_text() == "3"
+    assert [Path(entry.metadata_file).name for entry in table.metadata.metadata_log] == ["v1.metadata.json", "v2.metadata.json"]
+
+
+@pytest.mark.parametrize("hint", [None, "1", "99", "", "not a number"])
+def test_the_hint_is_not_believed(catalog: FileSystemCatalog, table: Table, tmp_path: Path, hint: str | None) -> None:
+    file = tmp_path / "db/t/metadata/version-hint.text"
+    file.unlink() if hint is None else file.write_text(hint)
+    found = catalog.load_table("db.t")
+    assert found.metadata_location == table.metadata_location
+    found.append(pa.table({"n": [3]}))
+    assert (file.read_text(), found.scan().count()) == ("4", 3)
+
+
+def test_a_writer_whose_version_is_long_gone_does_not_fill_the_gap(catalog: FileSystemCatalog, table: Table, tmp_path: Path) -> None:
+    """The next version of a stale writer may have been deleted since: its name is free, and still not the next."""
+    stale = catalog.load_table("db.t")
+    for number in range(3):
+        table.append(pa.table({"n": [10 + number]}))
+    (tmp_path / "db/t/metadata/v4.metadata.json").unlink()
+    stale.append(pa.table({"n": [20]}))
+    assert catalog.load_table("db.t").scan().count() == 6
+    assert "v4.metadata.json" not in versions(tmp_path)
+
+
+def test_compressed_versions_have_their_ending_and_keep_it(catalog: FileSystemCatalog, tmp_path: Path) -> None:
+    made = catalog.create_table("db.z", SCHEMA, properties={"write.metadata.compression-codec": "gzip"})
+    made.append(pa.table({"n": [1]}))
+    assert versions(tmp_path) == ["v1.gz.metadata.json", "v2.gz.metadata.json"]
+    assert catalog.load_table("db.z").scan().count() == 1
+    with pytest.raises(InvalidInputError, match="compression"):
+        made.set_properties({"write.metadata.compression-codec": "none"})
+
+
+def test_what_would_part_a_table_from_its_folder_is_refused(catalog: FileSystemCatalog, table: Table) -> None:
+    with pytest.raises(InvalidInputError, match="metadata in its own folder"):
+        table.set_properties({"write.metadata.path": "/elsewhere"})
+    with pytest.raises(InvalidInputError, match="location"):
+        catalog.register_table("db.u", table.metadata_location)
+    table.set_properties({"gc.enabled": "false"})
+    with pytest.raises(InvalidInputError, match=r"gc\.enabled"):
+        catalog.drop_table("db.t")
+    table.set_properties({"gc.enabled": "true"})
+    catalog.drop_table("db.t")
+    with pytest.raises(NoSuchTableError):
+        catalog.load_table("db.t")
+
+
+def test_a_warehouse_is_needed_and_must_be_a_folder() -> None:
+    with pytest.raises(InvalidPropertyError, match="no warehouse"):
+        load_catalog("lake", type="hadoop")
+    with pytest.raises(UnsupportedFeatureError, match="no folder of this machine"):
+        load_catalog("lake", type="file-system", warehouse="s3://bucket/lake")

@@ -1,0 +1,244 @@
+"""The SQL pointer store: the shared tables, the conditional swap, and what each database fault becomes."""
+
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from icefloe import load_catalog
+from icefloe.catalog_store import sql_engine
+from icefloe.catalog_store.sql_store import SqlCatalogStore
+from icefloe.errors import (
+    InvalidPropertyError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    StoragePermissionError,
+    StorageUnavailableError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+    ViewAlreadyExistsError,
+)
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
+
+NAME = ("db", "t")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "catalog.db"
+
+
+@pytest.fixture
+def store(database: Path) -> Iterator[SqlCatalogStore]:
+    opened = SqlCatalogStore("lake", f"sqlite:///{database}")
+    opened.create_namespace(("db",), {})
+    yield opened
+    opened.engine.dispose()
+
+
+def rows(database: Path, statement: str) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(database)
+    try:
+        return connection.execute(statement).fetchall()
+    finally:
+        connection.close()
+
+
+def test_the_tables_have_the_columns_that_java_and_pyiceberg_share(store: SqlCatalogStore, database: Path) -> None:
+    columns = [row[1] for row in rows(database, "pragma table_info(iceberg_tables)")]
+    assert columns == [
+        "catalog_name",
+        "table_namespace",
+        "table_name",
+        "metadata_location",
+        "previous_metadata_location",
+        "iceberg_type",
+    ]
+    assert [row[1] for row in rows(database, "pragma table_info(iceberg_namespace_properties)")] == [
+        "catalog_name",
+        "namespace",
+        "property_key",
+        "property_value",
+    ]
+
+
+def test_a_swap_moves_the_pointer_and_keeps_the_previous_location(store: SqlCatalogStore, database: Path) -> None:
+    store.create(NAME, "m0")
+    assert store.swap(NAME, expected="m0", new="m1") == Committed()
+    assert rows(database, "select metadata_location, previous_metadata_location, iceberg_type from iceberg_tables") == [
+        ("m1", "m0", "TABLE")
+    ]
+
+
+def test_a_swap_from_a_stale_location_is_a_conflict_and_changes_nothing(store: SqlCatalogStore) -> None:
+    store.create(NAME, "m0")
+    store.swap(NAME, expected="m0", new="m1")
+    assert store.swap(NAME, expected="m0", new="m2") == Conflicted(found="m1")
+    assert store.load(NAME).metadata_location == "m1"
+
+
+def test_a_swap_on_a_dropped_table_finds_nothing(store: SqlCatalogStore) -> None:
+    assert store.swap(NAME, expected="m0", new="m1") == Conflicted(found=None)
+
+
+def test_a_lost_reply_after_the_commit_is_found_to_be_committed(store: SqlCatalogStore) -> None:
+    store.create(NAME, "m0")
+
+    # The transaction commits, and then the reply is lost: SQLAlchemy sees an error though the row has changed.
+    original = store.engine.dialect.do_commit
+
+    def commit_then_fail(connection: sqlite3.Connection) -> None:
+        original(connection)
+        store.engine.dialect.do_commit = original  # type: ignore[method-assign]
+        raise OperationalError("commit", {}, sqlite3.OperationalError("connection lost"))
+
+    store.engine.dialect.do_commit = commit_then_fail  # type: ignore[method-assign,assignment]
+    assert store.swap(NAME, expected="m0", new="m1") == Committed()
+    assert store.load(NAME).metadata_location == "m1"
+
+
+def test_of_many_swaps_at_once_exactly_one_wins(store: SqlCatalogStore, database: Path) -> None:
+    store.create(NAME, "m0")
+    outcomes: list[Outcome] = []
+    ready = Barrier(6)
+
+    def race(number: int) -> None:
+        own = SqlCatalogStore("lake", f"sqlite:///{database}")
+        ready.wait()
+        outcomes.append(own.swap(NAME, expected="m0", new=f"m1-{number}"))
+        own.engine.dispose()
+
+    threads = [Thread(target=race, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, Conflicted) for outcome in outcomes) == 5
+
+
+def test_a_catalog_made_before_views_works_without_its_column(database: Path) -> None:
+    connection = sqlite3.connect(database)
+    connection.execute(
+        "create table iceberg_tables (catalog_name varchar(255), table_namespace varchar(255), table_name varchar(255), "
+        "metadata_location varchar(1000), previous_metadata_location varchar(1000), primary key (catalog_name, table_namespace, table_name))"
+    )
+    connection.execute("insert into iceberg_tables values ('lake', 'db', 't', 'm0', null)")
+    connection.commit()
+    connection.close()
+    store = SqlCatalogStore("lake", f"sqlite:///{database}")
+    assert store.list_tables(("db",)) == [NAME]
+    assert store.swap(NAME, expected="m0", new="m1") == Committed()
+    store.create(("db", "u"), "m0")
+    assert [row[1] for row in rows(database, "pragma table_info(iceberg_tables)")][-1] == "previous_metadata_location"
+    assert store.rows()["iceberg_tables"][0]["metadata_location"] == "m1"
+    store.engine.dispose()
+
+
+def test_a_view_of_another_writer_is_not_a_table(store: SqlCatalogStore, database: Path) -> None:
+    connection = sqlite3.connect(database)
+    connection.execute("insert into iceberg_tables values ('lake', 'db', 'v', 'm0', null, 'VIEW')")
+    connection.execute("insert into iceberg_tables values ('lake', 'db', 'old', 'm0', null, null)")
+    connection.commit()
+    connection.close()
+    assert store.list_tables(("db",)) == [("db", "old")]
+    with pytest.raises(NoSuchTableError, match="that name is a view"):
+        store.load(("db", "v"))
+    with pytest.raises(ViewAlreadyExistsError, match=r"view 'db\.v' already exists"):
+        store.create(("db", "v"), "m0")
+    with pytest.raises(NamespaceNotEmptyError):
+        store.drop_namespace(("db",))
+
+
+def test_catalogs_of_other_names_in_one_database_do_not_see_each_other(store: SqlCatalogStore, database: Path) -> None:
+    store.create(NAME, "m0")
+    other = SqlCatalogStore("other", f"sqlite:///{database}")
+    assert other.list_namespaces() == []
+    other.engine.dispose()
+
+
+def test_namespaces_nest_and_carry_properties(store: SqlCatalogStore) -> None:
+    store.create_namespace(("a", "b", "c"), {"owner": "me"})
+    assert store.list_namespaces() == [("a",), ("db",)]
+    assert store.list_namespaces(("a",)) == [("a", "b")]
+    assert store.namespace_properties(("a", "b", "c")) == {"owner": "me"}
+    store.update_namespace(("a", "b", "c"), removals=frozenset({"owner"}), updates={"x": "1"})
+    assert store.namespace_properties(("a", "b", "c")) == {"x": "1"}
+    with pytest.raises(NamespaceNotEmptyError, match=r"a\.b\.c"):
+        store.drop_namespace(("a", "b"))
+    store.drop_namespace(("a", "b", "c"))
+    with pytest.raises(NoSuchNamespaceError):
+        store.namespace_properties(("a", "b", "c"))
+
+
+def test_a_namespace_with_sql_wildcards_is_itself_only(store: SqlCatalogStore) -> None:
+    store.create_namespace(("a_b",), {})
+    store.create_namespace(("axb", "below"), {})
+    store.drop_namespace(("a_b",))
+    assert store.list_namespaces() == [("axb",), ("db",)]
+
+
+def test_taken_and_missing_names_say_so(store: SqlCatalogStore) -> None:
+    store.create(NAME, "m0")
+    with pytest.raises(TableAlreadyExistsError):
+        store.create(NAME, "m1")
+    with pytest.raises(NamespaceAlreadyExistsError):
+        store.create_namespace(("db",), {})
+    with pytest.raises(NoSuchNamespaceError, match="nowhere"):
+        store.create(("nowhere", "t"), "m0")
+    with pytest.raises(NoSuchTableError) as missing:
+        store.load(("db", "nothing"))
+    assert "db.t" in str(missing.value)
+    with pytest.raises(NoSuchTableError):
+        store.drop(("db", "nothing"))
+    store.create(("db", "u"), "m0")
+    with pytest.raises(TableAlreadyExistsError):
+        store.rename(NAME, ("db", "u"))
+    store.rename(NAME, ("db", "w"))
+    assert store.list_tables(("db",)) == [("db", "u"), ("db", "w")]
+
+
+def test_a_database_that_cannot_be_opened_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailableError, match="missing"):
+        SqlCatalogStore("lake", f"sqlite:///{tmp_path}/missing/catalog.db")
+    with pytest.raises(InvalidPropertyError, match="names no database"):
+        SqlCatalogStore("lake", "not a uri")
+
+
+@pytest.mark.parametrize(
+    ("uri", "missing", "advice"),
+    [
+        ("postgresql://me:secret@host/db", "psycopg", 'pip install "icefloe[postgres]"'),
+        ("mysql+pymysql://me:secret@host/db", "pymysql", "install the Python package that brings pymysql"),
+    ],
+)
+def test_a_driver_that_is_not_installed_is_named_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, uri: str, missing: str, advice: str
+) -> None:
+    monkeypatch.setattr(sql_engine, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    with pytest.raises(UnsupportedFeatureError, match=f"needs the database driver {missing}, which is not installed") as refused:
+        load_catalog("lake", uri=uri)
+    assert advice in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file_that_is_no_database_is_refused(database: Path) -> None:
+    database.write_bytes(b"this is not SQLite" * 100)
+    with pytest.raises(StorageUnavailableError, match="not a database"):
+        SqlCatalogStore("lake", f"sqlite:///{database}")
+
+
+def test_a_read_only_database_can_be_read_and_refuses_writes(store: SqlCatalogStore, database: Path) -> None:
+    store.create(NAME, "m0")
+    readonly = SqlCatalogStore("lake", f"sqlite:///file:{database}?mode=ro&uri=true")
+    assert readonly.load(NAME).metadata_location == "m0"
+    with pytest.raises(StoragePermissionError, match="readonly"):
+        readonly.create(("db", "u"), "m0")
+    readonly.engine.dispose()

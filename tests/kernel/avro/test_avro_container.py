@@ -1,0 +1,178 @@
+"""Avro files as containers: codecs, blocks, and every kind of damage, told with the file's name and the byte."""
+
+import io
+import json
+import zlib
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icefloe.errors import AvroFormatError, InvalidPropertyError, UnsupportedFeatureError
+from icefloe.kernel.avro.avro_codec import codec_name, compress, decompress
+from icefloe.kernel.avro.avro_container import open_container, raw_blocks, read_block, write_container
+from icefloe.kernel.avro.avro_encoder import encoder
+
+SCHEMA = {
+    "type": "record",
+    "name": "r",
+    "fields": [{"name": "n", "type": "long", "field-id": 1}, {"name": "t", "type": "string", "field-id": 2}],
+}
+TEXT = json.dumps(SCHEMA)
+ENCODE = encoder(SCHEMA)
+ROWS = [(number, f"row {number}" * 9) for number in range(3_000)]
+CODECS = ["null", "deflate", "zstandard", "snappy"]
+# fastavro needs one more package for zstandard; Arrow stands in for it.
+FASTAVRO_CODECS = ["null", "deflate", "snappy"]
+
+
+def written(codec: str, rows: list[tuple[int, str]] = ROWS) -> bytes:
+    return write_container(TEXT, {"who": "me"}, codec, (ENCODE(row) for row in rows))
+
+
+@pytest.mark.parametrize("codec", FASTAVRO_CODECS)
+def test_another_library_reads_what_is_written_with_every_codec(codec: str) -> None:
+    reader = fastavro.reader(io.BytesIO(written(codec)))
+    assert reader.metadata["who"] == "me"
+    assert [(row["n"], row["t"]) for row in reader] == ROWS
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_blocks_hold_about_64_kilobytes_and_unpack_to_what_went_in(codec: str) -> None:
+    container = open_container(written(codec), "f")
+    blocks = [read_block(container, block) for block in raw_blocks(container)]
+    assert b"".join(blocks) == b"".join(ENCODE(row) for row in ROWS)
+    assert len(blocks) > 2
+    assert all(64_000 <= len(block) < 65_000 for block in blocks[:-1])
+
+
+@pytest.mark.parametrize("codec", FASTAVRO_CODECS)
+def test_what_another_library_wrote_unpacks_with_every_codec(codec: str) -> None:
+    file = io.BytesIO()
+    fastavro.writer(file, SCHEMA, [{"n": n, "t": t} for n, t in ROWS], codec=codec, sync_interval=5_000)
+    container = open_container(file.getvalue(), "f")
+    assert container.codec == codec
+    assert b"".join(read_block(container, block) for block in raw_blocks(container)) == b"".join(ENCODE(row) for row in ROWS)
+
+
+def test_another_library_unpacks_our_zstandard_blocks_and_we_its() -> None:
+    container = open_container(written("zstandard"), "f")
+    block = next(raw_blocks(container))
+    plain = read_block(container, block)
+    assert pa.Codec("zstd").decompress(container.content[block.start : block.end], len(plain), asbytes=True) == plain
+    assert decompress("zstandard", pa.Codec("zstd").compress(plain, asbytes=True), path="f", offset=0) == plain
+
+
+def test_the_same_file_is_written_the_same_and_another_header_has_another_sync_marker() -> None:
+    assert written("deflate") == written("deflate")
+    other = write_container(TEXT, {"who": "you"}, "deflate", [])
+    assert open_container(other, "f").sync != open_container(written("deflate"), "f").sync
+
+
+def test_a_file_without_records_is_sound() -> None:
+    assert list(raw_blocks(open_container(written("deflate", []), "f"))) == []
+
+
+@pytest.mark.parametrize(("name", "codec"), [("gzip", "deflate"), ("ZSTD", "zstandard"), ("uncompressed", "null"), ("snappy", "snappy")])
+def test_codecs_go_by_the_names_of_table_properties_too(name: str, codec: str) -> None:
+    assert codec_name(name) == codec
+
+
+def test_an_unknown_codec_of_a_property_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InvalidPropertyError, match=r"'brotli'.*\n.*zstd"):
+        codec_name("brotli")
+
+
+def test_an_unknown_codec_in_a_file_is_unsupported_and_the_file_named() -> None:
+    content = written("deflate").replace(b"\x0edeflate", b"\x0ebzip2.x")
+    with pytest.raises(UnsupportedFeatureError, match=r"list.avro.*bzip2.x"):
+        unpack(content)
+
+
+def unpack(content: bytes) -> list[bytes]:
+    container = open_container(content, "dir/list.avro")
+    return [read_block(container, block) for block in raw_blocks(container)]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "the file is empty"),
+        (b"PAR1....", "magic"),
+        (b"AGS1\x00\x00\x10\x00", "it is encrypted"),
+        (b"Obj\x01", "header is cut short"),
+        (b"Obj\x01\x02\x16avro.schema", "header is cut short"),
+        (b"Obj\x01\x00" + b"s" * 15, "ends inside its header"),
+        (b"Obj\x01\x00" + b"s" * 16, "no avro.schema"),
+    ],
+)
+def test_a_broken_header_is_told_with_file_and_byte(content: bytes, what: str) -> None:
+    with pytest.raises(AvroFormatError, match=rf"dir/list\.avro.*{what}.*at byte \d+"):
+        unpack(content)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_file_cut_anywhere_is_refused_unless_the_cut_is_between_blocks(codec: str, data: st.DataObject) -> None:
+    content = written(codec, ROWS[:1500])
+    container = open_container(content, "f")
+    ends = [container.body_start, *(block.end + 16 for block in raw_blocks(container))]
+    cut = data.draw(st.integers(0, len(content) - 1).filter(lambda cut: cut not in ends))
+    with pytest.raises(AvroFormatError, match=r"dir/list\.avro"):
+        unpack(content[:cut])
+
+
+def test_a_wrong_sync_marker_is_told_with_its_byte() -> None:
+    content = bytearray(written("null"))
+    first = next(raw_blocks(open_container(bytes(content), "f")))
+    content[first.end] ^= 1
+    with pytest.raises(AvroFormatError, match=rf"sync marker.*at byte {first.end}\)"):
+        unpack(bytes(content))
+
+
+@pytest.mark.parametrize("codec", ["deflate", "zstandard", "snappy"])
+def test_damaged_compressed_bytes_are_told_with_the_block(codec: str) -> None:
+    content = bytearray(written(codec, ROWS[:900]))
+    block = next(raw_blocks(open_container(bytes(content), "f")))
+    content[block.start : block.end] = b"\xff" * (block.end - block.start)
+    with pytest.raises(AvroFormatError, match=rf"at byte {block.offset}\)"):
+        unpack(bytes(content))
+
+
+def test_a_snappy_block_whose_checksum_does_not_fit_is_refused() -> None:
+    content = bytearray(written("snappy", ROWS[:900]))
+    block = next(raw_blocks(open_container(bytes(content), "f")))
+    content[block.end - 1] ^= 1
+    with pytest.raises(AvroFormatError, match="checksum"):
+        unpack(bytes(content))
+
+
+def test_a_block_that_claims_more_records_than_bytes_is_refused_at_once() -> None:
+    container = open_container(written("null", []), "f")
+    content = container.content + bytes.fromhex("fcffffffff7f") + b"\x02" + b"\x00" + container.sync
+    with pytest.raises(AvroFormatError, match="records in 1 bytes"):
+        unpack(content)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(min_size=1, max_size=3000), st.data())
+def test_damaged_deflate_is_judged_as_zlib_judges_it(plain: bytes, data: st.DataObject) -> None:
+    """Blocks are decompressed by faster code than zlib's where that is installed; it must not let through what zlib refuses."""
+    packed = bytearray(compress("deflate", plain * 3))
+    assert decompress("deflate", bytes(packed), path="f", offset=0) == plain * 3
+    at = data.draw(st.integers(0, len(packed) - 1))
+    damaged = bytes(
+        data.draw(
+            st.sampled_from([packed[:at], packed + bytes([at % 256]), packed[:at] + bytes([packed[at] ^ 1 << at % 8]) + packed[at + 1 :]])
+        )
+    )
+    try:
+        expected = zlib.decompress(damaged, -15)
+    except zlib.error:
+        with pytest.raises(AvroFormatError, match="cannot be decompressed with deflate"):
+            decompress("deflate", damaged, path="f", offset=0)
+    else:
+        assert decompress("deflate", damaged, path="f", offset=0) == expected
