@@ -43,7 +43,22 @@ REFUSED = {
     r"\bforgets?\b|\bforgot\b|\bforgotten\b": "drops, clears",
     r"\bbreaks its word\b|\bhad its say\b|\bbelieves?\b|\bwishes\b|\bnaught\b|\bmet with\b": "plain verbs",
     r"\bput(?:s)? in (?:its|their) place\b": "replaces",
-    r"\bhave none of\b|\bhas none of\b": "does not have",
+    r"\bhave none of\b|\bhas none of\b|\b(?:is|are) none of\b": "does not have, is not",
+    r"\bgoes\b|\b(?:files|rows|snapshots|columns|keys|deletes|names|which) go\b": "is deleted, is written, moves, is passed",
+    r"\bknows\b": "has, contains, supports, is configured with",
+    r"\bwants?\b|\bwanted\b": "requests, needs, requires; requested, projected",
+    r"\banew\b": "again",
+    r"\bsave (?:where|those|that|for|by|the|what|in)\b": "except",
+    r"\b(?:for|in) (?:want of|vain)\b": "without, because ... is missing",
+    r"\bheld against\b": "compared with, checked against",
+    r"\btrials?\b": "version probe, compatibility check",
+    r"(?<!question )(?<!quotation )\bmarks\b|\bmarked rows\b": "position deletes, deletion vector, delete files",
+    r"\bpointers?\b": "metadata location; catalog store",
+    r"\banswers\b|\banswered\b|\banswering\b|\banswers for\b": "returns, implements; response",
+    r"\blies? in\b": "is in",
+    r"\breckons?\b": "estimates, counts",
+    r"\bwhat becomes of\b": "the operation on",
+    r"\bcomes? of\b": "results from",
 }
 
 
@@ -63,8 +78,8 @@ def prose_of_python(path: Path) -> Iterator[tuple[int, str]]:
 def prose_of_java(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the comments, by line."""
     text = path.read_text()
-    for found in re.finditer(r"/\*.*?\*/|//[^\n]*", text, re.DOTALL):
-        yield from enumerate(found[0].splitlines(), text.count("\n", 0, found.start()) + 1)
+    for comment in re.finditer(r"/\*.*?\*/|//[^\n]*", text, re.DOTALL):
+        yield from enumerate(comment[0].splitlines(), text.count("\n", 0, comment.start()) + 1)
 
 
 def prose_of_markdown(path: Path) -> Iterator[tuple[int, str]]:
@@ -184,24 +199,33 @@ def pattern() -> re.Pattern[str]:
 
 
 def refused_phrases(path: Path) -> list[str]:
-    found = []
+    refusals = []
     for number, line in READERS[path.suffix](path):
         for match in pattern().finditer(line):
             instead = list(REFUSED.values())[int(str(match.lastgroup)[1:])]
-            found.append(f"{path.relative_to(ROOT)}:{number}: {match[0]!r}; write: {instead}")
-    return found
+            refusals.append(f"{path.relative_to(ROOT)}:{number}: {match[0]!r}; write: {instead}")
+    return refusals
 
 
-def test_the_refused_phrases_are_found_where_they_are_written(tmp_path: Path) -> None:
-    assert [phrase for phrase in REFUSED if not re.compile(phrase)] == []
-    assert pattern().search("the room says")
-    assert not pattern().search("the warehouse has a layer")
+@pytest.mark.parametrize(
+    "sentence", ["the room says", "the file goes", "the catalog knows", "rows lie in files", "deletes by marks", "made anew"]
+)
+def test_a_refused_phrase_is_found(sentence: str) -> None:
+    assert pattern().search(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["the warehouse has a layer", "compare-and-swap", "position deletes", "an unknown column", "question marks", "readers are unaware"],
+)
+def test_a_plain_sentence_is_not_refused(sentence: str) -> None:
+    assert not pattern().search(sentence)
 
 
 @pytest.mark.parametrize("folder", sorted({str(path.parent.relative_to(ROOT)) for path in FILES}))
 def test_no_document_docstring_comment_or_message_has_a_refused_phrase(folder: str) -> None:
     if folder in UNFINISHED:
         pytest.skip("prose of this folder is being rewritten")
-    found = [line for path in FILES if str(path.parent.relative_to(ROOT)) == folder for line in refused_phrases(path)]
-    if found:
-        pytest.fail("\n" + "\n".join(dict.fromkeys(found)), pytrace=False)
+    refusals = [line for path in FILES if str(path.parent.relative_to(ROOT)) == folder for line in refused_phrases(path)]
+    if refusals:
+        pytest.fail("\n" + "\n".join(dict.fromkeys(refusals)), pytrace=False)
