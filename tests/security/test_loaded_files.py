@@ -3,7 +3,6 @@
 import base64
 import json
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,6 @@ from icefloe.spark.scan.input_file_rows import read_files
 
 pytestmark = pytest.mark.spark
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    found = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    yield found
-    found.stop()
 
 
 class Touches:
