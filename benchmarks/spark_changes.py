@@ -20,7 +20,7 @@ from benchmarks.measure import Comparison, interleaved, median, say, seconds
 from benchmarks.spark_lake import new_lake_in, session_with_lake
 from benchmarks.spark_rows import aggregate, rows, rows_in_parquet
 from icefloe.catalog.sql_catalog import SqlCatalog
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 
 ROWS = int(os.environ.get("ICEFLOE_BENCH_ROWS", "10000000"))
 MERGED = ROWS // 100

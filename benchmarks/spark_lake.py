@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks import measure
 from icefloe.catalog.sql_catalog import SqlCatalog
-from icefloe.spark.attach import attach
-from icefloe.spark.session.start_session import session
+from icefloe.spark.attach_catalog import attach
+from icefloe.spark.runtime.start_session import session
 
 
 def lake_in(folder: Path, name: str = "bench") -> SqlCatalog:

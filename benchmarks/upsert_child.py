@@ -55,7 +55,7 @@ def main() -> None:
         ]
     )
     if by != "arrow":
-        spark = import_module("icefloe.spark.session.start_session").session(
+        spark = import_module("icefloe.spark.runtime.start_session").session(
             {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8"}, master="local[2]"
         )
         pq.write_table(source, f"{folder}/source.parquet")

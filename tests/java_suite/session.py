@@ -17,7 +17,7 @@ from tests.java_suite import fetched
 from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.spark import attach
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 
 CONF = {
     "spark.driver.memory": "3g",

@@ -11,7 +11,7 @@ from tests.oracle.test_deletes import LINEAGE, newest
 from tests.spark.comparing import plain, same_rows
 
 from icefloe import StaticTable
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 

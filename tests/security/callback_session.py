@@ -7,9 +7,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 from icefloe.spark.bridge.gateway import gateway_of
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 
 CLIENT = Path(__file__).with_name("callback_client.py")
 

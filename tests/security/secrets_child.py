@@ -13,7 +13,7 @@ from pathlib import Path
 
 from icefloe import load_catalog
 from icefloe.spark import attach
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 
 STATEMENTS = [
     "CREATE TABLE lake.db.t (a INT) TBLPROPERTIES ('k' = 'v')",

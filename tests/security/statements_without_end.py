@@ -18,9 +18,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 from icefloe.spark.bridge.gateway import gateway_of
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 
 # Objects of the JVM that a statement may leave behind, by the beginnings of their classes' names.
 WATCHED = (

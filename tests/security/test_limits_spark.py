@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from icefloe import InvalidSchemaError, Limits, SqlCatalog, set_limits
 from icefloe.kernel.limits import limits
-from icefloe.spark.session.start_session import active_session
+from icefloe.spark.runtime.start_session import active_session
 
 pytestmark = pytest.mark.spark
 Run = Callable[[str], list[tuple[Any, ...]]]

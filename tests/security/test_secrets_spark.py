@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.spark.session.redaction import HIDDEN_SETTINGS, is_secret, shown, warn_of_shown_secrets
+from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, is_secret, shown, warn_of_shown_secrets
 
 SECRET = "hunter2XYZ"  # noqa: S105  planted
 

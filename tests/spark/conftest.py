@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -34,7 +34,7 @@ import icefloe.spark
 from icefloe import GeometryType, InMemoryCatalog, LongType, NestedField, Schema, SqlCatalog, StringType, UnknownType, VariantType
 from icefloe.errors import EngineError, InvalidInputError, NoSuchSnapshotError, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.spark.connect.python_data_source import _IN_UTC, IcefloeSource
-from icefloe.spark.session.java_runtime import find_java
+from icefloe.spark.runtime.java_runtime import find_java
 from icefloe.table import Table
 
 SECRET = "never-to-be-seen-7311"  # noqa: S105 the opposite of one

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 from icefloe.spark.write import data_file_job as spark_write
 from icefloe.table import table as table_module
 from icefloe.table.table import Table

@@ -21,11 +21,11 @@ from tests.table.reachable import everything, on_disk
 
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 from icefloe.spark.connect.python_data_source import IcefloeSource
 from icefloe.spark.connect.register import register, told
 from icefloe.spark.row_level import changed_rows_job, copy_on_write_job, upsert_job, upsert_rows_source
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 from icefloe.spark.write import data_file_job
 from icefloe.table.table import Table
 

@@ -23,10 +23,10 @@ from pyspark.sql import SparkSession
 from tests.spark.lost_changes_child import settled
 
 from icefloe import SqlCatalog
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 from icefloe.spark.row_level import changed_rows_job
-from icefloe.spark.session.java_runtime import find_java
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.java_runtime import find_java
+from icefloe.spark.runtime.start_session import session
 from icefloe.spark.write import data_file_job
 
 ROWS, PARTITIONS = 40_000, 4

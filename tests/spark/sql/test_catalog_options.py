@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe.catalog import Catalog
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from tests.spark.sql.conftest import Run
 
 import icefloe.spark.row_level.operation as room
 from icefloe import SqlCatalog
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 
 pytestmark = pytest.mark.spark
 
@@ -123,8 +123,8 @@ _DIES = """
 import json, os, signal, sys
 import icefloe.spark.row_level.operation as room
 from icefloe import SqlCatalog
-from icefloe.spark.session.start_session import session
-from icefloe.spark.attach import attach
+from icefloe.spark.runtime.start_session import session
+from icefloe.spark.attach_catalog import attach
 spark = session({"spark.driver.memory": "1g"}, master="local[1]")
 attach(spark, "lake", SqlCatalog("lake", **json.loads(sys.argv[1])))
 room.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)

@@ -10,7 +10,7 @@ from tests.spark.sql.conftest import Run
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, NoSuchFileError
 from icefloe.procedures import procedure_names
-from icefloe.spark.attach import register
+from icefloe.spark.attach_catalog import register
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.java_compiler import EXCEPTIONS
 from icefloe.spark.catalog.spark_catalog import SparkCatalog

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import icefloe.spark
 from icefloe import SqlCatalog
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 
 Run = Callable[[str], list[tuple[Any, ...]]]
 pytestmark = pytest.mark.spark

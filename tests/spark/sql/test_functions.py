@@ -29,7 +29,7 @@ from icefloe.kernel.types import (
     TimestampType,
     TimestamptzType,
 )
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 from icefloe.spark.functions.portable_transforms import PortableTransforms
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 
 pytestmark = pytest.mark.spark
 COLUMNS = pa.schema([("id", pa.int64()), ("s", pa.string())])

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from icefloe import DateType, LongType, NestedField, Schema, SqlCatalog, TimestampType, UUIDType
 from icefloe.kernel.expressions.predicate import all_of
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.scan.filter_pushdown import expressions_of
 from icefloe.spark.scan.local_days import LocalDays

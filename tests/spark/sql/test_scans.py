@@ -14,7 +14,7 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import DataFileFormatError
-from icefloe.spark.attach import attach
+from icefloe.spark.attach_catalog import attach
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ from tests.spark.sql.conftest import Run
 from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import InvalidInputError
-from icefloe.spark.attach import SESSION_CATALOG_CLASS, attach
+from icefloe.spark.attach_catalog import SESSION_CATALOG_CLASS, attach
 
 pytestmark = pytest.mark.spark
 SETTING = "spark.sql.catalog.spark_catalog"

@@ -71,4 +71,4 @@ except UnsupportedFeatureError as error:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "UPDATE is run by Spark" in done.stdout
-    assert "icefloe.spark.session.start_session()" in done.stdout
+    assert "icefloe.spark.session()" in done.stdout

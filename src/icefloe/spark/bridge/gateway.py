@@ -23,7 +23,7 @@ def gateway_of(spark: SparkSession) -> Any:
     if gateway is None:
         raise EngineError(
             "this Spark session has no JVM at hand",
-            next_step="use a classic session, such as icefloe.spark.session.start_session.session()",
+            next_step="use a classic session, such as icefloe.spark.session()",
         )
     return gateway
 

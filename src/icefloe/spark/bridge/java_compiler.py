@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from icefloe.errors import EngineError, Problem
 from icefloe.spark.bridge.class_cache import UnsafeCacheError, check_sealed, own_cache_folder, seal, session_folder
 from icefloe.spark.bridge.gateway import gateway_of, java_class, java_words, jvm_of
-from icefloe.spark.session.spark_versions import WITHOUT_GLUE, check_version, is_proven, proven_text
+from icefloe.spark.runtime.spark_versions import WITHOUT_GLUE, check_version, is_proven, proven_text
 
 LOG = logging.getLogger(__name__)
 

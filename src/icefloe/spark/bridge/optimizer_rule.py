@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.spark.bridge.gateway import jvm_of
 from icefloe.spark.bridge.java_compiler import new_object
-from icefloe.spark.session.start_session import NEEDED_CONF
+from icefloe.spark.runtime.start_session import NEEDED_CONF
 
 
 def install_rule(spark: SparkSession) -> None:

@@ -31,13 +31,13 @@ from icefloe.spark.catalog.spark_metadata_table import SparkMetadataTable
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.connect.connect_options import SPARK_POINTS, Asked, Known, asked_for, is_location, opened, scan_of
 from icefloe.spark.connect.register import told_to
+from icefloe.spark.runtime.named_sessions import OPTION, give_name, session_named
 from icefloe.spark.scan.filter_columns import quoted
 from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.local_days import LocalDays
 from icefloe.spark.scan.planned_rows import read
 from icefloe.spark.scan.scan_builder import ConnectorScan, ReadableTable, Wanted, statistics
 from icefloe.spark.scan.table_selector import Selected, at_timestamp, at_version
-from icefloe.spark.session.named_sessions import OPTION, give_name, session_named
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spark.write.sql_write import Write
 from icefloe.table.data_scan import DataScan

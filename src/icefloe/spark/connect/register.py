@@ -17,8 +17,8 @@ from icefloe.kernel.ports import FileIO
 from icefloe.spark.bridge.java_compiler import knows_class
 from icefloe.spark.connect.connect_options import CatalogRecipe, Known
 from icefloe.spark.connect.python_data_source import FORMAT, IcebergSource, IcefloeSource
+from icefloe.spark.runtime.named_sessions import give_name
 from icefloe.spark.scan.spark_parquet_scan import gateway_is_at_hand
-from icefloe.spark.session.named_sessions import give_name
 
 JAVAS_SOURCE = "org.apache.iceberg.spark.source.IcebergSource"
 FILTERS_CONF = "spark.sql.python.filterPushdown.enabled"  # Spark 4.1 and later

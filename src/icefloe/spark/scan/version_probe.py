@@ -19,7 +19,7 @@ from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import EngineError, IcefloeError, Problem
 from icefloe.spark.bridge.gateway import gateway_of
 from icefloe.spark.bridge.java_compiler import compiled_folder
-from icefloe.spark.session.spark_versions import WITHOUT_GLUE, check_version, is_proven, proven_text
+from icefloe.spark.runtime.spark_versions import WITHOUT_GLUE, check_version, is_proven, proven_text
 from icefloe.table.engine import VERSION
 
 LOG = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ class StatementMutations:
         if not spark.is_active():
             raise UnsupportedFeatureError(
                 f"{statement.operation.upper()} is run by Spark, and no classic session of it runs in this process",
-                next_step="start one with icefloe.spark.session.start_session(), or use table.upsert, table.delete and table.overwrite",
+                next_step="start one with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
             )
         return spark.run_statement(self, statement)
 

@@ -20,10 +20,10 @@ from icefloe.errors import EngineError
 from icefloe.kernel.limits import PREFIX as LIMITS_PREFIX
 from icefloe.kernel.limits import as_environment, limits
 from icefloe.spark.bridge.interrupts import cancel_jobs_on_interrupt
-from icefloe.spark.session.java_runtime import JavaRuntime, find_java
-from icefloe.spark.session.jvm_launch import environment_of, start_without_vector_module
-from icefloe.spark.session.redaction import HIDDEN_SETTINGS, REDACTION, is_secret, shown
-from icefloe.spark.session.spark_versions import check_version
+from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
+from icefloe.spark.runtime.jvm_launch import environment_of, start_without_vector_module
+from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, REDACTION, is_secret, shown
+from icefloe.spark.runtime.spark_versions import check_version
 
 LOG = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from icefloe.errors import EngineError
-from icefloe.spark.session.java_runtime import VECTOR_MODULE, JavaRuntime
+from icefloe.spark.runtime.java_runtime import VECTOR_MODULE, JavaRuntime
 
 # How long Spark's JVM may take to name its port. A loaded machine takes some 10 s.
 START_SECONDS = 120.0

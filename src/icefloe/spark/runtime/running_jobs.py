@@ -6,7 +6,7 @@ from collections.abc import Callable
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from icefloe.spark.session.start_session import active_session
+from icefloe.spark.runtime.start_session import active_session
 
 # Seconds between attempts to end a session whose connection was interrupted.
 STOP_WAITS_S = (0.1, 0.5, 1.0)

@@ -19,9 +19,9 @@ from icefloe.spark.bridge.optimizer_rule import install_rule
 from icefloe.spark.catalog.attached_catalogs import ATTACHED, PREFIX, SESSION_CATALOG
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_data_source import HIDDEN, offer
+from icefloe.spark.runtime.redaction import warn_of_shown_secrets
+from icefloe.spark.runtime.start_session import share_limits
 from icefloe.spark.scan.version_probe import try_scan
-from icefloe.spark.session.redaction import warn_of_shown_secrets
-from icefloe.spark.session.start_session import share_limits
 from icefloe.spark.sql_probe import try_statements
 from icefloe.spark.statements.statement_parser import StatementParser
 
