@@ -13,7 +13,7 @@ from typing import Any
 from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.io.storage_options import LOCATION_OPTIONS, STORAGE_OPTIONS
-from icefloe.kernel.limits import Limits, variable_of
+from icefloe.kernel.limits import Limits, environment_variable
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
 from icefloe.kernel.option import Option
@@ -105,7 +105,7 @@ def _limits() -> Iterator[Option]:
     comments = dict(re.findall(r"^    # (.*)\n(?:    # .*\n)*    (\w+): int = ", inspect.getsource(Limits), re.MULTILINE))
     meanings = {name: comment for comment, name in comments.items()}
     for field in fields(Limits):
-        yield Option(variable_of(field.name), meanings[field.name], f"`{field.default}`", java=False)
+        yield Option(environment_variable(field.name), meanings[field.name], f"`{field.default}`", java=False)
 
 
 def _default(value: object) -> str:

@@ -66,7 +66,7 @@ from icefloe.kernel.expressions.predicate import (
     Or,
     StartsWith,
 )
-from icefloe.kernel.limits import Limits, limits_of, set_limits
+from icefloe.kernel.limits import Limits, limits_from_environment, set_limits
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import (
@@ -115,7 +115,7 @@ from icefloe.view.view import View
 
 __version__ = version("icefloe")
 # Here, since every process that reads anything comes by, those of Spark's tasks too; the kernel sees no environment.
-set_limits(limits_of(os.environ))
+set_limits(limits_from_environment(os.environ))
 
 __all__ = [
     "UNPARTITIONED_SPEC",

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.puffin.deletion_vector import deletion_vector_of, write_deletion_vectors
+from icefloe.kernel.puffin.deletion_vector import deletion_vector_from_positions, write_deletion_vectors
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 
@@ -49,7 +49,9 @@ def equality_deletes(path: Path, schema: Schema, equality_ids: Sequence[int], ro
 
 def vectors(path: Path, positions: dict[str, Sequence[int]], **more: Any) -> list[DataFile]:
     """One Puffin file with a vector for each data file, and the entry of each."""
-    content, locations = write_deletion_vectors({name: deletion_vector_of(found) for name, found in positions.items()}, properties={})
+    content, locations = write_deletion_vectors(
+        {name: deletion_vector_from_positions(found) for name, found in positions.items()}, properties={}
+    )
     path.write_bytes(content)
     return [
         DataFile(

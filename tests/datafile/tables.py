@@ -14,7 +14,7 @@ from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec

@@ -14,8 +14,8 @@ from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
 from icefloe.datafile.parquet import parquet_rows as read_module
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.evaluate import arrow_mask
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.schema.schema import Schema

@@ -22,9 +22,9 @@ from icefloe.datafile.projection import Projector
 from icefloe.errors import DataFileFormatError, NoSuchFileError, UnsupportedFeatureError
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.evaluate import arrow_mask
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysFalse
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY, type_to_arrow

@@ -22,11 +22,11 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.deletes.matching_positions import matching_positions
 from icefloe.errors import DataFileFormatError, PuffinFormatError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_of
+from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_from_positions
 from icefloe.kernel.puffin.puffin_file import write_puffin
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
@@ -320,7 +320,7 @@ def test_a_filter_that_no_row_matches_reads_no_delete_file(tmp_path: Path) -> No
 
 def test_a_vector_of_an_early_writer_without_frame_is_read_as_the_framed_one(tmp_path: Path) -> None:
     file = one_file(tmp_path)
-    framed = deletion_vector_blob(deletion_vector_of([1, 4]), file.file_path)
+    framed = deletion_vector_blob(deletion_vector_from_positions([1, 4]), file.file_path)
     bare = replace(framed, data=framed.data[8:-4])  # without length, magic bytes and checksum
     content, metadata = write_puffin([bare], properties={})
     (tmp_path / "bare.puffin").write_bytes(content)

@@ -16,7 +16,7 @@ from icefloe.datafile.copy_data_file import rewrite_task
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, partition_spec_from_text
 from icefloe.kernel.scan.file_scan_task import FileScanTask

@@ -21,7 +21,7 @@ from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, SchemaMismatchError, StorageUnavailableError
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.puffin.puffin_file import puffin_of, read_file_metadata
+from icefloe.kernel.puffin.puffin_file import in_memory_puffin, read_file_metadata
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import POS
 from icefloe.kernel.schema.schema import Schema
@@ -86,7 +86,7 @@ def test_a_vector_holds_what_old_deletes_deleted_and_supersedes_those_of_its_fil
         assert list(done.superseded) == gone
         entry = added[one.file_path]
         content = Path(entry.file_path).read_bytes()
-        blobs = read_file_metadata(puffin_of(content, entry.file_path)).blobs
+        blobs = read_file_metadata(in_memory_puffin(content, entry.file_path)).blobs
         assert [
             (blob.offset, blob.length, blob.properties["referenced-data-file"], blob.properties["cardinality"], blob.compression_codec)
             for blob in blobs

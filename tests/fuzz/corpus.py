@@ -38,7 +38,7 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent, Manifest
 from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
 from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_of, encode_deletion_vector
+from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_from_positions, encode_deletion_vector
 from icefloe.kernel.puffin.puffin_file import Blob, write_puffin
 from icefloe.kernel.puffin.theta_hash import theta_hashes
 from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH
@@ -286,12 +286,12 @@ _POSITIONS = [[], [1, 3, 5, 7, 9], list(range(5000)), list(range(0, 40_000, 7)),
 
 def vectors() -> list[bytes]:
     """Deletion vectors of arrays, bitsets, runs and several keys."""
-    return [encode_deletion_vector(deletion_vector_of(positions)) for positions in _POSITIONS]
+    return [encode_deletion_vector(deletion_vector_from_positions(positions)) for positions in _POSITIONS]
 
 
 def puffin_files() -> list[bytes]:
     """Puffin files with plain footers: of vectors, and of blobs of each codec."""
-    bits = [deletion_vector_blob(deletion_vector_of(positions), DATA_FILE) for positions in _POSITIONS[1:3]]
+    bits = [deletion_vector_blob(deletion_vector_from_positions(positions), DATA_FILE) for positions in _POSITIONS[1:3]]
     others = [
         Blob(
             type="apache-datasketches-theta-v1",
@@ -316,7 +316,7 @@ def sketches() -> list[bytes]:
 
 def packed_puffin_files() -> list[bytes]:
     """Puffin files whose footers are compressed, whose damage is damage of LZ4 frames."""
-    bits = [deletion_vector_blob(deletion_vector_of(positions), DATA_FILE) for positions in _POSITIONS[:4]]
+    bits = [deletion_vector_blob(deletion_vector_from_positions(positions), DATA_FILE) for positions in _POSITIONS[:4]]
     return [write_puffin(bits, properties={"created-by": "fuzz"}, compress_footer=True)[0]]
 
 
@@ -369,7 +369,7 @@ def rows_files() -> tuple[tuple[bytes, DataFile], ...]:
             found += write_batches(given, _rows().to_batches(), partition_id=0, task_id=0)
         keys = _rows().select(["id", "name"]).slice(3, 9).to_batches()
         found += write_equality_deletes(target, keys, [1, 2], partition_id=1, task_id=0).added
-        marked = RowsToDelete(file=found[0], positions=deletion_vector_of([1, 5, 9]).positions())
+        marked = RowsToDelete(file=found[0], positions=deletion_vector_from_positions([1, 5, 9]).positions())
         specs = {UNPARTITIONED_SPEC.spec_id: UNPARTITIONED_SPEC}
         found += write_position_deletes(target, [marked], specs=specs, partition_id=2, task_id=0, file_scoped=False).added
         return tuple((Path(file.file_path).read_bytes(), file) for file in found)

@@ -21,9 +21,9 @@ from icefloe.errors import EngineError, FormatError, IcefloeError, NoSuchFileErr
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.expression_json import expression_from_json, expression_to_json
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.geo_bounds import corner_from_bytes
+from icefloe.kernel.geo_bounds import geospatial_bound_from_bytes
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.manifest_reader import (
     fill_counts,
@@ -40,7 +40,7 @@ from icefloe.kernel.metadata.requirement_json import requirement_from_json, requ
 from icefloe.kernel.metadata.update_json import update_from_json, update_to_json
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector, vector_location
-from icefloe.kernel.puffin.puffin_file import puffin_of, read_blob, read_file_metadata
+from icefloe.kernel.puffin.puffin_file import in_memory_puffin, read_blob, read_file_metadata
 from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH, sketch_from_bytes, union
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import mapping_from_json, mapping_to_json
@@ -183,7 +183,7 @@ def _manifest_list(content: bytes) -> None:
 
 
 def _puffin(content: bytes) -> None:
-    source = puffin_of(content, PATH)
+    source = in_memory_puffin(content, PATH)
     for blob in read_file_metadata(source).blobs:
         if blob.type == "deletion-vector-v1":
             vector_location(blob, path=PATH)
@@ -301,7 +301,7 @@ TARGETS: dict[str, Target] = {
     "corner": Target(
         seeds=lambda: [b"\x00" * 16, b"\x00" * 32],
         damage=mutate.any_bytes,
-        read=corner_from_bytes,
+        read=geospatial_bound_from_bytes,
         share=1,
         allowed=(IcefloeError, ValueError),
     ),

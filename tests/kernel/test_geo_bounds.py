@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.kernel.test_wkb import big_endian, shapes
 
 from icefloe.errors import FormatError
-from icefloe.kernel.geo_bounds import Corner, corner_from_bytes, corner_to_bytes, geo_bounds
+from icefloe.kernel.geo_bounds import GeospatialBound, geo_bounds, geospatial_bound_from_bytes, geospatial_bound_to_bytes
 from icefloe.kernel.types import BinaryType, GeographyType, GeometryType
 from icefloe.kernel.wkb import Shape, wkb_of_text
 
@@ -35,7 +35,7 @@ def test_the_box_is_that_of_every_coordinate(found: list[Shape | None]) -> None:
     expected = None
     if points:
         low, high = ({axis: pick(values) for axis, values in axes.items() if values} for pick in (min, max))
-        expected = tuple(Corner(one["X"], one["Y"], one.get("Z"), one.get("M")) for one in (low, high))
+        expected = tuple(GeospatialBound(one["X"], one["Y"], one.get("Z"), one.get("M")) for one in (low, high))
     assert geo_bounds(GeometryType(), array) == expected
 
 
@@ -45,7 +45,7 @@ def wkb(*texts: str | None) -> Any:
 
 def test_points_are_read_at_once_with_the_same_box() -> None:
     points = [f"POINT Z ({x} {-x} {x * 2})" for x in range(-5, 6)]
-    expected = (Corner(-5, -5, -10), Corner(5, 5, 10))
+    expected = (GeospatialBound(-5, -5, -10), GeospatialBound(5, 5, 10))
     array = wkb(*points, None)
     assert geo_bounds(GeometryType(), array) == expected
     assert geo_bounds(GeometryType(), pa.chunked_array([array.slice(0, 3), array.slice(3)])) == expected
@@ -54,18 +54,18 @@ def test_points_are_read_at_once_with_the_same_box() -> None:
 
 def test_nan_adds_nothing_and_without_x_or_y_there_is_no_box() -> None:
     assert geo_bounds(GeometryType(), wkb("POINT (1 nan)")) is None
-    assert geo_bounds(GeometryType(), wkb("POINT (1 nan)", "POINT (0 5)")) == (Corner(0, 5), Corner(1, 5))
+    assert geo_bounds(GeometryType(), wkb("POINT (1 nan)", "POINT (0 5)")) == (GeospatialBound(0, 5), GeospatialBound(1, 5))
     assert geo_bounds(GeometryType(), wkb("POINT EMPTY", None)) is None
-    assert geo_bounds(GeometryType(), wkb("POINT ZM (1 2 nan 4)")) == (Corner(1, 2, None, 4),) * 2
+    assert geo_bounds(GeometryType(), wkb("POINT ZM (1 2 nan 4)")) == (GeospatialBound(1, 2, None, 4),) * 2
     assert geo_bounds(BinaryType(), wkb("POINT (1 2)")) is None
 
 
 def test_a_geography_has_a_box_for_points_on_the_globe_alone() -> None:
     kind = GeographyType()
-    assert geo_bounds(kind, wkb("POINT (170 10)", "MULTIPOINT ((-170 5))")) == (Corner(-170, 5), Corner(170, 10))
+    assert geo_bounds(kind, wkb("POINT (170 10)", "MULTIPOINT ((-170 5))")) == (GeospatialBound(-170, 5), GeospatialBound(170, 10))
     assert geo_bounds(kind, wkb("POINT (1 2)", "LINESTRING (170 10, -170 10)")) is None  # the edge crosses the date line, and bends
     assert geo_bounds(kind, wkb("POINT (181 0)")) is None
-    assert geo_bounds(kind, wkb("POLYGON EMPTY", "POINT (1 2)")) == (Corner(1, 2),) * 2
+    assert geo_bounds(kind, wkb("POLYGON EMPTY", "POINT (1 2)")) == (GeospatialBound(1, 2),) * 2
 
 
 def test_a_value_that_is_no_shape_is_our_error() -> None:
@@ -76,22 +76,22 @@ def test_a_value_that_is_no_shape_is_our_error() -> None:
 @pytest.mark.parametrize(
     ("corner", "numbers"),
     [
-        (Corner(1, 2), (1, 2)),
-        (Corner(1, 2, 3), (1, 2, 3)),
-        (Corner(1, 2, None, 4), (1, 2, math.nan, 4)),
-        (Corner(1, 2, 3, 4), (1, 2, 3, 4)),
+        (GeospatialBound(1, 2), (1, 2)),
+        (GeospatialBound(1, 2, 3), (1, 2, 3)),
+        (GeospatialBound(1, 2, None, 4), (1, 2, math.nan, 4)),
+        (GeospatialBound(1, 2, 3, 4), (1, 2, 3, 4)),
     ],
 )
-def test_corners_in_bytes_are_those_of_the_spec(corner: Corner, numbers: tuple[float, ...]) -> None:
+def test_corners_in_bytes_are_those_of_the_spec(corner: GeospatialBound, numbers: tuple[float, ...]) -> None:
     data = struct.pack(f"<{len(numbers)}d", *numbers)
-    assert corner_to_bytes(corner) == data
-    assert corner_from_bytes(data) == corner
+    assert geospatial_bound_to_bytes(corner) == data
+    assert geospatial_bound_from_bytes(data) == corner
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 8, b"\0" * 17, b"\0" * 40, struct.pack("<dd", math.nan, 1)])
 def test_bytes_that_are_no_corner_are_our_error(data: bytes) -> None:
     with pytest.raises(FormatError):
-        corner_from_bytes(data)
+        geospatial_bound_from_bytes(data)
 
 
 class Wkb(pa.ExtensionType):
@@ -123,5 +123,8 @@ def test_the_box_is_that_of_parquet() -> None:
         theirs = pq.read_metadata(buffer).row_group(0).column(0).geo_statistics
     finally:
         pa.unregister_extension_type("geoarrow.wkb")
-    expected = (Corner(theirs.xmin, theirs.ymin, theirs.zmin, theirs.mmin), Corner(theirs.xmax, theirs.ymax, theirs.zmax, theirs.mmax))
+    expected = (
+        GeospatialBound(theirs.xmin, theirs.ymin, theirs.zmin, theirs.mmin),
+        GeospatialBound(theirs.xmax, theirs.ymax, theirs.zmax, theirs.mmax),
+    )
     assert geo_bounds(GeometryType(), array) == expected

@@ -12,7 +12,7 @@ import pytest
 
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.expression_json import expression_from_json, expression_to_json
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import (
     And,
     BooleanExpression,
@@ -36,7 +36,7 @@ from icefloe.kernel.expressions.predicate import (
 from icefloe.kernel.schema.name_mapping import NameMapping, mapping_for, mapping_from_json, mapping_to_json, updated_mapping
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.schema.schema_change import AddColumn, DeleteColumn, RenameColumn, SchemaChange, UpdateColumn
-from icefloe.kernel.schema.schema_evolution import evolved
+from icefloe.kernel.schema.schema_evolution import evolve_schema
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.types import (
     BinaryType,
@@ -200,7 +200,7 @@ def test_a_name_mapping_follows_the_schema_as_in_java(java_script: Callable[...,
     schema, last_id, mapping = BEFORE, BEFORE.highest_field_id, mapping_for(BEFORE)
     ours = [as_sets(mapping)]
     for changes, _ in COMMITS:
-        new, last_id = evolved(schema, changes, last_id)
+        new, last_id = evolve_schema(schema, changes, last_id)
         mapping, schema = mapping_from_json(mapping_to_json(updated_mapping(mapping, schema, new))), new
         ours.append(as_sets(mapping))
     assert theirs == ours

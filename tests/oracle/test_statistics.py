@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe import SqlCatalog, StaticTable
-from icefloe.kernel.puffin.puffin_file import puffin_of, read_blob, read_file_metadata
+from icefloe.kernel.puffin.puffin_file import in_memory_puffin, read_blob, read_file_metadata
 from icefloe.table import Table
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
@@ -66,7 +66,7 @@ def writable(warehouse: Path, tmp_path: Path) -> Callable[[str], Table]:
 
 def sketches(table: Table | StaticTable) -> dict[tuple[int, ...], tuple[dict[str, str], bytes]]:
     (file,) = table.metadata.statistics
-    source = puffin_of(table.io.read(file.statistics_path), file.statistics_path)
+    source = in_memory_puffin(table.io.read(file.statistics_path), file.statistics_path)
     return {blob.fields: (dict(blob.properties), read_blob(source, blob)) for blob in read_file_metadata(source).blobs}
 
 

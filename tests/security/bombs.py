@@ -37,7 +37,7 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.puffin_file import puffin_of, read_blob, read_file_metadata
+from icefloe.kernel.puffin.puffin_file import in_memory_puffin, read_blob, read_file_metadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import mapping_from_json
 from icefloe.kernel.schema.schema import Schema
@@ -299,7 +299,7 @@ def puffin_blob() -> Read:
     content = b"PFA1" + stated + b"PFA1" + footer + struct.pack("<ii", len(footer), 0) + b"PFA1"
 
     def read() -> int:
-        source = puffin_of(content, PATH)
+        source = in_memory_puffin(content, PATH)
         return len(read_blob(source, read_file_metadata(source).blobs[0]))
 
     return read

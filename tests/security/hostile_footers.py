@@ -21,7 +21,7 @@ from icefloe.errors import IcefloeError
 from icefloe.inspect.data_file_contents import parquet_footer
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.scan.file_scan_task import FileScanTask

@@ -16,7 +16,7 @@ from icefloe.errors import CommitConflictError, InvalidInputError, InvalidSchema
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.metadata.statistics_file import StatisticsBlob
 from icefloe.kernel.metadata.statistics_updates import SetStatistics
-from icefloe.kernel.puffin.puffin_file import Blob, puffin_of, read_blob, read_file_metadata, write_puffin
+from icefloe.kernel.puffin.puffin_file import Blob, in_memory_puffin, read_blob, read_file_metadata, write_puffin
 from icefloe.kernel.puffin.theta_sketch import BLOB_TYPE
 from icefloe.table import Table
 
@@ -69,7 +69,7 @@ def exact(rows: list[dict[str, Any]], column: str) -> int:
 def blob_types(table: Table, snapshot_id: int) -> list[tuple[str, tuple[int, ...], bytes]]:
     (file,) = [file for file in table.metadata.statistics if file.snapshot_id == snapshot_id]
     content = table.io.read(file.statistics_path)
-    source = puffin_of(content, file.statistics_path)
+    source = in_memory_puffin(content, file.statistics_path)
     described = read_file_metadata(source)
     assert len(content) == file.file_size_in_bytes
     assert content[-file.file_footer_size_in_bytes :][:4] == b"PFA1"
@@ -170,7 +170,7 @@ def test_a_blob_of_an_unknown_type_is_listed_and_carried_over(tmp_path: Path) ->
         compression_codec="lz4",
         properties={"k": "v"},
     )
-    source = puffin_of(table.io.read(file.statistics_path), file.statistics_path)
+    source = in_memory_puffin(table.io.read(file.statistics_path), file.statistics_path)
     sketch = read_file_metadata(source).blobs[0]
     bare = Blob(type=BLOB_TYPE, fields=(1,), snapshot_id=5, sequence_number=1, data=read_blob(source, sketch))
     content, described = write_puffin([strange, bare], properties={})

@@ -8,7 +8,7 @@ import pytest
 from icefloe import SqlCatalog
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
 from icefloe.kernel.schema.schema import Schema

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from icefloe import SqlCatalog
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.table.engine import PositionsRequest
 from icefloe.table.find_engine import IN_PROCESS
 

@@ -23,7 +23,7 @@ from icefloe.errors import (
 )
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.commit.outcome import Refused
-from icefloe.kernel.schema.given_schema import given_schema
+from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.view.view_definition import ViewDefinition
 from icefloe.kernel.view.view_metadata import view_problems
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
@@ -256,7 +256,7 @@ def test_a_view_that_is_gone_or_another_one_is_not_written_to(room: Room) -> Non
 )
 def test_a_name_that_fails_to_be_made_is_there_or_not(room: Room, fault: Fault, stays: bool) -> None:
     room.catalog.drop_view(NAME)
-    definition = ViewDefinition(queries={"spark": "SELECT 1"}, schema=given_schema(COLUMNS), default_namespace=("db",))
+    definition = ViewDefinition(queries={"spark": "SELECT 1"}, schema=to_schema(COLUMNS), default_namespace=("db",))
     room.faults.order("create", fault)
     try:
         made = create_view_metadata(room.handle(), definition, {}, f"{room.folder}/warehouse/db/v")

@@ -36,7 +36,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import property_texts
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.schema.given_schema import given_schema
+from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.clock_and_ids import RandomIds, SystemClock
 from icefloe.table.commits.commit_loop import delete_quietly
@@ -371,7 +371,7 @@ class Catalog(CatalogViews):
 def _given_definition(
     schema: Schema | pa.Schema, partition_spec: PartitionSpec | Sequence[str], sort_order: SortOrder
 ) -> tuple[Schema, PartitionSpec]:
-    own_schema = given_schema(schema)
+    own_schema = to_schema(schema)
     texts = [partition_spec] if isinstance(partition_spec, str) else partition_spec
     spec = texts if isinstance(texts, PartitionSpec) else partition_spec_from_text(own_schema, list(texts))
     if not isinstance(sort_order, SortOrder):

@@ -16,7 +16,7 @@ from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewErro
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import qualified
-from icefloe.kernel.schema.given_schema import given_schema
+from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.view_definition import ViewDefinition
 from icefloe.kernel.view.view_metadata_json import read_view_metadata
@@ -233,7 +233,7 @@ def _definition(
         raise InvalidInputError(f"a query of type {type(sql).__qualname__} is not understood", next_step="pass a text, or texts by dialect")
     return ViewDefinition(
         queries={dialect: sql} if isinstance(sql, str) else dict(sql),
-        schema=given_schema(schema),
+        schema=to_schema(schema),
         default_namespace=name[:-1] if default_namespace is None else to_identifier(default_namespace),
         default_catalog=default_catalog,
         summary=ENGINE,

@@ -18,8 +18,8 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.projected_fields import filter_field_ids
 from icefloe.datafile.sorting import SORTED_BYTES, row_bytes, sorted_batches
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec

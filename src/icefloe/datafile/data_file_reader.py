@@ -24,9 +24,9 @@ from icefloe.datafile.stored_file import StoredFile, reader_of
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.arrow_values import mask_array
 from icefloe.kernel.expressions.bind import predicates
-from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.residual import simplify
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.ports import FileIO

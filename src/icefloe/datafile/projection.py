@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from icefloe.datafile.field_ids import id_of, inner_fields, is_list
 from icefloe.datafile.variant_shredding import is_variant, unshredded
 from icefloe.errors import DataFileFormatError, FormatError
-from icefloe.kernel.schema.default_columns import initial_values
+from icefloe.kernel.schema.default_values import initial_default_column
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -128,7 +128,7 @@ class Projector:
             value = physical_array(field.field_type, [self.constants[field.field_id]]).cast(target)
             return pa.repeat(value[0], length)
         if field.initial_default is not None:
-            found = initial_values(field, length)
+            found = initial_default_column(field, length)
             return found if found.type == target else found.cast(target)
         if field.required:
             raise lacks_required(self.path, field)

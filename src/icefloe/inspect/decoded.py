@@ -9,7 +9,7 @@ from typing import Any
 
 from icefloe.errors import FormatError
 from icefloe.inspect.formatting import short_path
-from icefloe.kernel.geo_bounds import corner_from_bytes
+from icefloe.kernel.geo_bounds import geospatial_bound_from_bytes
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import is_deletion_vector
 from icefloe.kernel.manifest_list.manifest_file import PartitionFieldSummary
@@ -142,7 +142,7 @@ def bound_text(kind: IcebergType | None, data: bytes | None) -> str | None:
         return None
     try:
         if isinstance(kind, GeometryType | GeographyType):
-            return str(corner_from_bytes(data))
+            return str(geospatial_bound_from_bytes(data))
         if isinstance(kind, VariantType):
             return ", ".join(f"{path}: {_scalar_text(bound)}" for path, bound in bounds_from_bytes(data).items())
         if not isinstance(kind, PrimitiveType):

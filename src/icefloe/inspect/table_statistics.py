@@ -14,7 +14,7 @@ from icefloe.inspect.formatting import count_text, short_path, size_text, time_t
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.statistics.partition_schema import PARTITION
+from icefloe.kernel.statistics.partition_statistics_schema import PARTITION
 from icefloe.kernel.values import physical_arrow_type, physical_list
 from icefloe.table.column_statistics import BlobStatistics, TableStatistics
 from icefloe.table.partition_statistics import find_partition_statistics

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
 from icefloe.kernel.byte_columns import DECIMAL_WIDTH, ByteSpans, spans_of
-from icefloe.kernel.puffin.theta_hash import Hashes, theta_hashes, theta_hashes_of
+from icefloe.kernel.puffin.theta_hash import Hashes, theta_hashes, theta_hashes_of_values
 from icefloe.kernel.types import BooleanType, DecimalType, PrimitiveType, UnknownType
 
 _NONE = np.zeros(0, np.uint64)
@@ -51,7 +51,7 @@ def _is_bytes(kind: Any) -> bool:
 
 def _span_hashes(spans: ByteSpans) -> Hashes:
     long = [spans.data[start : start + length].tobytes() for start, length in _longer(spans)]
-    found = [theta_hashes_of(long)]
+    found = [theta_hashes_of_values(long)]
     for width in np.unique(spans.lengths[spans.lengths <= _MOST_TOGETHER]).tolist():
         starts = spans.starts[spans.lengths == width]
         found.append(theta_hashes(spans.data[starts[:, None] + np.arange(width)]))

@@ -21,7 +21,7 @@ _MULTIPOINT = 4
 _FARTHEST = (180.0, 90.0)
 
 
-class Corner(NamedTuple):
+class GeospatialBound(NamedTuple):
     """The least or the greatest coordinates of a box; z and m are None where no shape has them."""
 
     x: float
@@ -34,7 +34,7 @@ class Corner(NamedTuple):
         return f"({', '.join(told)})"
 
 
-def corner_to_bytes(corner: Corner) -> bytes:
+def geospatial_bound_to_bytes(corner: GeospatialBound) -> bytes:
     """A corner as a bound holds it: x, y, then z and m where they are known, little endian; an unknown z before an m is NaN."""
     numbers = [corner.x, corner.y]
     if corner.m is not None:
@@ -44,7 +44,7 @@ def corner_to_bytes(corner: Corner) -> bytes:
     return struct.pack(f"<{len(numbers)}d", *numbers)
 
 
-def corner_from_bytes(data: bytes) -> Corner:
+def geospatial_bound_from_bytes(data: bytes) -> GeospatialBound:
     """The corner that a bound of a geometry or geography column holds.
 
     Raises:
@@ -59,10 +59,10 @@ def corner_from_bytes(data: bytes) -> Corner:
     x, y, z, m = (*numbers, None, None)[:4]
     if x is None or y is None:
         raise FormatError(f"{bytes(data).hex()} cannot be the bound of a shape: x or y is no number")
-    return Corner(x, y, z, m)
+    return GeospatialBound(x, y, z, m)
 
 
-def geo_bounds(kind: IcebergType, wkb: Any) -> tuple[Corner, Corner] | None:
+def geo_bounds(kind: IcebergType, wkb: Any) -> tuple[GeospatialBound, GeospatialBound] | None:
     """The lower and upper corner of the box around every shape of an Arrow binary array or chunked array; None where no box may be written.
 
     Null, and NaN coordinates, add nothing; a z or m that no shape has is left out; without an x or a y there is no box. A geography has a box only where
@@ -109,17 +109,17 @@ class _Box:
                 self._low[axis] = min(self._low.get(axis, math.inf), float(known.min()))
                 self._high[axis] = max(self._high.get(axis, -math.inf), float(known.max()))
 
-    def corners(self) -> tuple[Corner, Corner] | None:
+    def corners(self) -> tuple[GeospatialBound, GeospatialBound] | None:
         if not {"X", "Y"} <= self._low.keys():
             return None
         return _corner(self._low), _corner(self._high)
 
 
-def _corner(numbers: dict[str, float]) -> Corner:
-    return Corner(numbers["X"], numbers["Y"], numbers.get("Z"), numbers.get("M"))
+def _corner(numbers: dict[str, float]) -> GeospatialBound:
+    return GeospatialBound(numbers["X"], numbers["Y"], numbers.get("Z"), numbers.get("M"))
 
 
-def _is_on_the_globe(corners: tuple[Corner, Corner]) -> bool:
+def _is_on_the_globe(corners: tuple[GeospatialBound, GeospatialBound]) -> bool:
     return all(-far <= corner[axis] <= far for corner in corners for axis, far in enumerate(_FARTHEST))  # type: ignore[operator]
 
 

@@ -83,7 +83,7 @@ def set_limits(new: Limits) -> Limits:
     return before
 
 
-def limits_of(environment: Mapping[str, str]) -> Limits:
+def limits_from_environment(environment: Mapping[str, str]) -> Limits:
     """Return the default limits with those that environment variables set.
 
     Raises:
@@ -97,7 +97,8 @@ def limits_of(environment: Mapping[str, str]) -> Limits:
             continue
         if name not in names:
             raise InvalidPropertyError(
-                f"the environment variable {variable} names no limit", next_step=f"use one of {', '.join(map(variable_of, sorted(names)))}"
+                f"the environment variable {variable} names no limit",
+                next_step=f"use one of {', '.join(map(environment_variable, sorted(names)))}",
             )
         if not (text.isascii() and text.isdigit() and len(text) < 20):
             raise InvalidPropertyError(
@@ -107,22 +108,22 @@ def limits_of(environment: Mapping[str, str]) -> Limits:
     return replace(_DEFAULTS, **given)
 
 
-def as_environment(given: Limits) -> Iterator[tuple[str, str]]:
+def limits_to_environment(given: Limits) -> Iterator[tuple[str, str]]:
     """Yield the environment variables that give another process these limits: those that are not the defaults."""
     for field in fields(given):
         value = getattr(given, field.name)
         if value != getattr(_DEFAULTS, field.name):
-            yield variable_of(field.name), str(value)
+            yield environment_variable(field.name), str(value)
 
 
-def variable_of(name: str) -> str:
+def environment_variable(name: str) -> str:
     """Return the environment variable of a limit."""
     return f"{PREFIX}{name.upper()}"
 
 
-def raise_limit(name: str) -> str:
+def raise_limit_step(name: str) -> str:
     """Return the next step of an error: how to read what is larger than the limit `name`."""
     return (
-        f"if the file is trusted, raise the limit: set {variable_of(name)} above {getattr(limits(), name)}, or "
+        f"if the file is trusted, raise the limit: set {environment_variable(name)} above {getattr(limits(), name)}, or "
         f"icefloe.set_limits(icefloe.Limits({name}=...))"
     )

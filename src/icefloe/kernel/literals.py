@@ -57,7 +57,7 @@ NANO_TYPES = (TimestampNanoType, TimestamptzNanoType)
 ZONED_TYPES = (TimestamptzType, TimestamptzNanoType)
 
 
-def physical_of_native(kind: PrimitiveType, value: Any) -> Any:
+def native_to_physical(kind: PrimitiveType, value: Any) -> Any:
     """The physical value of a Python value, a numpy scalar or a text.
 
     Raises:

@@ -23,7 +23,7 @@ from icefloe.errors import FormatError, InvalidInputError
 from icefloe.kernel import dates_and_times as iso
 from icefloe.kernel.arrow_values import array_of, array_of_chunks, mask_array, numbers_array, scalar_of, validity_buffer
 from icefloe.kernel.byte_columns import days_in_units, decimal_words, fixed_width_numbers, spans_of, strings_of
-from icefloe.kernel.literals import INTEGER_RANGES, JSON_FORMS, NANO_TYPES, ZONED_TYPES, physical_of_native
+from icefloe.kernel.literals import INTEGER_RANGES, JSON_FORMS, NANO_TYPES, ZONED_TYPES, native_to_physical
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -324,7 +324,7 @@ def to_physical(kind: PrimitiveType, value: Any) -> Any:
         InvalidInputError: the value cannot be one of the type exactly, is out of its range, or is None.
     """
     try:
-        return physical_of_native(kind, value)
+        return native_to_physical(kind, value)
     except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
         raise InvalidInputError(f"{_short(value)} cannot be a value of type {kind}: {error}") from error
 

@@ -143,7 +143,7 @@ def bounds_from_bytes(data: bytes) -> dict[str, Scalar | bool]:
         FormatError: the bytes are no variant, or none of an object of primitive values.
     Spec: Bounds for Variant; Appendix D, Bound serialization.
     """
-    _, end = form.names_at_start(data)
+    _, end = form.read_names_prefix(data)
     found = decode(data[:end], data[end:])
     if not isinstance(found, dict) or not all(isinstance(bound, Scalar | bool) for bound in found.values()):
         raise FormatError("the bound of a variant is an object of primitive values by their path, and this is another")

@@ -65,10 +65,10 @@ def read_names(metadata: bytes) -> VariantNames:
     Raises:
         FormatError: it is cut short, its numbers lead nowhere, or it is of another version.
     """
-    return names_at_start(metadata)[0]
+    return read_names_prefix(metadata)[0]
 
 
-def names_at_start(data: bytes) -> tuple[VariantNames, int]:
+def read_names_prefix(data: bytes) -> tuple[VariantNames, int]:
     """The names of the metadata that the bytes begin with, and where it ends. Raises `FormatError` as `read_names` does."""
     try:
         header = data[0]

@@ -24,7 +24,7 @@ from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO, IdSource
 from icefloe.kernel.puffin.puffin_codec import ZSTD
-from icefloe.kernel.puffin.puffin_file import Blob, PuffinSource, puffin_of, read_blob, read_file_metadata, write_puffin
+from icefloe.kernel.puffin.puffin_file import Blob, PuffinSource, in_memory_puffin, read_blob, read_file_metadata, write_puffin
 from icefloe.kernel.puffin.theta_sketch import BLOB_TYPE, EMPTY_SKETCH, NDV_PROPERTY, ThetaSketch, sketch_from_bytes
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, PrimitiveType, StructType
@@ -250,4 +250,4 @@ def _distinct_values(io: FileIO, file: StatisticsFile, blob: StatisticsBlob) -> 
 
 
 def _source(io: FileIO, file: StatisticsFile) -> PuffinSource:
-    return puffin_of(io.read(file.statistics_path), file.statistics_path)
+    return in_memory_puffin(io.read(file.statistics_path), file.statistics_path)

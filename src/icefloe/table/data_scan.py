@@ -9,7 +9,7 @@ from typing import Any
 
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
 from icefloe.kernel.metadata.encryption import refuse_encrypted
 from icefloe.kernel.metadata.manifests import table_partition_type
@@ -24,7 +24,7 @@ from icefloe.kernel.scan.scan_context import Parallel
 from icefloe.kernel.scan.scan_planner import ScanPlan, plan_scan
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schemas_of_files import as_files_hold, fields_that_files_may_lack
+from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files
 from icefloe.kernel.types import NestedField
 from icefloe.table.engine import ScanRequest
 from icefloe.table.find_engine import IN_PROCESS, engine_named
@@ -172,7 +172,7 @@ class DataScan:
 
         Whoever makes an optional column required says that no row lacks a value; rows are read, and engines told, as files are.
         """
-        held = as_files_hold(schema.fields, schemas_of_files(self.metadata, self.snapshot()))
+        held = relax_required_fields(schema.fields, schemas_of_files(self.metadata, self.snapshot()))
         return schema if held == schema.fields else Schema(*held, schema_id=schema.schema_id)
 
     def _metadata_column(self, name: str) -> NestedField:
@@ -261,5 +261,5 @@ class DataScan:
             schemas=self.metadata.schemas,
             name_mapping=NAME_MAPPING.read(self.metadata.properties),
             limit=self.limit,
-            may_be_missing=fields_that_files_may_lack(schema.fields, schemas_of_files(self.metadata, self.snapshot())),
+            may_be_missing=required_fields_absent_from_files(schema.fields, schemas_of_files(self.metadata, self.snapshot())),
         )

@@ -30,8 +30,13 @@ from icefloe.kernel.ports import FileIO, IdSource
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.statistics.partition_schema import partition_statistics_schema
-from icefloe.kernel.statistics.partition_statistics_rows import adds_up, partition_rows, rows_of_file, rows_of_manifest
+from icefloe.kernel.statistics.partition_statistics_rows import (
+    aggregate_partition_statistics,
+    counts_match_manifests,
+    manifest_statistics_rows,
+    statistics_file_rows,
+)
+from icefloe.kernel.statistics.partition_statistics_schema import partition_statistics_schema
 from icefloe.table.manifest_threads import in_threads
 from icefloe.table.table_handle import metadata_folder
 
@@ -56,8 +61,10 @@ def compute_partition_statistics(
         return own
     rows = _from_ancestor(metadata, io, snapshot, manifests, schema)
     if rows is None:
-        parts = [rows_of_file(schema_to_arrow(schema).empty_table(), table_partition_type(metadata))]
-        rows = partition_rows([*parts, *_rows(metadata, io, manifests, changes_only=False)], table_partition_type(metadata), schema)
+        parts = [statistics_file_rows(schema_to_arrow(schema).empty_table(), table_partition_type(metadata))]
+        rows = aggregate_partition_statistics(
+            [*parts, *_rows(metadata, io, manifests, changes_only=False)], table_partition_type(metadata), schema
+        )
     file = _write(metadata, io, ids, snapshot, schema, rows)
     commit(MetadataChange(lambda _: (SetPartitionStatistics(file),), property_requirements(metadata), new_files=(file.statistics_path,)))
     return file
@@ -96,9 +103,9 @@ def _from_ancestor(
         for manifest in (manifests if made is snapshot else read_manifests(made, io.read))
         if manifest.added_snapshot_id == made.snapshot_id
     ]
-    parts = [rows_of_file(before, partition_type), *_rows(metadata, io, added, changes_only=True)]
-    rows = partition_rows(parts, partition_type, schema)
-    return rows if adds_up(rows, manifests) else None
+    parts = [statistics_file_rows(before, partition_type), *_rows(metadata, io, added, changes_only=True)]
+    rows = aggregate_partition_statistics(parts, partition_type, schema)
+    return rows if counts_match_manifests(rows, manifests) else None
 
 
 def _rows(metadata: TableMetadata, io: FileIO, manifests: Iterable[ManifestFile], *, changes_only: bool) -> list[Any]:
@@ -107,7 +114,7 @@ def _rows(metadata: TableMetadata, io: FileIO, manifests: Iterable[ManifestFile]
 
     def read(manifest: ManifestFile) -> Any:
         columns = read_columns(io.read(manifest.manifest_path), manifest, spec_partition_type(metadata, manifest.partition_spec_id))
-        return rows_of_manifest(columns, manifest, partition_type, timestamps, changes_only=changes_only)
+        return manifest_statistics_rows(columns, manifest, partition_type, timestamps, changes_only=changes_only)
 
     return list(in_threads(read, manifests))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from icefloe.errors import InvalidInputError, visible
 from icefloe.kernel.commit.ref_changes import snapshot_named
-from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile

@@ -10,7 +10,7 @@ from typing import Self
 from icefloe.catalog_store.identifier import to_identifier
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata.table_properties import property_texts
-from icefloe.kernel.schema.given_schema import given_schema
+from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.view.view_definition import ViewEdit, check_queries, edit_updates, property_updates
 from icefloe.kernel.view.view_properties import check_view_properties
 from icefloe.table.changes.pending_change import PendingChange
@@ -44,7 +44,7 @@ class ReplaceViewVersion(PendingChange):
 
     def with_schema(self, schema: object) -> Self:
         """The columns that the statements give, as a `Schema` or an Arrow schema. Raises `InvalidSchemaError`, `UnsupportedTypeError`."""
-        self._edit = replace(self._edit, schema=given_schema(schema))
+        self._edit = replace(self._edit, schema=to_schema(schema))
         return self
 
     def with_default_namespace(self, namespace: str | Iterable[str]) -> Self:

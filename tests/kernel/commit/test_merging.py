@@ -12,9 +12,9 @@ from icefloe.kernel.commit.commit_manifests import MergeRules
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.manifest.entry import ManifestEntry
-from icefloe.kernel.manifest_list.manifest_list_reader import ManifestLine
+from icefloe.kernel.manifest_list.manifest_list_reader import ManifestSummary
 
-LINES = st.builds(ManifestLine, st.sampled_from([0, 1]), st.integers(0, 2), st.integers(1, 12), st.just(True), st.just(True))
+LINES = st.builds(ManifestSummary, st.sampled_from([0, 1]), st.integers(0, 2), st.integers(1, 12), st.just(True), st.just(True))
 
 
 def merging(count: int = 2, size: int = 8_388_608, version: int = 2, **others: str) -> MadeUpTable:
@@ -36,7 +36,7 @@ def facts(table: MadeUpTable) -> dict[str, Any]:
 
 @settings(max_examples=300)
 @given(st.lists(LINES, max_size=14), st.integers(3, 30), st.integers(1, 5))
-def test_bins_are_runs_of_neighbours_as_long_as_fits_from_the_end(lines: list[ManifestLine], target: int, least: int) -> None:
+def test_bins_are_runs_of_neighbours_as_long_as_fits_from_the_end(lines: list[ManifestSummary], target: int, least: int) -> None:
     bins = MergeRules(is_enabled=True, target_bytes=target, min_count=least).bins(lines)
     assert sorted(index for indices, _ in bins for index in indices) == list(range(len(lines)))
     for content in (0, 1):

@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation, bind
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysFalse, EqualTo, In, IsNull, LessThan, Not, NotIn, NotNull
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (

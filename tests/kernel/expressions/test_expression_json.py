@@ -15,9 +15,8 @@ from tests.kernel.brute_force import SCHEMA, Row, arrow_table, filters, rows, so
 
 from icefloe.errors import InvalidFilterError, UnsupportedFeatureError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.expression_json import expression_from_json, expression_to_json
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,
@@ -34,6 +33,7 @@ from icefloe.kernel.expressions.predicate import (
     NotStartsWith,
     Or,
 )
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 
 
 def test_every_form_is_written_as_java_writes_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from tests.kernel.brute_force import filters, rows, truth
 
-from icefloe.kernel.expressions.parse import FilterDialect, parse_filter
+from icefloe.kernel.expressions.filter_parser import FilterDialect, parse_filter
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,

@@ -11,8 +11,8 @@ from icefloe.kernel.partitioning.spec_evolution import (
     RemovePartitionField,
     RenamePartitionField,
     SpecChange,
-    evolved_spec,
-    numbered_spec,
+    assign_spec_field_ids,
+    evolve_spec,
 )
 from icefloe.kernel.partitioning.transforms import Transform, VoidTransform, parse_transform
 from icefloe.kernel.schema.schema import Schema
@@ -49,7 +49,7 @@ def names(spec: PartitionSpec) -> list[str]:
 
 
 def after(start: list[str], *changes: SpecChange, version: int = 2) -> list[str]:
-    return names(evolved_spec(spec_of(*start), changes, SCHEMA, format_version=version))
+    return names(evolve_spec(spec_of(*start), changes, SCHEMA, format_version=version))
 
 
 @BOTH
@@ -77,8 +77,8 @@ def test_a_removed_field_added_again_is_in_its_old_place(version: int) -> None:
 
 
 def test_a_void_field_of_version_1_gives_up_its_name() -> None:
-    void = evolved_spec(spec_of("name", "id"), [remove("name")], SCHEMA, format_version=1)
-    assert names(evolved_spec(void, [add("name")], SCHEMA, format_version=1)) == ["name_1000:void", "id:identity", "name:identity"]
+    void = evolve_spec(spec_of("name", "id"), [remove("name")], SCHEMA, format_version=1)
+    assert names(evolve_spec(void, [add("name")], SCHEMA, format_version=1)) == ["name_1000:void", "id:identity", "name:identity"]
     assert after(["name", "id"], remove("name"), rename("id", "name2"), add("name", "bucket[2]", "name2x"), version=1)[0] == "name:void"
 
 
@@ -129,22 +129,22 @@ def test_version_2_reuses_the_id_of_an_equivalent_field_of_any_spec() -> None:
     wanted = PartitionSpec(
         field("ts", "day", 1, "d"), field("id", "identity", 2, "id"), field("id", "bucket[4]", 3, "b"), field("name", "void", 4, "v")
     )
-    assert ids(numbered_spec(wanted, known, 1002, format_version=2)) == [1002, 1001, 1003, 1004]
+    assert ids(assign_spec_field_ids(wanted, known, 1002, format_version=2)) == [1002, 1001, 1003, 1004]
 
 
 def test_version_1_numbers_by_place_and_keeps_the_id_of_what_became_void() -> None:
     known = [spec_of("name", "id")]
     wanted = PartitionSpec(field("name", "void", 7, "name"), field("id", "identity", 8, "id"), field("name", "identity", 9, "n"))
-    numbered = numbered_spec(wanted, known, 1001, format_version=1)
+    numbered = assign_spec_field_ids(wanted, known, 1001, format_version=1)
     assert ids(numbered) == [1000, 1001, 1002]
-    assert ids(numbered_spec(numbered, [*known, numbered], 1002, format_version=1)) == [1000, 1001, 1002]
+    assert ids(assign_spec_field_ids(numbered, [*known, numbered], 1002, format_version=1)) == [1000, 1001, 1002]
     assert numbered.fields[0].transform == VoidTransform()
 
 
 @pytest.mark.parametrize("texts", [["id", "name"], ["id"], ["truncate(2, name)", "id"]])
 def test_version_1_refuses_another_field_in_a_place_that_was_taken(texts: list[str]) -> None:
     with pytest.raises(InvalidPartitionSpecError, match="only add partition fields at the end") as refused:
-        numbered_spec(spec_of(*texts), [spec_of("name", "id")], 1001, format_version=1)
+        assign_spec_field_ids(spec_of(*texts), [spec_of("name", "id")], 1001, format_version=1)
     assert "version 2" in str(refused.value)
 
 
@@ -168,7 +168,9 @@ def test_any_changes_give_each_field_one_id_over_all_specs(commits: list[list[tu
             for what, column, transform, name in commit
         ]
         try:
-            spec = numbered_spec(evolved_spec(specs[-1], changes, SCHEMA, format_version=version), specs, last_id, format_version=version)
+            spec = assign_spec_field_ids(
+                evolve_spec(specs[-1], changes, SCHEMA, format_version=version), specs, last_id, format_version=version
+            )
         except InvalidPartitionSpecError:
             continue
         specs.append(spec)

@@ -17,14 +17,14 @@ from icefloe.kernel.puffin.deletion_vector import (
     VectorLocation,
     decode_deletion_vector,
     deletion_vector_blob,
-    deletion_vector_of,
+    deletion_vector_from_positions,
+    detect_framing,
     encode_deletion_vector,
-    framing_of,
     merge_deletion_vectors,
     vector_location,
     write_deletion_vectors,
 )
-from icefloe.kernel.puffin.puffin_file import Blob, puffin_of, read_blob, read_file_metadata, write_puffin
+from icefloe.kernel.puffin.puffin_file import Blob, in_memory_puffin, read_blob, read_file_metadata, write_puffin
 from icefloe.kernel.puffin.puffin_metadata import BlobMetadata
 
 MAGIC = bytes.fromhex("d1d33964")
@@ -60,16 +60,16 @@ def listed(data: bytes, cardinality: int) -> list[int]:
 
 
 def test_the_bytes_of_two_vectors_are_those_of_the_reference_implementation() -> None:
-    assert encode_deletion_vector(deletion_vector_of([9, 7, 5, 3, 1])) == ODD
-    assert encode_deletion_vector(deletion_vector_of([])) == NONE
+    assert encode_deletion_vector(deletion_vector_from_positions([9, 7, 5, 3, 1])) == ODD
+    assert encode_deletion_vector(deletion_vector_from_positions([])) == NONE
     assert listed(ODD, 5) == [1, 3, 5, 7, 9]
     assert listed(NONE, 0) == []
 
 
 def test_a_bare_vector_is_told_from_a_framed_one_and_read_or_refused_as_asked() -> None:
     bare = ODD[8:-4]
-    assert [framing_of(data) for data in (ODD, bare, NONE, NONE[8:-4])] == [VectorFraming.FRAMED, VectorFraming.BARE] * 2
-    assert [framing_of(data) for data in (b"", b"\0" * 7, b"\0\0\0\x0c\xd1\xd3\x39\x65" + b"\0" * 12)] == [None] * 3
+    assert [detect_framing(data) for data in (ODD, bare, NONE, NONE[8:-4])] == [VectorFraming.FRAMED, VectorFraming.BARE] * 2
+    assert [detect_framing(data) for data in (b"", b"\0" * 7, b"\0\0\0\x0c\xd1\xd3\x39\x65" + b"\0" * 12)] == [None] * 3
     assert listed(bare, 5) == [1, 3, 5, 7, 9]
     with pytest.raises(PuffinFormatError, match=r"bare bitmap without length, magic bytes and checksum \(at byte 40\)"):
         decode_deletion_vector(bare, cardinality=5, path="f", offset=40, accept_bare=False)
@@ -83,10 +83,10 @@ def test_empty_bitmaps_for_keys_passed_over_are_read() -> None:
 @given(POSITIONS, st.lists(st.tuples(st.integers(0, 500_000), st.integers(1, 3_000)), max_size=3))
 def test_what_is_encoded_is_decoded(positions: list[int], spans: list[tuple[int, int]]) -> None:
     every = [*positions, *(first + step for first, length in spans for step in range(length))]
-    vector = deletion_vector_of(np.array(every, np.uint64))
+    vector = deletion_vector_from_positions(np.array(every, np.uint64))
     data = encode_deletion_vector(vector)
     assert listed(data, vector.cardinality) == sorted(set(every))
-    assert decode_deletion_vector(data, cardinality=vector.cardinality, path="f") == vector == deletion_vector_of(every)
+    assert decode_deletion_vector(data, cardinality=vector.cardinality, path="f") == vector == deletion_vector_from_positions(every)
     assert encode_deletion_vector(decode_deletion_vector(data, cardinality=vector.cardinality, path="f")) == data
     assert listed(data[8:-4], vector.cardinality) == sorted(set(every))
 
@@ -95,26 +95,26 @@ def test_runs_are_encoded_as_such_whatever_form_the_bitmap_had() -> None:
     unpacked = DeletionVector(FrozenBitMap64([*range(100_000)], optimize=False))
     assert len(unpacked.bitmap.serialize()) > 10_000
     assert len(encode_deletion_vector(unpacked)) < 60
-    assert encode_deletion_vector(unpacked) == encode_deletion_vector(deletion_vector_of(np.arange(100_000)))
+    assert encode_deletion_vector(unpacked) == encode_deletion_vector(deletion_vector_from_positions(np.arange(100_000)))
     assert len(unpacked.bitmap.serialize()) > 10_000
 
 
 @pytest.mark.parametrize("count", [4_095, 4_096, 4_097])
 def test_containers_at_the_border_of_arrays_and_bitsets_are_decoded(count: int) -> None:
     positions = [*range(0, 3 * count, 3), 70_000]
-    assert listed(encode_deletion_vector(deletion_vector_of(positions)), count + 1) == positions
+    assert listed(encode_deletion_vector(deletion_vector_from_positions(positions)), count + 1) == positions
 
 
 def test_positions_are_an_ascending_array_of_64_bits() -> None:
     for given_positions in ([5, 2, 2, 2**40], []):
-        positions = deletion_vector_of(given_positions).positions()
+        positions = deletion_vector_from_positions(given_positions).positions()
         assert positions.dtype == np.uint64
         assert positions.tolist() == sorted(set(given_positions))
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint16, np.uint64])
 def test_positions_come_from_arrays_of_any_whole_numbers(kind: type) -> None:
-    assert deletion_vector_of(np.array([9, 1, 9], kind)[::2]).positions().tolist() == [9]
+    assert deletion_vector_from_positions(np.array([9, 1, 9], kind)[::2]).positions().tolist() == [9]
 
 
 @pytest.mark.parametrize(
@@ -134,25 +134,25 @@ def test_positions_come_from_arrays_of_any_whole_numbers(kind: type) -> None:
 )
 def test_positions_that_cannot_be_are_refused(positions: list[int]) -> None:
     with pytest.raises(InvalidInputError, match="deleted position"):
-        deletion_vector_of(positions)
+        deletion_vector_from_positions(positions)
 
 
 @given(st.lists(st.integers(0, 300), max_size=40), st.integers(0, 300), st.integers(0, 100))
 def test_deleted_rows_of_a_stretch_are_those_of_the_positions(positions: list[int], first: int, count: int) -> None:
     expected = [row in positions for row in range(first, first + count)]
-    assert deletion_vector_of(positions).deleted_rows(first, count).tolist() == expected
+    assert deletion_vector_from_positions(positions).deleted_rows(first, count).tolist() == expected
 
 
 @given(st.lists(POSITIONS, max_size=4))
 def test_a_merged_vector_deletes_what_any_of_them_deletes(lists: list[list[int]]) -> None:
-    merged = merge_deletion_vectors(deletion_vector_of(positions) for positions in lists)
+    merged = merge_deletion_vectors(deletion_vector_from_positions(positions) for positions in lists)
     assert merged.positions().tolist() == sorted({position for positions in lists for position in positions})
 
 
 def test_a_vector_survives_pickling_and_is_a_value() -> None:
-    vector = deletion_vector_of([1, 2, 70_000])
+    vector = deletion_vector_from_positions([1, 2, 70_000])
     assert pickle.loads(pickle.dumps(vector)) == vector
-    assert hash(vector) == hash(deletion_vector_of([70_000, 2, 1]))
+    assert hash(vector) == hash(deletion_vector_from_positions([70_000, 2, 1]))
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,12 @@ def test_no_changed_byte_of_a_framed_vector_goes_unseen(position: int, change: i
 
 
 def test_a_file_of_vectors_holds_what_the_manifest_entries_must_repeat() -> None:
-    vectors = {"s3://b/ß 1.parquet": deletion_vector_of([1, 3, 5, 7, 9]), "s3://b/2.parquet": deletion_vector_of(np.arange(1_000))}
+    vectors = {
+        "s3://b/ß 1.parquet": deletion_vector_from_positions([1, 3, 5, 7, 9]),
+        "s3://b/2.parquet": deletion_vector_from_positions(np.arange(1_000)),
+    }
     content, locations = write_deletion_vectors(vectors, properties={"created-by": "a test"})
-    source = puffin_of(content, "f")
+    source = in_memory_puffin(content, "f")
     metadata = read_file_metadata(source)
     assert metadata.properties == {"created-by": "a test"}
     assert tuple(vector_location(blob, path="f") for blob in metadata.blobs) == locations
@@ -258,7 +261,7 @@ def test_a_file_of_vectors_holds_what_the_manifest_entries_must_repeat() -> None
     ],
 )
 def test_a_blob_that_breaks_the_rules_of_deletion_vectors_is_refused(changes: dict[str, object], what: str) -> None:
-    whole = deletion_vector_blob(deletion_vector_of([1]), "d")
+    whole = deletion_vector_blob(deletion_vector_from_positions([1]), "d")
     known = {name: getattr(whole, name) for name in ("type", "fields", "snapshot_id", "sequence_number", "compression_codec", "properties")}
     blob = BlobMetadata(**{**known, "offset": 4, "length": 9, **changes})
     with pytest.raises(PuffinFormatError, match=what) as caught:
@@ -268,7 +271,7 @@ def test_a_blob_that_breaks_the_rules_of_deletion_vectors_is_refused(changes: di
 
 def test_vectors_and_other_blobs_share_a_file() -> None:
     other = Blob(type="other", fields=(1,), snapshot_id=1, sequence_number=1, data=b"x" * 500, compression_codec="lz4")
-    content, metadata = write_puffin([other, deletion_vector_blob(deletion_vector_of([4]), "d")], properties={})
+    content, metadata = write_puffin([other, deletion_vector_blob(deletion_vector_from_positions([4]), "d")], properties={})
     location = vector_location(metadata.blobs[1], path="f")
     stored = content[location.content_offset :][: location.content_size_in_bytes]
     assert decode_deletion_vector(stored, cardinality=1, path="f").positions().tolist() == [4]

@@ -8,11 +8,11 @@ from icefloe.errors import PuffinFormatError
 from icefloe.kernel.puffin.deletion_vector import (
     VectorFraming,
     decode_deletion_vector,
-    deletion_vector_of,
+    deletion_vector_from_positions,
+    detect_framing,
     encode_deletion_vector,
-    framing_of,
 )
-from icefloe.kernel.puffin.puffin_file import Blob, puffin_of, read_blob, read_file_metadata, write_puffin
+from icefloe.kernel.puffin.puffin_file import Blob, in_memory_puffin, read_blob, read_file_metadata, write_puffin
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="the golden data of other implementations is not beside this checkout")
@@ -43,17 +43,17 @@ def test_framed_vectors_are_read_and_written_to_the_same_bytes(name: str) -> Non
     data = (GOLDEN / "deletion-vectors" / name).read_bytes()
     expected = FRAMED[name]
     cardinality = 132561 if expected is None else len(expected)
-    assert framing_of(data) is VectorFraming.FRAMED
+    assert detect_framing(data) is VectorFraming.FRAMED
     vector = decode_deletion_vector(data, cardinality=cardinality, path=name, accept_bare=False)
     assert expected is None or vector.positions().tolist() == expected
     assert encode_deletion_vector(vector) == data
-    assert encode_deletion_vector(deletion_vector_of(vector.positions())) == data
+    assert encode_deletion_vector(deletion_vector_from_positions(vector.positions())) == data
 
 
 @pytest.mark.parametrize("name", BARE)
 def test_bare_bitmaps_are_read(name: str) -> None:
     data = (GOLDEN / "deletion-vectors" / name).read_bytes()
-    assert framing_of(data) is VectorFraming.BARE
+    assert detect_framing(data) is VectorFraming.BARE
     vector = decode_deletion_vector(data, cardinality=BARE[name], path=name)
     assert vector.bitmap.serialize() == data
     ten = [*range(10)]
@@ -75,7 +75,7 @@ def test_the_empty_puffin_file_is_written_to_the_same_bytes() -> None:
 )
 def test_puffin_files_with_blobs_are_read_and_written_to_the_same_bytes(name: str, codec: str | None) -> None:
     content = (GOLDEN / "puffin" / name).read_bytes()
-    source = puffin_of(content, name)
+    source = in_memory_puffin(content, name)
     metadata = read_file_metadata(source)
     blobs = [
         Blob(
@@ -99,4 +99,4 @@ def test_puffin_files_with_blobs_are_read_and_written_to_the_same_bytes(name: st
     if codec is None:
         assert again == content
     else:  # another Zstandard compressor; the content is the same
-        assert [read_blob(puffin_of(again, "again"), blob) for blob in metadata_again.blobs] == [blob.data for blob in blobs]
+        assert [read_blob(in_memory_puffin(again, "again"), blob) for blob in metadata_again.blobs] == [blob.data for blob in blobs]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError, PuffinFormatError
-from icefloe.kernel.puffin.puffin_file import Blob, PuffinSource, puffin_of, read_blob, read_file_metadata, write_puffin
+from icefloe.kernel.puffin.puffin_file import Blob, PuffinSource, in_memory_puffin, read_blob, read_file_metadata, write_puffin
 from icefloe.kernel.puffin.puffin_metadata import BlobMetadata, FileMetadata
 
 # What Java writes for a file without blobs and properties.
@@ -39,7 +39,7 @@ def framed(payload: bytes | dict[str, Any], *, before: bytes = b"PFA1abc", flags
 
 
 def footer_of(content: bytes) -> FileMetadata:
-    return read_file_metadata(puffin_of(content, "s3://b/x.puffin"))
+    return read_file_metadata(in_memory_puffin(content, "s3://b/x.puffin"))
 
 
 def refusal(content: bytes) -> PuffinFormatError:
@@ -59,7 +59,7 @@ def one_blob(**changes: Any) -> dict[str, Any]:
 @given(st.lists(BLOBS, max_size=4), PROPERTIES, st.booleans())
 def test_what_is_written_is_read(blobs: list[Blob], properties: dict[str, str], compress_footer: bool) -> None:
     content, written = write_puffin(blobs, properties=properties, compress_footer=compress_footer)
-    source = puffin_of(content, "f")
+    source = in_memory_puffin(content, "f")
     metadata = read_file_metadata(source)
     assert metadata == written
     assert metadata.properties == properties
@@ -103,7 +103,7 @@ def test_a_footer_larger_than_the_first_range_is_read_with_a_second() -> None:
 
 def test_a_file_that_is_shorter_than_storage_says_is_refused() -> None:
     content, written = write_puffin([blob()], properties={})
-    source = PuffinSource("f", len(content) + 100, puffin_of(content, "f").read_range)
+    source = PuffinSource("f", len(content) + 100, in_memory_puffin(content, "f").read_range)
     with pytest.raises(PuffinFormatError, match="cut short"):
         read_file_metadata(source)
     with pytest.raises(PuffinFormatError, match="cut short"):
@@ -186,7 +186,7 @@ def test_unknown_keys_and_null_optional_ones_are_passed_over() -> None:
 
 
 def test_a_blob_of_an_unknown_codec_is_refused_when_it_is_read_and_no_sooner() -> None:
-    source = puffin_of(framed(one_blob(**{"compression-codec": "brotli"})), "f")
+    source = in_memory_puffin(framed(one_blob(**{"compression-codec": "brotli"})), "f")
     metadata = read_file_metadata(source)
     with pytest.raises(PuffinFormatError, match="'brotli' is none of lz4, zstd"):
         read_blob(source, metadata.blobs[0])
@@ -196,7 +196,7 @@ def test_a_blob_of_an_unknown_codec_is_refused_when_it_is_read_and_no_sooner() -
 def test_a_blob_that_does_not_lie_in_the_file_is_not_read(offset: int, length: int) -> None:
     described = BlobMetadata(type="t", fields=(), snapshot_id=1, sequence_number=1, offset=offset, length=length)
     with pytest.raises(PuffinFormatError, match="does not lie in a file of 32 bytes"):
-        read_blob(puffin_of(EMPTY, "f"), described)
+        read_blob(in_memory_puffin(EMPTY, "f"), described)
 
 
 def test_what_cannot_be_written_is_refused_before_anything_is() -> None:
@@ -227,7 +227,7 @@ def test_mutated_files_are_read_or_refused_with_our_own_error(compress_footer: b
     if data.draw(st.booleans()):
         start = data.draw(st.integers(0, len(content)))
         del content[start : start + data.draw(st.integers(0, 20))]
-    source = puffin_of(bytes(content), "f")
+    source = in_memory_puffin(bytes(content), "f")
     told = "byte "
     try:
         for described in read_file_metadata(source).blobs:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import PuffinFormatError
-from icefloe.kernel.puffin.theta_hash import theta_hashes, theta_hashes_of
+from icefloe.kernel.puffin.theta_hash import theta_hashes, theta_hashes_of_values
 from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH, NOMINAL_ENTRIES, ThetaSketch, sketch_from_bytes, union
 
 # What Apache DataSketches (C++, 5.2) writes for no value, for "a", and for "a" and "b"; the last also in its compressed form.
@@ -30,9 +30,9 @@ def same(one: ThetaSketch, other: ThetaSketch) -> bool:
 
 def test_the_bytes_are_those_of_datasketches() -> None:
     assert EMPTY_SKETCH.to_bytes().hex() == NOTHING
-    one = EMPTY_SKETCH.with_hashes(theta_hashes_of([b"a"]))
+    one = EMPTY_SKETCH.with_hashes(theta_hashes_of_values([b"a"]))
     assert one.to_bytes().hex()[12:] == ONE[12:]
-    two = one.with_hashes(theta_hashes_of([b"b", b"a"]))
+    two = one.with_hashes(theta_hashes_of_values([b"b", b"a"]))
     for written in (TWO, TWO_COMPRESSED):
         assert same(sketch_from_bytes(bytes.fromhex(written)), two)
     assert two.ndv == 2
@@ -41,7 +41,7 @@ def test_the_bytes_are_those_of_datasketches() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=20), max_size=200))
 def test_few_values_are_counted_exactly(values: list[bytes]) -> None:
-    found = EMPTY_SKETCH.with_hashes(theta_hashes_of(values))
+    found = EMPTY_SKETCH.with_hashes(theta_hashes_of_values(values))
     assert found.ndv == len(set(values) - {b""})
     assert same(sketch_from_bytes(found.to_bytes()), found)
 
@@ -71,7 +71,7 @@ def test_widths_up_to_a_block_hash_as_one_by_one() -> None:
     data = np.random.default_rng(7).integers(0, 256, (50, 40), np.uint8)
     for width in range(41):
         rows = np.ascontiguousarray(data[:, :width])
-        assert theta_hashes(rows).tolist() == theta_hashes_of([row.tobytes() for row in rows]).tolist()
+        assert theta_hashes(rows).tolist() == theta_hashes_of_values([row.tobytes() for row in rows]).tolist()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.kernel.brute_force import VALUES, filters, truth
 from tests.kernel.made_up_files import MadeUpFile, _statistics, columns_of
 
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.prune_files import explain, file_mask, strict_mask

@@ -13,8 +13,8 @@ from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns,
 from tests.kernel.made_up_files import columns_of, specs, tables
 
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.evaluate import arrow_mask
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, every_statistic, statistic_column
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform, DayTransform, IdentityTransform, MonthTransform, TruncateTransform

@@ -10,7 +10,7 @@ from tests.kernel.made_up_files import manifest_of, specs, tables
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, MonthTransform

@@ -20,7 +20,7 @@ from icefloe.kernel.schema.schema_change import (
     UnionByName,
     UpdateColumn,
 )
-from icefloe.kernel.schema.schema_evolution import evolved
+from icefloe.kernel.schema.schema_evolution import evolve_schema
 from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json
 from icefloe.kernel.types import (
     BinaryType,
@@ -57,7 +57,7 @@ SCHEMA = Schema(
 
 
 def after(*changes: SchemaChange, version: int = 3, **options: bool) -> Schema:
-    return evolved(SCHEMA, changes, 8, format_version=version, **options)[0]
+    return evolve_schema(SCHEMA, changes, 8, format_version=version, **options)[0]
 
 
 # ---- defaults ----
@@ -201,15 +201,15 @@ def test_types_widen_as_the_table_of_the_spec_says(version: int, old: IcebergTyp
         change = UpdateColumn(path="a", field_type=new)
         schema = Schema(NestedField(1, "a", old))
         if allowed:
-            assert evolved(schema, [change], 1, format_version=version)[0].find_type("a") == new
+            assert evolve_schema(schema, [change], 1, format_version=version)[0].find_type("a") == new
         else:
             with pytest.raises(InvalidSchemaError, match="may only widen"):
-                evolved(schema, [change], 1, format_version=version)
+                evolve_schema(schema, [change], 1, format_version=version)
 
 
 def test_an_unknown_column_becomes_a_nested_one_with_ids_of_its_own() -> None:
     struct = StructType(NestedField(1, "a", LongType()))
-    schema, last = evolved(
+    schema, last = evolve_schema(
         SCHEMA,
         [UpdateColumn(path="nothing", field_type=struct), UpdateColumn(path="items.element", field_type=struct)],
         8,
@@ -248,7 +248,7 @@ def test_a_schema_is_replaced_and_columns_of_the_same_name_keep_their_ids() -> N
         NestedField(15, "items", ListType(element_id=16, element=StringType(), element_required=False)),
         identifier_field_ids=[14],
     )
-    schema, last = evolved(SCHEMA, [ReplaceWith(schema=wanted)], 8, format_version=3)
+    schema, last = evolve_schema(SCHEMA, [ReplaceWith(schema=wanted)], 8, format_version=3)
     assert schema == Schema(
         NestedField(3, "place", StructType(NestedField(9, "z", LongType()), NestedField(4, "x", DoubleType())), False, "where"),
         NestedField(10, "new", LongType(), True, None, 1, 2),
@@ -289,10 +289,10 @@ def test_a_map_whose_keys_change_is_another_column() -> None:
 
     known = map_of(StructType(NestedField(4, "k", IntegerType())), IntegerType())
     wider = map_of(StructType(NestedField(9, "k", IntegerType())), LongType())
-    found, _ = evolved(known, [ReplaceWith(schema=wider)], 4, format_version=2)
+    found, _ = evolve_schema(known, [ReplaceWith(schema=wider)], 4, format_version=2)
     assert found == map_of(StructType(NestedField(4, "k", IntegerType())), LongType())
     with pytest.raises(InvalidSchemaError, match="because of m"):
-        evolved(known, [ReplaceWith(schema=map_of(StructType(NestedField(9, "k", LongType())), LongType()))], 4, format_version=3)
+        evolve_schema(known, [ReplaceWith(schema=map_of(StructType(NestedField(9, "k", LongType())), LongType()))], 4, format_version=3)
 
 
 def test_replacing_a_schema_with_itself_changes_nothing() -> None:
@@ -339,7 +339,7 @@ def test_any_changes_keep_ids_apart_and_initial_defaults_as_they_were(steps: lis
         types = {field.name: field.field_type for field in schema.fields}
         change = step_of(what, name, other, kind, default, types)
         try:
-            new, new_last = evolved(schema, [change], last_id, format_version=version)
+            new, new_last = evolve_schema(schema, [change], last_id, format_version=version)
         except InvalidInputError:
             continue
         assert new_last >= max(last_id, new.highest_field_id)

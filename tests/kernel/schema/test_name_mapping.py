@@ -10,7 +10,7 @@ from icefloe.errors import InvalidSchemaError, MetadataFormatError
 from icefloe.kernel.schema.name_mapping import MappedField, NameMapping, mapping_for, mapping_from_json, mapping_to_json, updated_mapping
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_change import AddColumn, DeleteColumn, MoveColumn, Place, RenameColumn, SchemaChange, UpdateColumn
-from icefloe.kernel.schema.schema_evolution import evolved
+from icefloe.kernel.schema.schema_evolution import evolve_schema
 from icefloe.kernel.types import IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 
 # Spec: Appendix C, Name Mapping Serialization.
@@ -112,7 +112,7 @@ def test_any_mapping_survives_json(mapping: NameMapping) -> None:
 
 
 def changed(*changes: SchemaChange) -> NameMapping:
-    new, _ = evolved(SCHEMA, changes, 11)
+    new, _ = evolve_schema(SCHEMA, changes, 11)
     return updated_mapping(mapping_for(SCHEMA), SCHEMA, new)
 
 
@@ -143,7 +143,7 @@ def test_columns_that_swap_their_names_swap_them_in_the_mapping() -> None:
 def test_what_a_mapping_leaves_out_stays_out() -> None:
     """A child of a column that is not mapped is not added; one that is not in the schema is let be."""
     sparse = mapping_from_json('[{"names": ["old"], "fields": [{"field-id": 3, "names": ["x"]}]}, {"field-id": 5, "names": ["list"]}]')
-    new, _ = evolved(SCHEMA, [AddColumn(path="place.z", field_type=LongType()), AddColumn(path="items.z", field_type=LongType())], 11)
+    new, _ = evolve_schema(SCHEMA, [AddColumn(path="place.z", field_type=LongType()), AddColumn(path="items.z", field_type=LongType())], 11)
     assert updated_mapping(sparse, SCHEMA, new) == sparse
 
 
@@ -186,7 +186,7 @@ def test_a_mapping_follows_any_changes(commits: list[list[tuple[str, int, str]]]
     model = {(owner, field.name): field_id for field_id, (owner, field) in owned(SCHEMA).items()}
     for commit in commits:
         try:
-            new, last_id = evolved(schema, [as_change(schema, *one) for one in commit], last_id)
+            new, last_id = evolve_schema(schema, [as_change(schema, *one) for one in commit], last_id)
         except InvalidSchemaError:
             continue
         mapping = updated_mapping(mapping, schema, new)

@@ -96,7 +96,7 @@ def schemas(primitives: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
         found = []
         for name in names:
             number, inner = next(numbers), kind(draw, numbers, depth)
-            defaults = [draw(st.none() | default_of(inner)) for _ in range(2)]
+            defaults = [draw(st.none() | to_default_value(inner)) for _ in range(2)]
             found.append(NestedField(number, name, inner, draw(st.booleans()) and inner != UnknownType(), draw(doc), *defaults))
         return found
 
@@ -118,7 +118,7 @@ def schemas(primitives: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
     return build()
 
 
-def default_of(kind: IcebergType) -> st.SearchStrategy[Any]:
+def to_default_value(kind: IcebergType) -> st.SearchStrategy[Any]:
     """Physical values that a column of a type may have by default."""
     if isinstance(kind, ALWAYS_NULL_BY_DEFAULT):
         return st.none()

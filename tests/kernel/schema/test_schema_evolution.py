@@ -17,7 +17,7 @@ from icefloe.kernel.schema.schema_change import (
     UnionByName,
     UpdateColumn,
 )
-from icefloe.kernel.schema.schema_evolution import EvolvingSchema, evolved
+from icefloe.kernel.schema.schema_evolution import SchemaUpdate, evolve_schema
 from icefloe.kernel.types import (
     BinaryType,
     DateType,
@@ -60,7 +60,7 @@ LAST = 20  # higher than any id in use: columns were dropped before
 
 
 def after(*changes: SchemaChange, allow_incompatible: bool = False) -> Schema:
-    return evolved(SCHEMA, changes, LAST, allow_incompatible=allow_incompatible)[0]
+    return evolve_schema(SCHEMA, changes, LAST, allow_incompatible=allow_incompatible)[0]
 
 
 def update(
@@ -74,18 +74,18 @@ def add(path: str | tuple[str, ...], kind: IcebergType | None = None, required: 
 
 
 def test_no_change_gives_the_same_schema() -> None:
-    assert evolved(SCHEMA, (), LAST) == (SCHEMA, LAST)
+    assert evolve_schema(SCHEMA, (), LAST) == (SCHEMA, LAST)
 
 
 def test_a_new_column_gets_the_next_id_and_stands_last() -> None:
-    schema, last = evolved(SCHEMA, [AddColumn(path="note", field_type=StringType(), doc="free text")], LAST)
+    schema, last = evolve_schema(SCHEMA, [AddColumn(path="note", field_type=StringType(), doc="free text")], LAST)
     assert schema.fields[-1] == NestedField(21, "note", StringType(), required=False, doc="free text")
     assert (last, schema.fields[:-1]) == (21, SCHEMA.fields)
 
 
 def test_a_nested_new_type_gets_its_ids_level_by_level() -> None:
     kind = ListType(element_id=1, element=StructType(NestedField(1, "a", LongType()), NestedField(2, "b", PLACE)), element_required=True)
-    schema, last = evolved(SCHEMA, [add("deep", kind)], LAST)
+    schema, last = evolve_schema(SCHEMA, [add("deep", kind)], LAST)
     found = [(name, schema.find_id(name)) for name in schema.column_names if name.startswith("deep")]
     assert found == [
         ("deep", 21),
@@ -130,7 +130,7 @@ def test_a_column_renamed_by_an_earlier_change_is_still_found_by_its_old_name() 
 
 
 def test_a_deleted_column_may_be_added_again_and_is_another_column() -> None:
-    schema, last = evolved(SCHEMA, [DeleteColumn(path="name"), add("name")], LAST)
+    schema, last = evolve_schema(SCHEMA, [DeleteColumn(path="name"), add("name")], LAST)
     assert schema.find_id("name") == last == 21
     assert 2 not in schema
 
@@ -141,7 +141,7 @@ def test_a_name_taken_over_means_the_new_column() -> None:
 
 
 def test_the_last_id_never_goes_down() -> None:
-    assert evolved(SCHEMA, [add("a"), DeleteColumn(path="a")], LAST) == (SCHEMA, 21)
+    assert evolve_schema(SCHEMA, [add("a"), DeleteColumn(path="a")], LAST) == (SCHEMA, 21)
 
 
 @pytest.mark.parametrize(
@@ -276,17 +276,17 @@ def test_an_identifier_field_may_go_once_others_are_chosen() -> None:
 
 
 def test_without_regard_to_case_names_are_found_and_kept_apart() -> None:
-    schema, _ = evolved(
+    schema, _ = evolve_schema(
         SCHEMA, [RenameColumn(path="NAME", new_name="Label"), update("PLACE.Lat", DoubleType())], LAST, case_sensitive=False
     )
     assert (schema.find_column_name(2), schema.find_type(6)) == ("Label", DoubleType())
     with pytest.raises(InvalidSchemaError, match="two columns named name"):
-        evolved(SCHEMA, [add("NAME")], LAST, case_sensitive=False)
+        evolve_schema(SCHEMA, [add("NAME")], LAST, case_sensitive=False)
     assert after(add("NAME")).find_id("NAME") == 21
 
 
 def test_a_refused_change_leaves_nothing_behind() -> None:
-    state = EvolvingSchema(SCHEMA, LAST)
+    state = SchemaUpdate(SCHEMA, LAST)
     other = Schema(NestedField(1, "extra", LongType()), NestedField(2, "name", StringType()))
     state.apply(UnionByName(schema=other))
     for change in (UnionByName(schema=Schema(NestedField(1, "more", LongType()), NestedField(2, "id", StringType()))), add("name")):
@@ -304,7 +304,7 @@ def test_union_adds_widens_and_loosens() -> None:
         NestedField(6, "stops", ListType(element_id=7, element=StructType(NestedField(8, "gate", StringType())), element_required=False)),
         NestedField(9, "name", StringType(), doc="whose"),
     )
-    schema, last = evolved(SCHEMA, [UnionByName(schema=other)], LAST)
+    schema, last = evolve_schema(SCHEMA, [UnionByName(schema=other)], LAST)
     assert last == 23
     assert schema.find_type("id") == LongType()
     assert schema.find_field("fresh") == NestedField(23, "fresh", IntegerType(), required=False, doc="new")
@@ -317,8 +317,8 @@ def test_union_adds_widens_and_loosens() -> None:
 
 def test_union_with_itself_and_with_narrower_types_changes_nothing() -> None:
     wide = after(update("id", LongType()), update("place.lat", DoubleType()))
-    assert evolved(SCHEMA, [UnionByName(schema=SCHEMA)], LAST) == (SCHEMA, LAST)
-    assert evolved(wide, [UnionByName(schema=SCHEMA)], LAST) == (wide, LAST)
+    assert evolve_schema(SCHEMA, [UnionByName(schema=SCHEMA)], LAST) == (SCHEMA, LAST)
+    assert evolve_schema(wide, [UnionByName(schema=SCHEMA)], LAST) == (wide, LAST)
 
 
 def test_union_refuses_what_cannot_be_joined_and_lists_it() -> None:

@@ -27,7 +27,7 @@ ARGUMENTS_OF_PYTHON = {
     "table/table.py",
     "table/files/file_operations.py",
     "kernel/schema/schema_evolution.py",
-    "kernel/partitioning/sources.py",
+    "kernel/partitioning/source_columns.py",
 }
 
 

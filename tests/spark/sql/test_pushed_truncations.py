@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from icefloe import DecimalType, IntegerType, LongType, NestedField, Schema, StringType
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.predicate import IsNull
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.literals import INTEGER_RANGES
 from icefloe.kernel.partitioning.transforms import TruncateTransform
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow

@@ -27,7 +27,12 @@ from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vector_of, merge_deletion_vectors, write_deletion_vectors
+from icefloe.kernel.puffin.deletion_vector import (
+    DeletionVector,
+    deletion_vector_from_positions,
+    merge_deletion_vectors,
+    write_deletion_vectors,
+)
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
@@ -73,7 +78,7 @@ def write_vectors(
     superseded: list[DataFile] = []
     for one in marked:
         task = FileScanTask(file=one.file, residual=AlwaysTrue(), spec_id=one.file.spec_id, length=0, delete_files=one.delete_files)
-        old, new = deletes.positions_of(task), deletion_vector_of(one.positions)
+        old, new = deletes.positions_of(task), deletion_vector_from_positions(one.positions)
         merged = new if old is None else merge_deletion_vectors([old, new])
         if merged.cardinality == (old.cardinality if old is not None else 0):
             continue

@@ -15,18 +15,18 @@ from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_file import reader_of
 from icefloe.errors import DataFileFormatError, InvalidInputError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.evaluate import arrow_mask
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, In
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.puffin.deletion_vector import (
     DeletionVector,
     VectorLocation,
     decode_deletion_vector,
-    deletion_vector_of,
+    deletion_vector_from_positions,
     vector_location,
 )
-from icefloe.kernel.puffin.puffin_errors import broken_puffin
+from icefloe.kernel.puffin.puffin_errors import puffin_format_error
 from icefloe.kernel.puffin.puffin_file import PuffinSource, read_file_metadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
@@ -113,7 +113,7 @@ def read_position_deletes(io: FileIO, file: DataFile, location: str | None = Non
         if rows.num_rows:
             _gather(rows, file, found)
     try:
-        return {path: deletion_vector_of(np.concatenate(parts)) for path, parts in found.items()}
+        return {path: deletion_vector_from_positions(np.concatenate(parts)) for path, parts in found.items()}
     except InvalidInputError as error:
         raise _unsound(file, error.message) from error
 
@@ -162,7 +162,7 @@ def read_deletion_vector(io: FileIO, file: DataFile, location: str, footer: Mapp
     """
     path, offset, length = file.file_path, file.content_offset, file.content_size_in_bytes
     if offset is None or length is None:
-        raise broken_puffin(path, 0, "the manifest does not say where in the file the deletion vector lies")
+        raise puffin_format_error(path, 0, "the manifest does not say where in the file the deletion vector lies")
     entry = VectorLocation(
         referenced_data_file=plain_location(file.referenced_data_file or ""),
         content_offset=offset,
@@ -170,17 +170,17 @@ def read_deletion_vector(io: FileIO, file: DataFile, location: str, footer: Mapp
         record_count=file.record_count,
     )
     if entry.referenced_data_file != plain_location(location):
-        raise broken_puffin(path, offset, f"the deletion vector is recorded for {file.referenced_data_file!r}, not for {location!r}")
+        raise puffin_format_error(path, offset, f"the deletion vector is recorded for {file.referenced_data_file!r}, not for {location!r}")
     said = footer.get(offset)
     if said is None:
-        raise broken_puffin(path, offset, "no blob begins where the manifest says that a deletion vector lies")
+        raise puffin_format_error(path, offset, "no blob begins where the manifest says that a deletion vector lies")
     for what, ours, theirs in (
         ("the data file", entry.referenced_data_file, plain_location(said.referenced_data_file)),
         ("the size in bytes", length, said.content_size_in_bytes),
         ("the number of positions", entry.record_count, said.record_count),
     ):
         if ours != theirs:
-            raise broken_puffin(path, offset, f"{what} of a deletion vector is {ours!r} in the manifest and {theirs!r} in the footer")
+            raise puffin_format_error(path, offset, f"{what} of a deletion vector is {ours!r} in the manifest and {theirs!r} in the footer")
     with io.open_input(path) as opened:
         data = opened.read_at(length, offset)
     return decode_deletion_vector(data, cardinality=file.record_count, path=path, offset=offset)

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from icefloe.datafile.projection import FileColumn
 from icefloe.kernel.expressions.bind import BoundPredicate
+from icefloe.kernel.expressions.metrics_evaluator import Mask, may_match, range_of_bounds, tree_mask
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.ranges import Mask, may_match, range_of_bounds, tree_mask
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,

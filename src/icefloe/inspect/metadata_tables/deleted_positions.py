@@ -25,7 +25,7 @@ from icefloe.kernel.limits import limits
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.puffin.deletion_vector import VectorLocation
-from icefloe.kernel.puffin.puffin_errors import above_limit
+from icefloe.kernel.puffin.puffin_errors import puffin_limit_error
 from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
 from icefloe.kernel.schema.schema import Schema
@@ -122,7 +122,7 @@ def _vector_positions(request: Request, file: DataFile, footer: Mapping[int, Vec
     vector = read_deletion_vector(request.table.io, file, path, footer)
     if vector.cardinality > limits().deleted_positions:
         what = f"a deletion vector of {file.content_size_in_bytes} bytes holds {vector.cardinality} positions"
-        raise above_limit(file.file_path, file.content_offset or 0, what, "deleted_positions")
+        raise puffin_limit_error(file.file_path, file.content_offset or 0, what, "deleted_positions")
     positions = vector.positions().astype(np.int64)
     found = {
         DELETE_FILE_PATH.name: pa.repeat(pa.scalar(path, pa.string()), len(positions)),

@@ -10,8 +10,8 @@ import numpy as np
 from icefloe.errors import ManifestFormatError
 from icefloe.inspect.metadata_tables.request import Request
 from icefloe.kernel.expressions.bind import BoundPredicate
+from icefloe.kernel.expressions.metrics_evaluator import Mask, may_match, range_of_bounds, range_of_values, tree_mask
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.ranges import Mask, may_match, range_of_bounds, range_of_values, tree_mask
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import read_manifests

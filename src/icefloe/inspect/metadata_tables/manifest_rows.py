@@ -12,7 +12,7 @@ from icefloe.errors import FormatError
 from icefloe.inspect.metadata_tables.file_tables import snapshots_of
 from icefloe.inspect.metadata_tables.request import Request, table_of_columns
 from icefloe.kernel.expressions.bind import BoundPredicate
-from icefloe.kernel.expressions.ranges import Mask, may_match, range_of_values, tree_mask
+from icefloe.kernel.expressions.metrics_evaluator import Mask, may_match, range_of_values, tree_mask
 from icefloe.kernel.manifest.partition_values import primitive
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type

@@ -19,8 +19,8 @@ from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow
-from icefloe.kernel.statistics import partition_schema as names
-from icefloe.kernel.statistics.partition_statistics_rows import rows_of_manifest
+from icefloe.kernel.statistics import partition_statistics_schema as names
+from icefloe.kernel.statistics.partition_statistics_rows import manifest_statistics_rows
 from icefloe.kernel.types import StructType
 from icefloe.table.manifest_threads import in_threads
 
@@ -41,7 +41,7 @@ def partition_rows(request: Request) -> Any:
         own_type = spec_partition_type(metadata, manifest.partition_spec_id)
         columns = read_columns(request.table.io.read(manifest.manifest_path), manifest, own_type)
         live = columns.entries.filter(pc.not_equal(columns.entries["status"], int(ManifestEntryStatus.DELETED)))
-        rows = rows_of_manifest(ManifestColumns(live), manifest, partition_type, timestamps)
+        rows = manifest_statistics_rows(ManifestColumns(live), manifest, partition_type, timestamps)
         known = len({field.field_id for field in own_type.fields} & {field.field_id for field in partition_type.fields})
         return rows.append_column(_KNOWN_FIELDS, pa.array([known] * len(rows), pa.int32()))
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import FormatError
 from icefloe.kernel.arrow_values import array_of_chunks, numpy_of, offsets_of
-from icefloe.kernel.geo_bounds import corner_from_bytes
+from icefloe.kernel.geo_bounds import geospatial_bound_from_bytes
 from icefloe.kernel.schema.arrow_schema import field_to_arrow, type_to_arrow
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import GeographyType, GeometryType, LongType, NestedField, PrimitiveType, StringType, StructType, children
@@ -91,7 +91,7 @@ def _bounds(column: NestedField, stored: Any) -> Any | None:
 
 def _corner(data: bytes | None) -> str | None:
     try:
-        return None if data is None else str(corner_from_bytes(data))
+        return None if data is None else str(geospatial_bound_from_bytes(data))
     except FormatError:
         return None
 

@@ -25,7 +25,7 @@ from icefloe.kernel.schema.metadata_columns import (
     partition_column,
 )
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.statistics.partition_schema import with_names_of_their_own
+from icefloe.kernel.statistics.partition_statistics_schema import with_unique_names
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -69,7 +69,7 @@ def partition_struct(metadata: TableMetadata) -> StructType:
     schema = metadata.schema()
     kept = {field.field_id for spec in metadata.partition_specs for field in spec.fields if field.source_id in schema}
     fields = [replace(field, required=False) for field in table_partition_type(metadata).fields if field.field_id in kept]
-    return StructType(*with_names_of_their_own(fields))
+    return StructType(*with_unique_names(fields))
 
 
 # ---- about files ----

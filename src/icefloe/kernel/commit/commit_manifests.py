@@ -12,7 +12,7 @@ from icefloe.kernel.commit.attempt import CommitContext, NewFile, Read
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, manifest_target
 from icefloe.kernel.manifest.manifest_merge import merge_manifests
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.manifest_list.manifest_list_reader import ManifestLine
+from icefloe.kernel.manifest_list.manifest_list_reader import ManifestSummary
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import UnknownTransform
@@ -27,7 +27,7 @@ class MergeRules:
     min_count: int
     unmergeable_specs: frozenset[int] = frozenset()  # whose partition values cannot be written again
 
-    def bins(self, lines: Sequence[ManifestLine]) -> list[tuple[list[int], bool]]:
+    def bins(self, lines: Sequence[ManifestSummary]) -> list[tuple[list[int], bool]]:
         """The manifests of a snapshot, as indices in groups, and whether those of a group become one.
 
         Manifests of one content and spec are packed from the end, in order, into bins of at most the target size, so that the bin at the front is the one
@@ -46,7 +46,7 @@ class MergeRules:
                 found.append((packed, self.is_enabled and len(packed) > 1 and not waits and -spec not in self.unmergeable_specs))
         return found
 
-    def _packed(self, lines: Sequence[ManifestLine], indices: Sequence[int]) -> list[list[int]]:
+    def _packed(self, lines: Sequence[ManifestSummary], indices: Sequence[int]) -> list[list[int]]:
         bins: list[list[int]] = []
         size = 0
         for index in reversed(indices):
@@ -128,7 +128,7 @@ class CommitManifests:
                 found += packed
         return MergedManifests(manifests=tuple(found), replaced=replaced)
 
-    def leaves(self, base: TableMetadata, new: Sequence[ManifestFile], lines: Sequence[ManifestLine]) -> bool:
+    def leaves(self, base: TableMetadata, new: Sequence[ManifestFile], lines: Sequence[ManifestSummary]) -> bool:
         """Whether `merged` would keep every manifest of a parent that these `lines` tell of, with the `new` ones before them."""
         if not self.merges:
             return True
@@ -158,8 +158,8 @@ def manifest_counts(manifests: Iterable[ManifestFile], context: CommitContext, *
     return {"manifests-created": str(created), "manifests-kept": str(kept + others), "manifests-replaced": str(replaced)}
 
 
-def _line(manifest: ManifestFile) -> ManifestLine:
-    return ManifestLine(
+def _line(manifest: ManifestFile) -> ManifestSummary:
+    return ManifestSummary(
         int(manifest.content),
         manifest.partition_spec_id,
         manifest.manifest_length,

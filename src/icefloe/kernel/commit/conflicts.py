@@ -30,8 +30,8 @@ from icefloe.kernel.commit.newer_snapshots import (
     NewerSnapshots,
 )
 from icefloe.kernel.expressions.bind import bind, predicates
+from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic

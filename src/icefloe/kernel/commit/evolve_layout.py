@@ -16,7 +16,7 @@ from icefloe.kernel.metadata.requirement import (
 )
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
-from icefloe.kernel.partitioning.spec_evolution import SpecChange, evolved_spec
+from icefloe.kernel.partitioning.spec_evolution import SpecChange, evolve_spec
 
 
 def spec_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
@@ -30,7 +30,7 @@ def spec_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
 
 def spec_updates(base: TableMetadata, changes: Sequence[SpecChange]) -> tuple[Update, ...]:
     """The updates that make the changes on this base; none where the spec stays as it is. Raises `InvalidPartitionSpecError`."""
-    spec = evolved_spec(base.spec(), changes, base.schema(), format_version=base.format_version)
+    spec = evolve_spec(base.spec(), changes, base.schema(), format_version=base.format_version)
     return () if spec.is_equivalent(base.spec()) else (AddPartitionSpec(spec), SetDefaultSpec(LAST_ADDED))
 
 

@@ -24,7 +24,7 @@ from icefloe.kernel.partitioning.transforms import (
 from icefloe.kernel.schema.name_mapping import mapping_to_json, updated_mapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_change import SchemaChange
-from icefloe.kernel.schema.schema_evolution import EvolvingSchema, evolved
+from icefloe.kernel.schema.schema_evolution import SchemaUpdate, evolve_schema
 from icefloe.kernel.types import DateType, IcebergType, PrimitiveType, UnknownType
 
 
@@ -37,9 +37,9 @@ def schema_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
     )
 
 
-def evolving(base: TableMetadata, *, allow_incompatible: bool, case_sensitive: bool) -> EvolvingSchema:
+def evolving(base: TableMetadata, *, allow_incompatible: bool, case_sensitive: bool) -> SchemaUpdate:
     """The table's schema, ready to be changed step by step."""
-    return EvolvingSchema(
+    return SchemaUpdate(
         base.schema(),
         base.last_column_id,
         allow_incompatible=allow_incompatible,
@@ -58,7 +58,7 @@ def schema_updates(
         InvalidPropertyError: the table's name mapping cannot be read, so that it cannot follow.
     """
     old = base.schema()
-    new, _ = evolved(
+    new, _ = evolve_schema(
         old,
         changes,
         base.last_column_id,

@@ -32,7 +32,7 @@ from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, Parti
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, rebind_sort_order
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_change import ReplaceWith
-from icefloe.kernel.schema.schema_evolution import evolved
+from icefloe.kernel.schema.schema_evolution import evolve_schema
 
 
 class ReplaceTable:
@@ -107,7 +107,7 @@ class ReplaceTable:
         )
         version = _version(base, self._properties)
         changes = [ReplaceWith(schema=wanted)]
-        return evolved(base.schema(), changes, base.last_column_id, allow_incompatible=True, format_version=version)[0]
+        return evolve_schema(base.schema(), changes, base.last_column_id, allow_incompatible=True, format_version=version)[0]
 
 
 def _version(base: TableMetadata, properties: Mapping[str, str]) -> int:

@@ -16,8 +16,8 @@ from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges
 from icefloe.kernel.commit.live_entries import live_entries, may_hold, partitions_of
 from icefloe.kernel.commit.new_manifest import NewManifest
 from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import AlwaysFalse
-from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns
 from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile

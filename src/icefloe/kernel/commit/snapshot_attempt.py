@@ -15,7 +15,7 @@ from icefloe.kernel.commit.new_manifest import NewManifest
 from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.manifest.manifest_reader import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.manifest_list.manifest_list_reader import line_has_row_ids, read_manifest_lines
+from icefloe.kernel.manifest_list.manifest_list_reader import has_required_row_id, read_manifest_summaries
 from icefloe.kernel.manifest_list.manifest_list_writer import append_to_manifest_list, write_manifest_list
 from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
 from icefloe.kernel.metadata import table_properties
@@ -173,8 +173,8 @@ def _carried_over(
     if base.format_version > 2 and parent.first_row_id is None:
         return None
     content = read(parent.manifest_list)
-    lines = read_manifest_lines(content, parent.manifest_list)
-    if base.format_version > 2 and not all(map(line_has_row_ids, lines)):
+    lines = read_manifest_summaries(content, parent.manifest_list)
+    if base.format_version > 2 and not all(map(has_required_row_id, lines)):
         return None
     if not manifests.leaves(base, new, lines):
         return None

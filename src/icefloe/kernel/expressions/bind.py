@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from icefloe.errors import InvalidFilterError, InvalidInputError
-from icefloe.kernel.expressions.placement import Placement, Standing, place
+from icefloe.kernel.expressions.literal_conversion import ConvertedLiteral, LiteralPosition, convert_literal
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,
@@ -25,6 +25,7 @@ from icefloe.kernel.expressions.predicate import (
     LessThan,
     LessThanOrEqual,
     LiteralPredicate,
+    Not,
     NotEqualTo,
     NotIn,
     NotNaN,
@@ -39,8 +40,8 @@ from icefloe.kernel.expressions.predicate import (
     column_text,
     like_text,
     literal_text,
+    negation,
 )
-from icefloe.kernel.expressions.rewrite import rewrite_not
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
@@ -152,6 +153,29 @@ def bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool = T
     return _bind(rewrite_not(expression), schema, case_sensitive)
 
 
+def rewrite_not(expression: BooleanExpression) -> BooleanExpression:
+    """The same filter without any `Not`.
+
+    Raises:
+        InvalidFilterError: a predicate under a `Not` has no opposite (it is bound already).
+    """
+    return _rewrite(expression, negated=False)
+
+
+def _rewrite(expression: BooleanExpression, *, negated: bool) -> BooleanExpression:
+    if isinstance(expression, Not):
+        return _rewrite(expression.child, negated=not negated)
+    if isinstance(expression, And | Or):
+        combine = all_of if isinstance(expression, And) != negated else any_of
+        return combine(_rewrite(term, negated=negated) for term in expression.terms)
+    if not negated:
+        return expression
+    opposite = negation(expression)
+    if isinstance(opposite, Not):
+        raise InvalidFilterError(f"cannot negate {expression}", next_step="negate a filter before it is bound to a schema")
+    return opposite
+
+
 def _bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool) -> BooleanExpression:
     if isinstance(expression, And):
         return all_of(_bind(term, schema, case_sensitive) for term in expression.terms)
@@ -230,7 +254,7 @@ class _Column:
     def _is_number(self) -> BooleanExpression:
         return all_of((self.unary(Operation.NOT_NAN), self.unary(Operation.NOT_NULL)))
 
-    def _place(self, literal: Any) -> Placement:
+    def _place(self, literal: Any) -> ConvertedLiteral:
         kind = self.field.field_type
         if not isinstance(kind, PrimitiveType) or isinstance(kind, UnknownType | GeometryType | GeographyType):
             raise InvalidFilterError(
@@ -241,7 +265,7 @@ class _Column:
                 f"the filter compares column {self.name!r} with null, which no value equals", next_step="use IS NULL or IS NOT NULL"
             )
         try:
-            return place(kind, literal)
+            return convert_literal(kind, literal)
         except InvalidInputError as error:
             raise InvalidFilterError(
                 f"column {self.name!r} of type {kind} cannot be compared with {literal!r}: {error.message}",
@@ -252,18 +276,18 @@ class _Column:
         if operation in _PREFIX_TESTS:
             return self._prefix(operation, literal)
         placed = self._place(literal)
-        if placed.standing is Standing.NAN:
+        if placed.standing is LiteralPosition.NAN:
             return self._compare_nan(operation)
-        if placed.standing is Standing.EXACT:
+        if placed.standing is LiteralPosition.EXACT:
             return self._with(operation, placed.value)
         if operation is Operation.EQ:
             return AlwaysFalse()
         if operation is Operation.NOT_EQ:
             return self.unary(Operation.NOT_NULL)
         less = operation in (Operation.LT, Operation.LT_EQ)
-        if placed.standing is Standing.BETWEEN:
+        if placed.standing is LiteralPosition.BETWEEN:
             return self._with(Operation.LT_EQ if less else Operation.GT, placed.value)
-        return self.unary(Operation.NOT_NULL) if less == (placed.standing is Standing.ABOVE_ALL) else AlwaysFalse()
+        return self.unary(Operation.NOT_NULL) if less == (placed.standing is LiteralPosition.ABOVE_MAX) else AlwaysFalse()
 
     def _prefix(self, operation: Operation, literal: Any) -> BooleanExpression:
         if not isinstance(self.field.field_type, StringType):
@@ -287,8 +311,8 @@ class _Column:
 
     def one_of(self, literals: tuple[Any, ...], *, negated: bool) -> BooleanExpression:
         placed = [self._place(literal) for literal in literals]
-        values = sorted({place.value for place in placed if place.standing is Standing.EXACT})
-        has_nan = any(place.standing is Standing.NAN for place in placed)
+        values = sorted({place.value for place in placed if place.standing is LiteralPosition.EXACT})
+        has_nan = any(place.standing is LiteralPosition.NAN for place in placed)
         single, several = (Operation.NOT_EQ, Operation.NOT_IN) if negated else (Operation.EQ, Operation.IN)
         terms: list[BooleanExpression] = []
         if values:

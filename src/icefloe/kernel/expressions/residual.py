@@ -8,15 +8,15 @@ from typing import Any
 
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import BoundPredicate, predicates
+from icefloe.kernel.expressions.metrics_evaluator import ColumnRange, may_match, must_match, range_of_values, tree_mask
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or, all_of, any_of
-from icefloe.kernel.expressions.project import inclusive, strict
-from icefloe.kernel.expressions.ranges import ColumnRange, may_match, must_match, range_of_values, tree_mask
+from icefloe.kernel.expressions.projections import inclusive_projection, strict_projection
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.values import physical_array
 
 
-def residual(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, partition: tuple[Any, ...]) -> BooleanExpression:
+def residual_for(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, partition: tuple[Any, ...]) -> BooleanExpression:
     """The filter with every predicate that the partition value decides replaced by a constant, and simplified.
 
     `partition` holds physical values in the order of the spec's fields. A row of the partition matches the result exactly where it matches `bound`.
@@ -36,9 +36,9 @@ def residual(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, part
         return ranges[field_id]
 
     def decide(predicate: BoundPredicate) -> bool | None:
-        if tree_mask(strict(predicate, spec, schema), 1, lambda test: must_match(test, one_value(test)))[0]:
+        if tree_mask(strict_projection(predicate, spec, schema), 1, lambda test: must_match(test, one_value(test)))[0]:
             return True
-        possible = tree_mask(inclusive(predicate, spec, schema), 1, lambda test: may_match(test, one_value(test)))[0]
+        possible = tree_mask(inclusive_projection(predicate, spec, schema), 1, lambda test: may_match(test, one_value(test)))[0]
         return None if possible else False
 
     return simplify(bound, {predicate: decide(predicate) for predicate in predicates(bound)}.get)

@@ -10,7 +10,7 @@ from icefloe.errors import ManifestFormatError, Problem
 from icefloe.kernel.avro.avro_columns import read_batches
 from icefloe.kernel.avro.avro_container import open_container
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.manifest_list.manifest_list_schema import WANTED, WANTED_LINES
+from icefloe.kernel.manifest_list.manifest_list_schema import MANIFEST_FILE_FIELDS, MANIFEST_SUMMARY_FIELDS
 
 _REQUIRED = ("manifest_path", "manifest_length", "partition_spec_id", "added_snapshot_id")
 _CONTENTS: dict[int | None, ManifestContent] = {None: ManifestContent.DATA, **{int(content): content for content in ManifestContent}}
@@ -24,7 +24,7 @@ def read_manifest_list(content: bytes, path: str) -> list[ManifestFile]:
         ManifestFormatError: a required value is null, or `content` is neither 0 nor 1.
     """
     found: list[ManifestFile] = []
-    for batch in read_batches(open_container(content, path), WANTED):
+    for batch in read_batches(open_container(content, path), MANIFEST_FILE_FIELDS):
         for name in _REQUIRED:
             if None in batch[name]:
                 raise _refuse(path, len(found) + batch[name].index(None), f"{name} is null")
@@ -33,7 +33,7 @@ def read_manifest_list(content: bytes, path: str) -> list[ManifestFile]:
     return found
 
 
-class ManifestLine(NamedTuple):
+class ManifestSummary(NamedTuple):
     """What decides whether a manifest is kept, dropped or merged."""
 
     content: int
@@ -43,23 +43,23 @@ class ManifestLine(NamedTuple):
     has_row_id: bool
 
 
-def read_manifest_lines(content: bytes, path: str) -> list[ManifestLine]:
+def read_manifest_summaries(content: bytes, path: str) -> list[ManifestSummary]:
     """Those few values of each manifest, in file order: a fraction of the time of `read_manifest_list`. Raises `AvroFormatError`, `ManifestFormatError`."""
-    found: list[ManifestLine] = []
-    for batch in read_batches(open_container(content, path), WANTED_LINES):
+    found: list[ManifestSummary] = []
+    for batch in read_batches(open_container(content, path), MANIFEST_SUMMARY_FIELDS):
         for length, spec_id, kind, added, existing, row_id in zip(*batch.values(), strict=True):
             if length is None or spec_id is None or kind not in _CONTENTS:
                 read_manifest_list(content, path)  # says what is wrong, and where
-            found.append(ManifestLine(int(_CONTENTS[kind]), spec_id, length, added != 0 or existing != 0, row_id is not None))
+            found.append(ManifestSummary(int(_CONTENTS[kind]), spec_id, length, added != 0 or existing != 0, row_id is not None))
     return found
 
 
 def has_row_ids(content: bytes, path: str) -> bool:
-    """Whether every data manifest of a list has a first row id, as those of v3 snapshots do. Raises as `read_manifest_lines` does."""
-    return all(map(line_has_row_ids, read_manifest_lines(content, path)))
+    """Whether every data manifest of a list has a first row id, as those of v3 snapshots do. Raises as `read_manifest_summaries` does."""
+    return all(map(has_required_row_id, read_manifest_summaries(content, path)))
 
 
-def line_has_row_ids(line: ManifestLine) -> bool:
+def has_required_row_id(line: ManifestSummary) -> bool:
     """Delete manifests need none."""
     return line.has_row_id or line.content == ManifestContent.DELETES
 

@@ -49,7 +49,7 @@ _SCHEMAS: dict[int, AvroType] = {
 }
 
 # The counts had other names in the first years of v1.
-WANTED = Struct(
+MANIFEST_FILE_FIELDS = Struct(
     (
         WantedField(500, ("manifest_path",), Value("manifest_path"), required=True),
         WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
@@ -82,7 +82,7 @@ WANTED = Struct(
     )
 )
 # What a commit asks of the manifests that it keeps.
-WANTED_LINES = Struct(
+MANIFEST_SUMMARY_FIELDS = Struct(
     (
         WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
         WantedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from icefloe.errors import InvalidPartitionSpecError, MetadataFormatError, Problem, UnsupportedFeatureError
-from icefloe.kernel.partitioning.sources import sources_from_json, sources_to_json, to_transform, transform_of
+from icefloe.kernel.partitioning.source_columns import sources_from_json, sources_to_json, to_transform, transform_of
 from icefloe.kernel.partitioning.transforms import (
     DayTransform,
     IdentityTransform,

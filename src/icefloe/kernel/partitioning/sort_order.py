@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, MetadataFormatError, Problem
-from icefloe.kernel.partitioning.sources import sources_from_json, sources_to_json, to_transform, transform_of
+from icefloe.kernel.partitioning.source_columns import sources_from_json, sources_to_json, to_transform, transform_of
 from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform
 from icefloe.kernel.schema.schema import Schema
 

@@ -47,19 +47,19 @@ class RenamePartitionField:
 SpecChange = AddPartitionField | RemovePartitionField | RenamePartitionField
 
 
-def evolved_spec(spec: PartitionSpec, changes: Iterable[SpecChange], schema: Schema, *, format_version: int) -> PartitionSpec:
-    """The spec after the changes, made one after the other. New fields have ids of their own within it; the table gives them others (`numbered_spec`).
+def evolve_spec(spec: PartitionSpec, changes: Iterable[SpecChange], schema: Schema, *, format_version: int) -> PartitionSpec:
+    """The spec after the changes, made one after the other. New fields have ids of their own within it; the table gives them others (`assign_spec_field_ids`).
 
     Raises:
         InvalidPartitionSpecError: a change breaks a rule; the message names the field, the rule and the next step.
     """
-    state = EvolvingSpec(spec, schema, format_version=format_version)
+    state = PartitionSpecUpdate(spec, schema, format_version=format_version)
     for change in changes:
         state.apply(change)
     return state.finished()
 
 
-class EvolvingSpec:
+class PartitionSpecUpdate:
     """A spec while changes are made to it. Each change sees what those before it made."""
 
     def __init__(self, spec: PartitionSpec, schema: Schema, *, format_version: int) -> None:
@@ -205,7 +205,7 @@ def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], 
     return PartitionSpec(*fields, spec_id=spec.spec_id)
 
 
-def numbered_spec(
+def assign_spec_field_ids(
     spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int, *, format_version: int
 ) -> PartitionSpec:
     """The spec with the field ids that a table gives it: those of equivalent fields of its other specs, and fresh ones. Spec: Partition Evolution.

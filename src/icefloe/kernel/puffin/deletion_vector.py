@@ -1,7 +1,7 @@
 """Deletion vectors: the set of deleted row positions of one data file, as a value, as the bytes of a blob, and as a whole Puffin file.
 
 Framed bytes are: the length of what is between it and the checksum (4 bytes, big endian), the magic bytes, a 64-bit Roaring bitmap (little endian), and the
-CRC-32 of magic bytes and bitmap (4 bytes, big endian). Early writers left the frame out; such bare bitmaps are told apart, see `framing_of`.
+CRC-32 of magic bytes and bitmap (4 bytes, big endian). Early writers left the frame out; such bare bitmaps are told apart, see `detect_framing`.
 Which vector belongs to which data file is not decided here. Spec: Puffin file format, `deletion-vector-v1` blob type; Deletion Vectors.
 """
 
@@ -17,10 +17,10 @@ import numpy.typing as npt
 from pyroaring import BitMap64, FrozenBitMap64
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.puffin.puffin_errors import broken_puffin
+from icefloe.kernel.puffin.puffin_errors import puffin_format_error
 from icefloe.kernel.puffin.puffin_file import Blob, write_puffin
 from icefloe.kernel.puffin.puffin_metadata import BlobMetadata
-from icefloe.kernel.puffin.roaring import TornBitmapError, check_extent
+from icefloe.kernel.puffin.roaring import InvalidBitmapError, check_bitmap_extent
 
 DELETION_VECTOR_BLOB = "deletion-vector-v1"
 REFERENCED_DATA_FILE = "referenced-data-file"
@@ -81,7 +81,7 @@ class VectorLocation:
     record_count: int
 
 
-def deletion_vector_of(positions: npt.NDArray[Any] | Iterable[int]) -> DeletionVector:
+def deletion_vector_from_positions(positions: npt.NDArray[Any] | Iterable[int]) -> DeletionVector:
     """The vector of these positions, in any order, repeated ones counted once.
 
     Raises:
@@ -122,7 +122,7 @@ def encode_deletion_vector(vector: DeletionVector) -> bytes:
     return b"".join((len(body).to_bytes(_LENGTH_BYTES, "big"), body, zlib.crc32(body).to_bytes(_CRC_BYTES, "big")))
 
 
-def framing_of(data: bytes) -> VectorFraming | None:
+def detect_framing(data: bytes) -> VectorFraming | None:
     """Whether the bytes are framed as the spec says or a bare bitmap; None where they are neither.
 
     The two cannot be confused: where a framed vector has its magic bytes, a bare one has the upper half of its number of bitmaps, which is 0.
@@ -142,7 +142,7 @@ def decode_deletion_vector(data: bytes, *, cardinality: int, path: str, offset: 
     Raises:
         PuffinFormatError: wrong length, magic bytes or checksum; a damaged bitmap; or another number of positions than `cardinality`.
     """
-    framing = framing_of(data)
+    framing = detect_framing(data)
     if framing is VectorFraming.FRAMED:
         start = _BITMAP_START
         bitmap_bytes = _unframed(data, path, offset)
@@ -151,28 +151,32 @@ def decode_deletion_vector(data: bytes, *, cardinality: int, path: str, offset: 
         bitmap_bytes = data
     else:
         what = "it is a bare bitmap without length, magic bytes and checksum" if framing else "its magic bytes are not D1D33964"
-        raise broken_puffin(path, offset, f"a deletion vector of {len(data)} bytes is not framed: {what}")
+        raise puffin_format_error(path, offset, f"a deletion vector of {len(data)} bytes is not framed: {what}")
     try:
-        check_extent(bitmap_bytes)
+        check_bitmap_extent(bitmap_bytes)
         bitmap = FrozenBitMap64.deserialize(bitmap_bytes)
-    except TornBitmapError as error:
-        raise broken_puffin(path, offset + start + error.position, f"the bitmap of a deletion vector is damaged: {error.what}") from error
+    except InvalidBitmapError as error:
+        raise puffin_format_error(
+            path, offset + start + error.position, f"the bitmap of a deletion vector is damaged: {error.what}"
+        ) from error
     except ValueError as error:
-        raise broken_puffin(path, offset + start, f"the bitmap of a deletion vector is damaged: {error}") from error
+        raise puffin_format_error(path, offset + start, f"the bitmap of a deletion vector is damaged: {error}") from error
     if len(bitmap) != cardinality:
-        raise broken_puffin(path, offset, f"a deletion vector holds {len(bitmap)} positions where {cardinality} are recorded")
+        raise puffin_format_error(path, offset, f"a deletion vector holds {len(bitmap)} positions where {cardinality} are recorded")
     return DeletionVector(bitmap)
 
 
 def _unframed(data: bytes, path: str, offset: int) -> bytes:
     length = int.from_bytes(data[:_LENGTH_BYTES], "big")
     if length + _LENGTH_BYTES + _CRC_BYTES != len(data) or length < len(_MAGIC) + _EMPTY_BITMAP_BYTES:
-        raise broken_puffin(path, offset, f"a deletion vector of {len(data)} bytes says that it holds {length} between length and checksum")
+        raise puffin_format_error(
+            path, offset, f"a deletion vector of {len(data)} bytes says that it holds {length} between length and checksum"
+        )
     body = data[_LENGTH_BYTES:-_CRC_BYTES]
     recorded = int.from_bytes(data[-_CRC_BYTES:], "big")
     if (computed := zlib.crc32(body)) != recorded:
         what = f"the checksum of a deletion vector is {recorded:08x}, and its bytes give {computed:08x}"
-        raise broken_puffin(path, offset + len(data) - _CRC_BYTES, what)
+        raise puffin_format_error(path, offset + len(data) - _CRC_BYTES, what)
     return body[len(_MAGIC) :]
 
 
@@ -210,17 +214,17 @@ def vector_location(blob: BlobMetadata, *, path: str) -> VectorLocation:
         PuffinFormatError: another type of blob, a compressed one, or one whose required properties are missing or wrong.
     """
     if blob.type != DELETION_VECTOR_BLOB:
-        raise broken_puffin(path, blob.offset, f"a blob is of type {blob.type!r}, not {DELETION_VECTOR_BLOB!r}")
+        raise puffin_format_error(path, blob.offset, f"a blob is of type {blob.type!r}, not {DELETION_VECTOR_BLOB!r}")
     if blob.compression_codec is not None:
-        raise broken_puffin(
+        raise puffin_format_error(
             path, blob.offset, f"a deletion vector is compressed with {blob.compression_codec!r}, and must not be compressed"
         )
     missing = [name for name in (REFERENCED_DATA_FILE, CARDINALITY) if name not in blob.properties]
     if missing:
-        raise broken_puffin(path, blob.offset, f"a deletion vector's blob lacks the properties {', '.join(missing)}")
+        raise puffin_format_error(path, blob.offset, f"a deletion vector's blob lacks the properties {', '.join(missing)}")
     digits = blob.properties[CARDINALITY]
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
-        raise broken_puffin(path, blob.offset, f"a deletion vector's cardinality is {digits!r}, not a number")
+        raise puffin_format_error(path, blob.offset, f"a deletion vector's cardinality is {digits!r}, not a number")
     return VectorLocation(
         referenced_data_file=blob.properties[REFERENCED_DATA_FILE],
         content_offset=blob.offset,

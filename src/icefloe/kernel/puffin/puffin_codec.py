@@ -12,7 +12,7 @@ import numpy as np
 
 from icefloe.errors import InvalidPropertyError
 from icefloe.kernel.limits import limits
-from icefloe.kernel.puffin.puffin_errors import above_limit, broken_puffin
+from icefloe.kernel.puffin.puffin_errors import puffin_format_error, puffin_limit_error
 
 LZ4 = "lz4"
 ZSTD = "zstd"
@@ -30,7 +30,7 @@ _PRIME1, _PRIME2, _PRIME3, _PRIME4, _PRIME5 = 2654435761, 2246822519, 3266489917
 _MASK = 0xFFFFFFFF
 
 
-class _TornFrameError(ValueError):
+class _InvalidFrameError(ValueError):
     """A frame's outline is wrong; the text says how."""
 
 
@@ -53,24 +53,24 @@ def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit:
     if codec is None:
         return data
     if codec not in CODECS:
-        raise broken_puffin(path, offset, f"the compression codec {codec!r} is none of {', '.join(CODECS)}")
+        raise puffin_format_error(path, offset, f"the compression codec {codec!r} is none of {', '.join(CODECS)}")
     try:
         outline = _lz4_outline(data) if codec == LZ4 else _zstd_outline(data)
         if outline.end != len(data):
-            raise _TornFrameError(f"{len(data) - outline.end} bytes follow the frame")
+            raise _InvalidFrameError(f"{len(data) - outline.end} bytes follow the frame")
         if outline.content_size > outline.most_content:
-            raise _TornFrameError(f"it claims {outline.content_size} bytes of content in {len(data)}, which cannot be")
+            raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content in {len(data)}, which cannot be")
         if outline.content_size > getattr(limits(), limit):
-            raise above_limit(path, offset, f"a {codec} frame claims {outline.content_size} bytes of content in {len(data)}", limit)
+            raise puffin_limit_error(path, offset, f"a {codec} frame claims {outline.content_size} bytes of content in {len(data)}", limit)
         # The output never grows: a frame that unpacks to more than it claims is refused by the library.
         plain = np.empty(outline.content_size, np.uint8)
         unpacked = (cramjam.lz4 if codec == LZ4 else cramjam.zstd).decompress_into(data, plain)
         if unpacked != outline.content_size:  # the library refuses such frames too; but what it left unwritten must never get out
-            raise _TornFrameError(f"it claims {outline.content_size} bytes of content and holds {unpacked}")
+            raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content and holds {unpacked}")
     except IndexError as error:
-        raise broken_puffin(path, offset, f"a {codec} frame is cut short") from error
-    except (_TornFrameError, cramjam.DecompressionError) as error:
-        raise broken_puffin(path, offset, f"a {codec} frame is damaged: {error}") from error
+        raise puffin_format_error(path, offset, f"a {codec} frame is cut short") from error
+    except (_InvalidFrameError, cramjam.DecompressionError) as error:
+        raise puffin_format_error(path, offset, f"a {codec} frame is damaged: {error}") from error
     return plain.tobytes()
 
 
@@ -94,14 +94,14 @@ def _number(data: bytes, start: int, length: int) -> int:
 
 def _lz4_outline(data: bytes) -> _Outline:
     if data[:4] != _LZ4_MAGIC:
-        raise _TornFrameError("it does not begin with LZ4's magic bytes")
+        raise _InvalidFrameError("it does not begin with LZ4's magic bytes")
     flags = data[4]
     if flags >> 6 != 1:
-        raise _TornFrameError(f"its version is {flags >> 6}, not 1")
+        raise _InvalidFrameError(f"its version is {flags >> 6}, not 1")
     if flags & 0x03:
-        raise _TornFrameError("it needs a dictionary, or sets a reserved bit")
+        raise _InvalidFrameError("it needs a dictionary, or sets a reserved bit")
     if not flags & _LZ4_CONTENT_SIZE_FLAG:
-        raise _TornFrameError("it does not say its content size")
+        raise _InvalidFrameError("it does not say its content size")
     content_size = _number(data, 6, 8)
     block_checksum = 4 if flags & 0x10 else 0
     position = 15  # magic, flags, block size, content size, header checksum
@@ -136,14 +136,14 @@ def _short_xxh32(data: bytes) -> int:
 
 def _zstd_outline(data: bytes) -> _Outline:
     if data[:4] != _ZSTD_MAGIC:
-        raise _TornFrameError("it does not begin with Zstandard's magic bytes")
+        raise _InvalidFrameError("it does not begin with Zstandard's magic bytes")
     descriptor = data[4]
     single_segment = bool(descriptor & 0x20)
     if descriptor & 0x0B:
-        raise _TornFrameError("it needs a dictionary, or sets a reserved bit")
+        raise _InvalidFrameError("it needs a dictionary, or sets a reserved bit")
     size_flag = descriptor >> 6
     if not size_flag and not single_segment:
-        raise _TornFrameError("it does not say its content size")
+        raise _InvalidFrameError("it does not say its content size")
     size_length = 1 << size_flag
     position = 5 + (not single_segment)  # a single segment has no window descriptor
     content_size = _number(data, position, size_length) + (256 if size_flag == 1 else 0)
@@ -154,7 +154,7 @@ def _zstd_outline(data: bytes) -> _Outline:
         header = _number(data, position, 3)
         last, kind, size = header & 1, header >> 1 & 3, header >> 3
         if kind not in (_ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED):
-            raise _TornFrameError("a block is of a reserved type")
+            raise _InvalidFrameError("a block is of a reserved type")
         position += 3 + (1 if kind == _ZSTD_RLE else size)
         blocks += 1
     position += 4 if descriptor & 0x04 else 0

@@ -4,12 +4,12 @@ Spec: Puffin file format.
 """
 
 from icefloe.errors import Problem, PuffinFormatError
-from icefloe.kernel.limits import limits, raise_limit
+from icefloe.kernel.limits import limits, raise_limit_step
 
 _NEXT_STEP = "restore the file from a copy, or roll the table back to a snapshot that does not use it"
 
 
-def broken_puffin(path: str, offset: int, what: str, *, next_step: str = _NEXT_STEP) -> PuffinFormatError:
+def puffin_format_error(path: str, offset: int, what: str, *, next_step: str = _NEXT_STEP) -> PuffinFormatError:
     """The error for `path` being wrong at byte `offset` of the file."""
     return PuffinFormatError(
         f"{path} is not sound Puffin: {what} (at byte {offset})",
@@ -19,7 +19,7 @@ def broken_puffin(path: str, offset: int, what: str, *, next_step: str = _NEXT_S
     )
 
 
-def broken_footer(path: str, offset: int, problems: tuple[Problem, ...]) -> PuffinFormatError:
+def puffin_footer_error(path: str, offset: int, problems: tuple[Problem, ...]) -> PuffinFormatError:
     """The error for a footer payload, at byte `offset`, whose JSON breaks rules: each problem has its JSON path."""
     return PuffinFormatError(
         f"{path} is not sound Puffin: its footer breaks the rules of FileMetadata (at byte {offset})",
@@ -29,6 +29,6 @@ def broken_footer(path: str, offset: int, problems: tuple[Problem, ...]) -> Puff
     )
 
 
-def above_limit(path: str, offset: int, what: str, limit: str) -> PuffinFormatError:
+def puffin_limit_error(path: str, offset: int, what: str, limit: str) -> PuffinFormatError:
     """Return the error for something at byte `offset` of the file that is more than the limit of that name; `what` says how much it is."""
-    return broken_puffin(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit(limit))
+    return puffin_format_error(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit_step(limit))

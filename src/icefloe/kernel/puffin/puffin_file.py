@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.puffin.puffin_codec import LZ4, compress, decompress
-from icefloe.kernel.puffin.puffin_errors import broken_puffin
+from icefloe.kernel.puffin.puffin_errors import puffin_format_error
 from icefloe.kernel.puffin.puffin_metadata import BlobMetadata, FileMetadata, file_metadata_from_json, file_metadata_to_json
 
 MAGIC = b"PFA1"
@@ -49,7 +49,7 @@ class Blob:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def puffin_of(content: bytes, path: str) -> PuffinSource:
+def in_memory_puffin(content: bytes, path: str) -> PuffinSource:
     """A whole file in memory as a source."""
     return PuffinSource(path, len(content), lambda offset, length: content[offset : offset + length])
 
@@ -62,22 +62,22 @@ def read_file_metadata(source: PuffinSource) -> FileMetadata:
     """
     path, size = source.path, source.file_size
     if size < len(MAGIC) + _FOOTER_FRAME_BYTES:
-        raise broken_puffin(path, 0, "the file is empty" if not size else f"{size} bytes are too few for a Puffin file")
+        raise puffin_format_error(path, 0, "the file is empty" if not size else f"{size} bytes are too few for a Puffin file")
     start = max(0, size - _FIRST_READ_BYTES)
     end_of_file = _read(source, start, size - start)
     head = end_of_file[: len(MAGIC)] if start == 0 else _read(source, 0, len(MAGIC))
     if head != MAGIC:
-        raise broken_puffin(path, 0, "it does not begin with Puffin's magic bytes")
+        raise puffin_format_error(path, 0, "it does not begin with Puffin's magic bytes")
     payload_size, compressed = _tail(end_of_file[-_TAIL_BYTES:], path, size - _TAIL_BYTES)
     footer_start = size - _FOOTER_FRAME_BYTES - payload_size
     if footer_start < len(MAGIC):
-        raise broken_puffin(path, size - _TAIL_BYTES, f"a footer of {payload_size} bytes does not fit into a file of {size}")
+        raise puffin_format_error(path, size - _TAIL_BYTES, f"a footer of {payload_size} bytes does not fit into a file of {size}")
     if footer_start >= start:
         footer = end_of_file[footer_start - start : -_TAIL_BYTES]
     else:
         footer = _read(source, footer_start, len(MAGIC) + payload_size)
     if footer[: len(MAGIC)] != MAGIC:
-        raise broken_puffin(path, footer_start, "the footer does not begin with Puffin's magic bytes")
+        raise puffin_format_error(path, footer_start, "the footer does not begin with Puffin's magic bytes")
     payload_start = footer_start + len(MAGIC)
     payload = decompress(LZ4 if compressed else None, footer[len(MAGIC) :], path=path, offset=payload_start, limit="puffin_footer_bytes")
     return file_metadata_from_json(payload, path=path, offset=payload_start, first_byte=len(MAGIC), end_byte=footer_start)
@@ -92,7 +92,7 @@ def read_blob(source: PuffinSource, blob: BlobMetadata) -> bytes:
     # The metadata may be a table's own record of the file, not the file's footer, so it is held against the file here too.
     if blob.length < 0 or blob.offset < len(MAGIC) or blob.offset + blob.length > source.file_size - _FOOTER_FRAME_BYTES:
         what = f"a blob of {blob.length} bytes at byte {blob.offset} does not lie in a file of {source.file_size} bytes"
-        raise broken_puffin(source.path, blob.offset, what)
+        raise puffin_format_error(source.path, blob.offset, what)
     stored = _read(source, blob.offset, blob.length)
     return decompress(blob.compression_codec, stored, path=source.path, offset=blob.offset, limit="puffin_blob_bytes")
 
@@ -100,20 +100,22 @@ def read_blob(source: PuffinSource, blob: BlobMetadata) -> bytes:
 def _read(source: PuffinSource, offset: int, length: int) -> bytes:
     data = source.read_range(offset, length)
     if len(data) != length:
-        raise broken_puffin(source.path, offset, f"the file is cut short: {length} bytes were to be read there, and {len(data)} are there")
+        raise puffin_format_error(
+            source.path, offset, f"the file is cut short: {length} bytes were to be read there, and {len(data)} are there"
+        )
     return data
 
 
 def _tail(tail: bytes, path: str, offset: int) -> tuple[int, bool]:
     """The payload's size in bytes, and whether it is compressed."""
     if tail[8:] != MAGIC:
-        raise broken_puffin(path, offset + 8, "it does not end with Puffin's magic bytes")
+        raise puffin_format_error(path, offset + 8, "it does not end with Puffin's magic bytes")
     payload_size = int.from_bytes(tail[:4], "little", signed=True)
     flags = int.from_bytes(tail[4:8], "little")
     if payload_size < 0:
-        raise broken_puffin(path, offset, f"the footer's size is {payload_size}")
+        raise puffin_format_error(path, offset, f"the footer's size is {payload_size}")
     if flags & ~_COMPRESSED_FOOTER:
-        raise broken_puffin(path, offset + 4, f"the flags {tail[4:8].hex()} have bits set that this version of Puffin does not know")
+        raise puffin_format_error(path, offset + 4, f"the flags {tail[4:8].hex()} have bits set that this version of Puffin does not know")
     return payload_size, bool(flags)
 
 

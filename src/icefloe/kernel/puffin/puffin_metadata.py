@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import InvalidInputError, Problem
-from icefloe.kernel.puffin.puffin_errors import broken_footer, broken_puffin
+from icefloe.kernel.puffin.puffin_errors import puffin_footer_error, puffin_format_error
 
 _INT = 2**31
 _LONG = 2**63
@@ -83,11 +83,11 @@ def file_metadata_from_json(payload: bytes, *, path: str, offset: int, first_byt
     try:
         document = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise broken_puffin(path, offset, f"the footer is not JSON in UTF-8: {error}") from error
+        raise puffin_format_error(path, offset, f"the footer is not JSON in UTF-8: {error}") from error
     reading = _Reading()
     metadata = reading.file(document, first_byte, end_byte)
     if reading.problems or metadata is None:
-        raise broken_footer(path, offset, tuple(reading.problems))
+        raise puffin_footer_error(path, offset, tuple(reading.problems))
     return metadata
 
 

@@ -17,7 +17,7 @@ _LEAST_BYTES_A_BITMAP = 12
 _KEYS = 1 << 31  # the top bit of a position is 0
 
 
-class TornBitmapError(ValueError):
+class InvalidBitmapError(ValueError):
     """The bytes are not a bitmap. `position` counts from the start of the bitmap."""
 
     def __init__(self, position: int, what: str) -> None:
@@ -26,31 +26,31 @@ class TornBitmapError(ValueError):
         self.what = what
 
 
-def check_extent(data: bytes) -> None:
+def check_bitmap_extent(data: bytes) -> None:
     """Walks the bitmaps and their containers, which must end where `data` ends.
 
     Raises:
-        TornBitmapError: cut short, followed by more bytes, keys out of order or with the top bit set, or an unknown cookie.
+        InvalidBitmapError: cut short, followed by more bytes, keys out of order or with the top bit set, or an unknown cookie.
     """
     position = 0
     try:
         (count,) = struct.unpack_from("<Q", data, 0)
         position = 8
         if count > (len(data) - position) // _LEAST_BYTES_A_BITMAP:
-            raise TornBitmapError(0, f"{count} bitmaps are claimed in {len(data)} bytes")
+            raise InvalidBitmapError(0, f"{count} bitmaps are claimed in {len(data)} bytes")
         last_key = -1
         for _ in range(count):
             (key,) = struct.unpack_from("<I", data, position)
             if not last_key < key < _KEYS:
                 what = "has its top bit set" if key >= _KEYS else f"follows the key {last_key}"
-                raise TornBitmapError(position, f"the key {key} of a bitmap {what}")
+                raise InvalidBitmapError(position, f"the key {key} of a bitmap {what}")
             last_key = key
             position = _end_of_bitmap(data, position + 4)
     except (struct.error, IndexError):
-        raise TornBitmapError(position, "the bitmap is cut short") from None
+        raise InvalidBitmapError(position, "the bitmap is cut short") from None
     if position != len(data):
         what = "the bitmap is cut short" if position > len(data) else f"{len(data) - position} bytes follow the bitmap"
-        raise TornBitmapError(min(position, len(data)), what)
+        raise InvalidBitmapError(min(position, len(data)), what)
 
 
 def _end_of_bitmap(data: bytes, start: int) -> int:
@@ -64,12 +64,12 @@ def _end_of_bitmap(data: bytes, start: int) -> int:
     elif cookie == _COOKIE_WITHOUT_RUNS and count == 0:
         (containers,) = struct.unpack_from("<I", data, start + 4)
         if containers > _MOST_CONTAINERS:
-            raise TornBitmapError(start + 4, f"a bitmap claims {containers} containers")
+            raise InvalidBitmapError(start + 4, f"a bitmap claims {containers} containers")
         flags = None
         descriptors = start + 8
         position = descriptors + 8 * containers
     else:
-        raise TornBitmapError(start, f"a bitmap begins with the unknown cookie {cookie + (count << 16)}")
+        raise InvalidBitmapError(start, f"a bitmap begins with the unknown cookie {cookie + (count << 16)}")
     for index in range(containers):
         if flags is not None and data[flags + index // 8] >> index % 8 & 1:
             (runs,) = struct.unpack_from("<H", data, position)

@@ -23,7 +23,7 @@ def theta_hashes(rows: NDArray[np.uint8]) -> Hashes:
     if not width:
         return np.zeros(0, np.uint64)
     if width > _BLOCK_BYTES:
-        return theta_hashes_of([row.tobytes() for row in rows])
+        return theta_hashes_of_values([row.tobytes() for row in rows])
     padded = np.zeros((count, _BLOCK_BYTES), np.uint8)
     padded[:, :width] = rows
     low, high = padded.view("<u8").astype(np.uint64).T
@@ -44,7 +44,7 @@ def theta_hashes(rows: NDArray[np.uint8]) -> Hashes:
     return first >> np.uint64(1)
 
 
-def theta_hashes_of(values: Sequence[bytes]) -> Hashes:
+def theta_hashes_of_values(values: Sequence[bytes]) -> Hashes:
     """The hash of every value that has bytes."""
     return np.array([mmh3.hash64(value, SEED, signed=False)[0] >> 1 for value in values if value], np.uint64)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
-from icefloe.kernel.expressions.ranges import Mask
+from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic, ordered_statistics, statistic_column
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.scan.decision import Decision, Reason

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.arrow_values import array_of_chunks, filled, mask_array, numpy_of, scalar_of
-from icefloe.kernel.expressions.ranges import ColumnRange, Mask
+from icefloe.kernel.expressions.metrics_evaluator import ColumnRange, Mask
 from icefloe.kernel.manifest.data_file import FileContent, FileFormat
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, statistic_column
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec

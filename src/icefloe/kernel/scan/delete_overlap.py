@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import array_of_chunks, filled, numpy_of
-from icefloe.kernel.expressions.ranges import ColumnRange, Mask
+from icefloe.kernel.expressions.metrics_evaluator import ColumnRange, Mask
 
 Indices = NDArray[np.int64]
 # Which of some pairs of a data file and a delete file may go together.

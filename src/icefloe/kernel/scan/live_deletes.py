@@ -16,7 +16,7 @@ from icefloe.errors import ManifestFormatError, Problem
 from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy_of, scalar_of
 from icefloe.kernel.avro.avro_objects import Values
 from icefloe.kernel.expressions.bind import predicates
-from icefloe.kernel.expressions.ranges import Mask
+from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, every_statistic, statistic_column

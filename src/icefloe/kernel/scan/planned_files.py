@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import array_of_chunks, numbers_array
 from icefloe.kernel.avro.avro_objects import Same, Values, objects
+from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.scan.file_scan_task import FileScanTask

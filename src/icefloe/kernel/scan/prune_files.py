@@ -1,6 +1,6 @@
 """Which data files of a manifest can hold matching rows, and which match whole: by partition value, column bounds and counts, all of a manifest at once.
 
-Manifests themselves are `prune_manifests.py`. What the arrays are is kernel.manifest.columns; how bounds decide is kernel.expressions.ranges.
+Manifests themselves are `prune_manifests.py`. What the arrays are is kernel.manifest.columns; how bounds decide is kernel.expressions.metrics_evaluator.
 Spec: Scan Planning.
 """
 
@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import filled, numbers_array, numpy_of
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation, predicates
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.expressions.project import inclusive, is_decided, strict
-from icefloe.kernel.expressions.ranges import (
+from icefloe.kernel.expressions.metrics_evaluator import (
     ColumnRange,
     Mask,
     is_float,
@@ -27,6 +25,8 @@ from icefloe.kernel.expressions.ranges import (
     range_of_values,
     tree_mask,
 )
+from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.expressions.projections import inclusive_projection, is_decided, strict_projection
 from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, partition_column, statistic_column
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
@@ -167,8 +167,8 @@ class FileTest:
 
     def _projected(self, leaf: BoundPredicate) -> tuple[Mask, Mask]:
         return (
-            self._tree(inclusive(leaf, self.spec, self.schema), lambda test: may_match(test, self._partition(test))),
-            self._tree(strict(leaf, self.spec, self.schema), lambda test: must_match(test, self._partition(test))),
+            self._tree(inclusive_projection(leaf, self.spec, self.schema), lambda test: may_match(test, self._partition(test))),
+            self._tree(strict_projection(leaf, self.spec, self.schema), lambda test: must_match(test, self._partition(test))),
         )
 
     def _place_masks(self, leaf: BoundPredicate) -> tuple[Mask, Mask]:
@@ -202,7 +202,7 @@ class FileTest:
             return self._tested(leaf, self._metrics(leaf), leaf.column, None).evidence(index)
         if leaf.field.field_id in _OF_FILES:
             return self._tested(leaf, self._of_file(leaf), leaf.column, to_human).evidence(index)
-        projected = inclusive(leaf, self.spec, self.schema)
+        projected = inclusive_projection(leaf, self.spec, self.schema)
 
         def mask(term: BooleanExpression) -> Mask:
             return self._tree(term, lambda test: may_match(test, self._partition(test)))

@@ -13,9 +13,9 @@ import pyarrow as pa
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.arrow_values import array_of
 from icefloe.kernel.expressions.bind import BoundPredicate
+from icefloe.kernel.expressions.metrics_evaluator import ColumnRange, Mask, may_match, range_of_bounds, tree_mask
 from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.expressions.project import inclusive
-from icefloe.kernel.expressions.ranges import ColumnRange, Mask, may_match, range_of_bounds, tree_mask
+from icefloe.kernel.expressions.projections import inclusive_projection
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.pruning_explanation import PredicateOutcome, explain_predicate
@@ -69,7 +69,7 @@ def manifest_tests(
             )
         spec = specs[spec_id]
         summaries = [summaries_of(manifests[position], spec) for position in found]
-        tests.append(SpecTest(np.array(found), spec, inclusive(bound, spec, schema), summaries))
+        tests.append(SpecTest(np.array(found), spec, inclusive_projection(bound, spec, schema), summaries))
     return tests
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
+from icefloe.kernel.expressions.metrics_evaluator import ColumnRange, Mask
 from icefloe.kernel.expressions.predicate import And, BooleanExpression, Or
-from icefloe.kernel.expressions.ranges import ColumnRange, Mask
 from icefloe.kernel.types import BinaryType, FixedType, FloatType, PrimitiveType, StringType
 from icefloe.kernel.values import physical_list, to_human
 

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.expressions.ranges import Mask
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile

@@ -19,7 +19,7 @@ VARIANT_NAME = "arrow.parquet.variant"
 _VARIANT_NAMES = (VARIANT_NAME, "parquet.variant")  # the second is what Arrow C++ called it before
 WKB_NAME = "geoarrow.wkb"
 # What Parquet and Arrow call a shape whose reference system nobody told.
-UNTOLD_CRS = "srid:0"
+UNSPECIFIED_CRS = "srid:0"
 VARIANT_STORAGE = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
 
 
@@ -104,7 +104,7 @@ def _shape(parameters: bytes) -> IcebergType | str:
 def _crs_name(crs: Any) -> str | None:
     """The name of a GeoArrow reference system; None for a definition that does not say its name."""
     if crs is None:
-        return UNTOLD_CRS
+        return UNSPECIFIED_CRS
     if isinstance(crs, str) and crs.lstrip().startswith("{"):
         try:
             crs = json.loads(crs)

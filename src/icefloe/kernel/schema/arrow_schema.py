@@ -137,6 +137,17 @@ def schema_from_arrow(schema: pa.Schema, *, keep_ids: bool) -> Schema:
     return found if keep_ids or not fields else assign_fresh_ids(found)
 
 
+def to_schema(schema: object) -> Schema:
+    """A `Schema` as it is; an Arrow schema with ids counted up from 1. Raises `InvalidSchemaError` for anything else, `UnsupportedTypeError`."""
+    if isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, pa.Schema):
+        return assign_fresh_ids(schema_from_arrow(schema, keep_ids=False))
+    raise InvalidSchemaError(
+        f"a schema of type {type(schema).__qualname__} is not understood", next_step="pass a pyarrow.Schema or an icefloe Schema"
+    )
+
+
 _FieldId = Callable[[pa.Field, str], int]
 
 

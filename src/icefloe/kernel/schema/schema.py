@@ -14,6 +14,8 @@ from icefloe.kernel.nested_values import default_problem, with_field_ids
 from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID, RESERVED_FIELD_IDS, is_reserved
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType, children
 
+Fields = tuple[NestedField, ...]
+
 
 @dataclass(frozen=True, init=False)
 class Schema:
@@ -235,6 +237,27 @@ def renumbered_type(kind: IcebergType, fresh: Callable[[], int], given: dict[int
             key_type=renumbered_type(kind.key_type, fresh, given),
             value_type=renumbered_type(kind.value_type, fresh, given),
         )
+    return kind
+
+
+def edit_field(fields: Fields, field_id: int, edit: Callable[[NestedField], NestedField | None]) -> Fields:
+    """The fields with the one of that id, at whatever depth, replaced, or left out where `edit` gives None."""
+    found: list[NestedField] = []
+    for field in fields:
+        changed = edit(field) if field.field_id == field_id else replace(field, field_type=_edit_type(field.field_type, field_id, edit))
+        if changed is not None:
+            found.append(changed)
+    return tuple(found)
+
+
+def _edit_type(kind: IcebergType, field_id: int, edit: Callable[[NestedField], NestedField | None]) -> IcebergType:
+    inner = edit_field(children(kind), field_id, edit)
+    if isinstance(kind, StructType):
+        return StructType(*inner)
+    if isinstance(kind, ListType):
+        return replace(kind, element=inner[0].field_type, element_required=inner[0].required)
+    if isinstance(kind, MapType):
+        return replace(kind, value_type=inner[1].field_type, value_required=inner[1].required)
     return kind
 
 

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from icefloe.errors import Problem, SchemaMismatchError
 from icefloe.kernel.byte_columns import rows_starting_with, spans_of
-from icefloe.kernel.schema.arrow_extensions import UNTOLD_CRS, VARIANT_STORAGE, extension_type, variant_storage_fault
+from icefloe.kernel.schema.arrow_extensions import UNSPECIFIED_CRS, VARIANT_STORAGE, extension_type, variant_storage_fault
 from icefloe.kernel.schema.arrow_schema import is_any_list, plain_type, primitive_from_arrow, schema_to_arrow, type_to_arrow
-from icefloe.kernel.schema.default_columns import write_problems, write_values
+from icefloe.kernel.schema.default_values import missing_column_problems, write_default_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,
@@ -111,7 +111,7 @@ def _struct_problems(found: Sequence[pa.Field], wanted: Sequence[NestedField], p
         if target.name in by_name:
             yield from _type_problems(by_name[target.name], target, where)
         else:
-            for problem in write_problems(target, where):
+            for problem in missing_column_problems(target, where):
                 yield Problem(where=problem.where, what=f"{problem.what}{_near(target.name, by_name)}")
     for name in by_name:
         if name not in names:
@@ -151,7 +151,7 @@ def _type_problems(found: pa.Field, target: NestedField, path: tuple[str, ...]) 
 def _other_shape(found: pa.Field, wanted: IcebergType) -> IcebergType | str | None:
     """What the rows say that their shapes are, where it is not what the table says. Plain WKB says nothing."""
     told = extension_type(found)
-    is_untold = isinstance(told, GeometryType) and told.crs == UNTOLD_CRS and isinstance(wanted, GeometryType)
+    is_untold = isinstance(told, GeometryType) and told.crs == UNSPECIFIED_CRS and isinstance(wanted, GeometryType)
     return None if told == wanted or is_untold else told
 
 
@@ -309,7 +309,7 @@ def _spread(column: pa.Array, field: NestedField, is_valid: pa.BooleanArray) -> 
 
 
 def _missing(field: NestedField, count: int) -> pa.Array:
-    return _nulls(field.field_type, count) if field.write_default is None else write_values(field, count)
+    return _nulls(field.field_type, count) if field.write_default is None else write_default_column(field, count)
 
 
 def _nulls(kind: IcebergType, count: int) -> pa.Array:

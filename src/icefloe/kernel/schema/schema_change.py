@@ -104,6 +104,6 @@ SchemaChange = (
 )
 
 
-def shown(path: ColumnPath) -> str:
+def path_text(path: ColumnPath) -> str:
     """The path as messages show it."""
     return path if isinstance(path, str) else ".".join(path)

@@ -8,11 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError
-from icefloe.kernel.schema.field_edits import edited_fields
-from icefloe.kernel.schema.given_defaults import check_struct_default, default_of
-from icefloe.kernel.schema.promotion import is_promotion, promoted_value, promotions
-from icefloe.kernel.schema.replacement import Replacement
-from icefloe.kernel.schema.schema import Schema, renumbered_type, repeated_names, walk
+from icefloe.kernel.schema.default_values import check_struct_default, to_default_value
+from icefloe.kernel.schema.schema import Fields, Schema, edit_field, renumbered_type, repeated_names, walk
 from icefloe.kernel.schema.schema_change import (
     AddColumn,
     ColumnPath,
@@ -26,18 +23,18 @@ from icefloe.kernel.schema.schema_change import (
     SetIdentifierFields,
     UnionByName,
     UpdateColumn,
-    shown,
+    path_text,
 )
+from icefloe.kernel.schema.schema_replacement import SchemaReplacement
+from icefloe.kernel.schema.type_promotion import check_promotion, promoted_value
 from icefloe.kernel.schema.union_by_name import union_changes
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS, check_schema_version
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, children
 
-Fields = tuple[NestedField, ...]
-
 _INCOMPATIBLE = "pass allow_incompatible_changes=True if every row has a value there"
 
 
-def evolved(
+def evolve_schema(
     schema: Schema,
     changes: Iterable[SchemaChange],
     last_column_id: int,
@@ -53,7 +50,7 @@ def evolved(
     Raises:
         InvalidSchemaError, InvalidInputError: a change breaks a rule; the message names the column, the rule and the next step.
     """
-    state = EvolvingSchema(
+    state = SchemaUpdate(
         schema,
         last_column_id,
         allow_incompatible=allow_incompatible,
@@ -65,7 +62,7 @@ def evolved(
     return state.finished(), state.last_column_id
 
 
-class EvolvingSchema:
+class SchemaUpdate:
     """A schema while changes are made to it. Each change sees what those before it made; a column renamed by one is still found by its old name."""
 
     def __init__(
@@ -152,30 +149,30 @@ class EvolvingSchema:
         else:
             above, name = change.path[:-1], change.path[-1] if change.path else ""
         if not name:
-            raise InvalidSchemaError(f"a column needs a name, and {shown(change.path)!r} has none", next_step="give it one")
+            raise InvalidSchemaError(f"a column needs a name, and {path_text(change.path)!r} has none", next_step="give it one")
         if not isinstance(change.field_type, IcebergType):
             raise InvalidInputError(
-                f"column {shown(change.path)}: {change.field_type!r} is no Iceberg type", next_step="pass one such as LongType()"
+                f"column {path_text(change.path)}: {change.field_type!r} is no Iceberg type", next_step="pass one such as LongType()"
             )
         owner = self._struct_at(above, change.path) if above else None
         # Also in a table without rows: another writer may add some before the change is committed. JAVA: SchemaUpdate.internalAddColumn.
         if change.required and change.default is None and not self._allow_incompatible:
             raise InvalidInputError(
-                f"column {shown(change.path)} cannot be added as required: rows that are already there have no value in it",
+                f"column {path_text(change.path)} cannot be added as required: rows that are already there have no value in it",
                 next_step=f"give it a default value (from format version {FIRST_VERSION_OF_DEFAULTS} on), add it as optional, or {_INCOMPATIBLE}",
             )
         added = NestedField(self._fresh_id(), name, change.field_type, change.required, change.doc)
         added = replace(added, field_type=renumbered_type(change.field_type, self._fresh_id, {}))
-        default = default_of(added.field_type, change.default, shown(change.path), self._format_version)
+        default = to_default_value(added.field_type, change.default, path_text(change.path), self._format_version)
         added = replace(added, initial_default=default, write_default=default)
-        check_struct_default(added, shown(change.path))
+        check_struct_default(added, path_text(change.path))
         check_schema_version(Schema(added), self._format_version)
         self._edit_members(owner, lambda members: (*members, added), change.path)
 
     def _rename(self, change: RenameColumn) -> None:
         field = self._member(change.path, "renamed")
         if not change.new_name:
-            raise InvalidSchemaError(f"column {shown(change.path)} cannot be renamed to nothing", next_step="give it a name")
+            raise InvalidSchemaError(f"column {path_text(change.path)} cannot be renamed to nothing", next_step="give it a name")
         self._edit(field.field_id, lambda found: replace(found, name=change.new_name), change.path)
 
     def _delete(self, change: DeleteColumn) -> None:
@@ -185,15 +182,10 @@ class EvolvingSchema:
     def _update(self, change: UpdateColumn) -> None:
         field = self._find(change.path)
         self._refuse_in_map_key(field, change.path)
-        column = shown(change.path)
+        column = path_text(change.path)
         kind = field.field_type if change.field_type is None else change.field_type
         if kind != field.field_type:
-            if not is_promotion(field.field_type, kind, self._format_version):
-                raise InvalidSchemaError(
-                    f"column {column} cannot change from {field.field_type} to {kind}: "
-                    f"a type may only widen ({promotions(self._format_version)})",
-                    next_step=f"add a new column of type {kind} and write the values there",
-                )
+            check_promotion(field.field_type, kind, column, self._format_version)
             kind = renumbered_type(kind, self._fresh_id, {})  # an unknown column may become a nested one
         required = field.required if change.required is None else change.required
         # A column that this change itself adds has a value in every row where it has a default. JAVA: SchemaUpdate.isDefaultedAdd.
@@ -216,15 +208,15 @@ class EvolvingSchema:
         field = self._find(change.path)
         if self._is_inner(field):
             raise InvalidSchemaError(
-                f"{shown(change.path)} is part of a list or map and cannot have a default of its own",
+                f"{path_text(change.path)} is part of a list or map and cannot have a default of its own",
                 next_step="give it to the list or map itself",
             )
-        default = default_of(field.field_type, change.default, shown(change.path), self._format_version)
+        default = to_default_value(field.field_type, change.default, path_text(change.path), self._format_version)
         self._edit(field.field_id, lambda found: replace(found, write_default=default), change.path)
 
     def _replace(self, wanted: Schema) -> None:
         """Takes over a whole schema. Spec: Schema Evolution, whose rules hold for each of its columns."""
-        new = Replacement(
+        new = SchemaReplacement(
             self._fresh_id,
             format_version=self._format_version,
             case_sensitive=self._case_sensitive,
@@ -239,7 +231,7 @@ class EvolvingSchema:
         beside = self._find(change.beside) if change.beside is not None else None
         if change.place is not Place.FIRST and (beside is None or beside == field or self._owner_id(beside) != owner):
             raise InvalidSchemaError(
-                f"column {shown(change.path)} cannot be moved {change.place} {shown(change.beside or '')}: "
+                f"column {path_text(change.path)} cannot be moved {change.place} {path_text(change.beside or '')}: "
                 "a column moves only among those of its own struct, and not beside itself",
                 next_step="name a column of the same struct",
             )
@@ -265,7 +257,7 @@ class EvolvingSchema:
             if field_id is not None and field_id in self._schema:
                 return self._schema.find_field(field_id)
         raise InvalidSchemaError(
-            f"there is no column {shown(path)!r} in the schema", next_step=f"use one of {', '.join(self._schema.column_names)}"
+            f"there is no column {path_text(path)!r} in the schema", next_step=f"use one of {', '.join(self._schema.column_names)}"
         )
 
     def _id_in(self, schema: Schema, path: ColumnPath) -> int | None:
@@ -275,7 +267,7 @@ class EvolvingSchema:
             found = next(exact, None)
             if found is not None:
                 return found
-        return schema.find_id(shown(path), case_sensitive=self._case_sensitive)
+        return schema.find_id(path_text(path), case_sensitive=self._case_sensitive)
 
     def _key(self, name: str) -> str:
         return name if self._case_sensitive else name.lower()
@@ -286,8 +278,8 @@ class EvolvingSchema:
             field = self._find(path)
         except InvalidSchemaError as error:
             raise InvalidSchemaError(
-                f"column {shown(column)} cannot be added: {error.message}",
-                next_step=f'{error.next_step}; for a top-level name with a dot in it pass a tuple, ("{shown(column)}",)',
+                f"column {path_text(column)} cannot be added: {error.message}",
+                next_step=f'{error.next_step}; for a top-level name with a dot in it pass a tuple, ("{path_text(column)}",)',
             ) from error
         self._refuse_in_map_key(field, column)
         found = field
@@ -296,7 +288,7 @@ class EvolvingSchema:
             field = kind.element_field if isinstance(kind, ListType) else kind.value_field
         if not isinstance(field.field_type, StructType):
             raise InvalidSchemaError(
-                f"column {shown(column)} cannot be added: {shown(path)} is {found.field_type}, and only a struct has fields",
+                f"column {path_text(column)} cannot be added: {path_text(path)} is {found.field_type}, and only a struct has fields",
                 next_step="add it beside that column, under another name",
             )
         return field.field_id
@@ -306,7 +298,7 @@ class EvolvingSchema:
         field = self._find(path)
         if self._is_inner(field):
             raise InvalidSchemaError(
-                f"{shown(path)} is part of its list or map and cannot be {verb}", next_step="change the list or map as a whole"
+                f"{path_text(path)} is part of its list or map and cannot be {verb}", next_step="change the list or map as a whole"
             )
         self._refuse_in_map_key(field, path)
         return field
@@ -329,7 +321,7 @@ class EvolvingSchema:
                 key = above.field_type.key_field
                 if field.field_id in {key.field_id, *(inner.field_id for _, inner in walk(children(key.field_type)))}:
                     raise InvalidSchemaError(
-                        f"{shown(path)} is part of the key of map {above.name}, and keys never change: equal ones would no longer be equal",
+                        f"{path_text(path)} is part of the key of map {above.name}, and keys never change: equal ones would no longer be equal",
                         next_step="add a new map column",
                     )
 
@@ -340,14 +332,14 @@ class EvolvingSchema:
         self._edit(owner, lambda field: replace(field, field_type=StructType(*edit(children(field.field_type)))), path)
 
     def _edit(self, field_id: int, edit: Callable[[NestedField], NestedField | None], path: ColumnPath) -> None:
-        self._accept(edited_fields(self._schema.fields, field_id, edit), path)
+        self._accept(edit_field(self._schema.fields, field_id, edit), path)
 
     def _accept(self, fields: Fields, path: ColumnPath) -> None:
         """Takes over fields that a change made, unless two columns have one name then."""
         before, after = (repeated_names(one, case_sensitive=self._case_sensitive) for one in (self._schema.fields, fields))
         for name in sorted(after - before):
             raise InvalidSchemaError(
-                f"{f'column {shown(path)}: ' if path else ''}there would be two columns named {name}",
+                f"{f'column {path_text(path)}: ' if path else ''}there would be two columns named {name}",
                 next_step="choose another name, or delete or rename the other column first",
             )
         self._schema = Schema(*fields)

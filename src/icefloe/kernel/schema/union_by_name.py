@@ -6,9 +6,9 @@ Applying them is `schema_evolution.py`. Spec: Schema Evolution. JAVA: UnionByNam
 from collections.abc import Iterator, Sequence
 
 from icefloe.errors import InvalidSchemaError, Problem
-from icefloe.kernel.schema.promotion import is_promotion, promotions
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_change import AddColumn, SchemaChange, SetDefault, UpdateColumn
+from icefloe.kernel.schema.type_promotion import is_promotion, promotions
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, UnknownType, children
 
 Path = tuple[str, ...]

@@ -18,11 +18,11 @@ from icefloe.kernel.manifest.manifest_columns import ManifestColumns, partition_
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow, type_to_arrow
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.statistics import partition_schema as names
+from icefloe.kernel.statistics import partition_statistics_schema as names
 from icefloe.kernel.types import StructType
 
 
-def rows_of_manifest(
+def manifest_statistics_rows(
     columns: ManifestColumns,
     manifest: ManifestFile,
     partition_type: StructType,
@@ -87,7 +87,7 @@ def _partition_values(entries: Any, field_id: int, kind: Any) -> Any:
         ) from error
 
 
-def rows_of_file(rows: Any, partition_type: StructType) -> Any:
+def statistics_file_rows(rows: Any, partition_type: StructType) -> Any:
     """Partition statistics as `rows_of_manifest` has them, of rows that were read with the schema of partition statistics files."""
     partition = rows[names.PARTITION].combine_chunks()
     found = {str(field.field_id): pc.struct_field(partition, [place]) for place, field in enumerate(partition_type.fields)}
@@ -98,7 +98,7 @@ def rows_of_file(rows: Any, partition_type: StructType) -> Any:
     return pa.table({**found, names.UPDATED_AT: rows[names.UPDATED_AT], names.UPDATED_BY: rows[names.UPDATED_BY]})
 
 
-def partition_rows(parts: Sequence[Any], partition_type: StructType, schema: Schema) -> Any:
+def aggregate_partition_statistics(parts: Sequence[Any], partition_type: StructType, schema: Schema) -> Any:
     """The rows of a partition statistics file of `schema`, in order: `parts` summed up by partition and spec.
 
     A partition that no longer has files has a row of zeros, where `parts` tell that it had some. `total_record_count` is known where the snapshot has no
@@ -140,7 +140,7 @@ def _in_schema(rows: Any, partition_type: StructType, schema: Schema) -> Any:
     return plain.select(wanted.names).cast(wanted)
 
 
-def adds_up(rows: Any, manifests: Sequence[ManifestFile]) -> bool:
+def counts_match_manifests(rows: Any, manifests: Sequence[ManifestFile]) -> bool:
     """Whether rows count as many files as the manifest list says there are, and nothing negative."""
     live: dict[ManifestContent, int] = dict.fromkeys(ManifestContent, 0)
     for manifest in manifests:

@@ -18,7 +18,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
-from icefloe.kernel.schema.given_defaults import default_of
+from icefloe.kernel.schema.default_values import to_default_value
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, NestedField
@@ -69,7 +69,7 @@ def schema_of(columns: Sequence[Mapping[str, Any]]) -> Schema:
 def _with_default(field: NestedField, column: Mapping[str, Any]) -> NestedField:
     given = given_default(column.get("defaultValue"), field.name)
     # Which versions of the format know defaults is for the table to say, once its version is known.
-    default = default_of(field.field_type, given, field.name, FIRST_VERSION_OF_DEFAULTS)
+    default = to_default_value(field.field_type, given, field.name, FIRST_VERSION_OF_DEFAULTS)
     return field if default is None else replace(field, initial_default=default, write_default=default)
 
 

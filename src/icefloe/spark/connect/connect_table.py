@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import InvalidInputError, in_one_line
-from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.spark.connect import connect_options as names
 from icefloe.spark.connect.connect_options import Asked, milliseconds, opened, scan_of

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.puffin.deletion_vector import decode_deletion_vector, deletion_vector_of, encode_deletion_vector
+from icefloe.kernel.puffin.deletion_vector import decode_deletion_vector, deletion_vector_from_positions, encode_deletion_vector
 from icefloe.kernel.schema.metadata_columns import with_lineage
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
@@ -65,4 +65,4 @@ def joined_positions(packed: Iterable[PackedPositions]) -> dict[str, Positions]:
 
 
 def _packed(positions: NDArray[Any]) -> tuple[int, bytes]:
-    return len(positions), encode_deletion_vector(deletion_vector_of(positions))
+    return len(positions), encode_deletion_vector(deletion_vector_from_positions(positions))

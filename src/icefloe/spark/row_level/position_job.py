@@ -15,7 +15,7 @@ from icefloe.datafile.deletes.matching_positions import matching_positions
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vector_of
+from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vector_from_positions
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
@@ -51,7 +51,7 @@ class TaskFinder:
                 name_mapping=self.name_mapping,
                 deletes=self.deletes,
             )
-        return deletion_vector_of(found)
+        return deletion_vector_from_positions(found)
 
 
 def find_positions(spark: SparkSession, request: PositionsRequest) -> list[NDArray[np.int64]]:

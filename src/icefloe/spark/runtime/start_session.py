@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError
 from icefloe.kernel.limits import PREFIX as LIMITS_PREFIX
-from icefloe.kernel.limits import as_environment, limits
+from icefloe.kernel.limits import limits, limits_to_environment
 from icefloe.spark.bridge.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
 from icefloe.spark.runtime.jvm_launch import environment_of, start_without_vector_module
@@ -83,7 +83,7 @@ def share_limits(spark: SparkSession) -> None:
     environment = spark.sparkContext.environment
     for variable in [name for name in environment if name.startswith(LIMITS_PREFIX)]:
         del environment[variable]
-    environment.update(as_environment(limits()))
+    environment.update(limits_to_environment(limits()))
 
 
 def _start(conf: dict[str, str]) -> SparkSession:

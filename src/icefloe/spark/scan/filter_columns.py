@@ -1,7 +1,7 @@
 """A bound filter as a Spark condition that is true for the same rows.
 
 Spark's comparisons are already the contract's: null matches none, NaN equals NaN and sorts after every number, -0.0 equals 0.0. The same filter on Arrow
-rows is `kernel.expressions.evaluate`.
+rows is `kernel.expressions.row_evaluator`.
 """
 
 from collections.abc import Callable, Mapping

@@ -23,7 +23,7 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID
 from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.schema.schemas_of_files import is_whole
+from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
 from icefloe.spark.scan.deleted_rows import DeletedRows
@@ -176,7 +176,7 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str,
         for path, field in walk(schema.fields):
             # Without regard to case, as Spark matches by default.
             history.setdefault(tuple(part.lower() for part in path), set()).add(field.field_id)
-    complete = is_whole(schemas)
+    complete = is_complete_history(schemas)
     called = {}
     for field in needed.fields:
         paths = [tuple(part.lower() for part in path) for path, _ in walk((field,))]

@@ -12,7 +12,7 @@ from pyspark.sql.types import MapType as SparkMap
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import Problem, SchemaMismatchError
-from icefloe.kernel.schema.default_columns import write_problems
+from icefloe.kernel.schema.default_values import missing_column_problems
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BinaryType,
@@ -97,7 +97,7 @@ def _struct_problems(found: Sequence[StructField], wanted: Sequence[NestedField]
         if target.name in by_name:
             yield from _type_problems(by_name[target.name].dataType, target.field_type, where)
         else:
-            for problem in write_problems(target, where):  # a column with a write-default may be left out
+            for problem in missing_column_problems(target, where):  # a column with a write-default may be left out
                 yield Problem(where=problem.where, what=f"{problem.what}{_near(target.name, by_name)}")
     names = {field.name: field for field in wanted}
     for name in by_name:

@@ -16,7 +16,7 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schemas_of_files import as_files_hold
+from icefloe.kernel.schema.schema_history import relax_required_fields
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField
 from icefloe.kernel.types import StructType as IcebergStruct
 from icefloe.spark.scan.filter_columns import column_named
@@ -90,7 +90,7 @@ def _put(changes: RowMutations, metadata: TableMetadata, write: Write) -> None:
     options, schema = write.options, metadata.schema()
     rows = _in_tables_spelling(write.rows, schema)
     # Of a column that may hold null in older files Spark was told so: it leaves the test of every value to the tasks, which refuse a null.
-    _check(rows.schema, Schema(*as_files_hold(schema.fields, metadata.schemas)), options)
+    _check(rows.schema, Schema(*relax_required_fields(schema.fields, metadata.schemas)), options)
     given = RowsInForm(rows=rows, form=options.form)
     properties, branch = options.snapshot_properties, write.branch or MAIN
     isolation: dict[str, Any] = {"isolation_level": options.isolation_level, "validate_from_snapshot_id": options.validate_from}

@@ -10,7 +10,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.conflicts import ConflictRules, isolation_rules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.rewrite_manifests import RewriteManifests
-from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.changes.mutation_context import TableMutations

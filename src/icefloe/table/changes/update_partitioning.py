@@ -10,10 +10,10 @@ from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, check_sort_order
-from icefloe.kernel.partitioning.sources import to_transform
+from icefloe.kernel.partitioning.source_columns import to_transform
 from icefloe.kernel.partitioning.spec_evolution import (
     AddPartitionField,
-    EvolvingSpec,
+    PartitionSpecUpdate,
     RemovePartitionField,
     RenamePartitionField,
     SpecChange,
@@ -29,7 +29,7 @@ class UpdateSpec(PendingChange):
         self._base = base
         self._commit = commit
         self._case_sensitive = case_sensitive
-        self._evolving = EvolvingSpec(base.spec(), base.schema(), format_version=base.format_version)
+        self._evolving = PartitionSpecUpdate(base.spec(), base.schema(), format_version=base.format_version)
         self._changes: list[SpecChange] = []
 
     def add_field(self, source_column_name: str, transform: str | Transform, partition_field_name: str | None = None) -> Self:

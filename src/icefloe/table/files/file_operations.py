@@ -16,7 +16,7 @@ from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.rewrite_files import RewriteFiles
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.parse import to_expression
+from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.snapshot_ref import MAIN

@@ -23,7 +23,7 @@ from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_planner import ScanPlan, plan_scan
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schemas_of_files import fields_that_files_may_lack
+from icefloe.kernel.schema.schema_history import required_fields_absent_from_files
 from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, StructType, UnknownType
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.engine import Engine, KeyValues, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
@@ -282,5 +282,5 @@ def _scan(handle: TableHandle, base: TableMetadata, plan: ScanPlan) -> ScanReque
         io=handle.io,
         schemas=tuple(base.schemas),
         name_mapping=NAME_MAPPING.read(base.properties),
-        may_be_missing=fields_that_files_may_lack(schema.fields, schemas_of_files(base, snapshot)),
+        may_be_missing=required_fields_absent_from_files(schema.fields, schemas_of_files(base, snapshot)),
     )

@@ -44,25 +44,25 @@ _WIDE = Context(prec=200)
 _MOST_DIGITS = 100
 
 
-class Standing(Enum):
+class LiteralPosition(Enum):
     """How a literal relates to a type's values."""
 
     EXACT = "is a value"
     BETWEEN = "lies just above a value"
-    BELOW_ALL = "lies below every value"
-    ABOVE_ALL = "lies above every value"
+    BELOW_MIN = "lies below every value"
+    ABOVE_MAX = "lies above every value"
     NAN = "is NaN"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class ConvertedLiteral:
     """A literal's standing; `value` is the physical value it is, or the nearest below it."""
 
-    standing: Standing
+    standing: LiteralPosition
     value: Any = None
 
 
-def place(kind: PrimitiveType, literal: Any) -> Placement:
+def convert_literal(kind: PrimitiveType, literal: Any) -> ConvertedLiteral:
     """Where a Python value, or its text, stands among the values of `kind`.
 
     Both float types are compared as doubles, as Spark does, so that a literal is not rounded to 32 bits.
@@ -83,35 +83,35 @@ def place(kind: PrimitiveType, literal: Any) -> Placement:
         return _place_date(kind, value)
     if type(kind) in _OTHER_UNIT:
         return _place_timestamp(kind, value)
-    return Placement(Standing.EXACT, to_physical(kind, value))
+    return ConvertedLiteral(LiteralPosition.EXACT, to_physical(kind, value))
 
 
-def _place_float(value: Any) -> Placement:
+def _place_float(value: Any) -> ConvertedLiteral:
     try:
         number = to_physical(DoubleType(), value)
     except InvalidInputError:
         if isinstance(value, bool) or not isinstance(value, int):
             raise
         # An int beyond the doubles lies between the last of them and infinity.
-        return Placement(Standing.BETWEEN, float(np.finfo(np.float64).max) if value > 0 else -math.inf)
+        return ConvertedLiteral(LiteralPosition.BETWEEN, float(np.finfo(np.float64).max) if value > 0 else -math.inf)
     # Adding zero turns -0.0 into 0.0, which it equals.
-    return Placement(Standing.NAN) if math.isnan(number) else Placement(Standing.EXACT, number + 0.0)
+    return ConvertedLiteral(LiteralPosition.NAN) if math.isnan(number) else ConvertedLiteral(LiteralPosition.EXACT, number + 0.0)
 
 
-def _place_whole(kind: PrimitiveType, value: Any, low: int, high: int, scale: int) -> Placement:
+def _place_whole(kind: PrimitiveType, value: Any, low: int, high: int, scale: int) -> ConvertedLiteral:
     """Among the multiples of 10^-scale from `low` to `high` of them; int types are scale 0."""
     number = _decimal(value)
     if number.is_nan():
-        return Placement(Standing.ABOVE_ALL)  # NaN sorts after every number
+        return ConvertedLiteral(LiteralPosition.ABOVE_MAX)  # NaN sorts after every number
     if number and (number.is_infinite() or number.adjusted() > _MOST_DIGITS):
-        return Placement(Standing.ABOVE_ALL if number > 0 else Standing.BELOW_ALL)
+        return ConvertedLiteral(LiteralPosition.ABOVE_MAX if number > 0 else LiteralPosition.BELOW_MIN)
     floor, is_whole = _floor(number, scale)
     if floor < low:
-        return Placement(Standing.BELOW_ALL)
+        return ConvertedLiteral(LiteralPosition.BELOW_MIN)
     if floor > high or (floor == high and not is_whole):
-        return Placement(Standing.ABOVE_ALL)
+        return ConvertedLiteral(LiteralPosition.ABOVE_MAX)
     physical = Decimal(floor).scaleb(-scale, context=_WIDE) if isinstance(kind, DecimalType) else floor
-    return Placement(Standing.EXACT if is_whole else Standing.BETWEEN, physical)
+    return ConvertedLiteral(LiteralPosition.EXACT if is_whole else LiteralPosition.BETWEEN, physical)
 
 
 def _floor(number: Decimal, scale: int) -> tuple[int, bool]:
@@ -133,22 +133,22 @@ def _decimal(value: Any) -> Decimal:
         raise InvalidInputError(f"{value!r} is not a number") from error
 
 
-def _place_date(kind: PrimitiveType, value: str | datetime | np.datetime64) -> Placement:
+def _place_date(kind: PrimitiveType, value: str | datetime | np.datetime64) -> ConvertedLiteral:
     try:
-        return Placement(Standing.EXACT, to_physical(kind, value))
+        return ConvertedLiteral(LiteralPosition.EXACT, to_physical(kind, value))
     except InvalidInputError as not_a_date:
         try:
             placed = _place_timestamp(TimestampType(), value)
         except InvalidInputError:
             raise not_a_date from None
     days, rest = divmod(placed.value, MICROS_PER_DAY)
-    return Placement(Standing.BETWEEN if rest or placed.standing is Standing.BETWEEN else Standing.EXACT, days)
+    return ConvertedLiteral(LiteralPosition.BETWEEN if rest or placed.standing is LiteralPosition.BETWEEN else LiteralPosition.EXACT, days)
 
 
-def _place_timestamp(kind: PrimitiveType, value: Any) -> Placement:
+def _place_timestamp(kind: PrimitiveType, value: Any) -> ConvertedLiteral:
     """Among microseconds, which leave out finer times, or nanoseconds, which end in the years 1677 and 2262."""
     try:
-        return Placement(Standing.EXACT, to_physical(kind, value))
+        return ConvertedLiteral(LiteralPosition.EXACT, to_physical(kind, value))
     except InvalidInputError as unfit:
         other = _OTHER_UNIT[type(kind)]
         try:
@@ -156,5 +156,5 @@ def _place_timestamp(kind: PrimitiveType, value: Any) -> Placement:
         except InvalidInputError:
             raise unfit from None
     if isinstance(other, TimestampNanoType | TimestamptzNanoType):
-        return Placement(Standing.BETWEEN, number // NANOS_PER_MICRO)
-    return Placement(Standing.ABOVE_ALL if number > 0 else Standing.BELOW_ALL)
+        return ConvertedLiteral(LiteralPosition.BETWEEN, number // NANOS_PER_MICRO)
+    return ConvertedLiteral(LiteralPosition.ABOVE_MAX if number > 0 else LiteralPosition.BELOW_MIN)

@@ -7,17 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from icefloe.errors import InvalidSchemaError, Problem
-from icefloe.kernel.schema.given_defaults import check_struct_default, default_of
-from icefloe.kernel.schema.promotion import is_promotion, promoted_value
-from icefloe.kernel.schema.schema import Schema, renumbered_type
+from icefloe.kernel.schema.default_values import check_struct_default, to_default_value
+from icefloe.kernel.schema.schema import Fields, Schema, renumbered_type
+from icefloe.kernel.schema.type_promotion import is_promotion, promoted_value
 from icefloe.kernel.schema.version_rules import check_schema_version
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, children
 
 Path = tuple[str, ...]
-Fields = tuple[NestedField, ...]
 
 
-class Replacement:
+class SchemaReplacement:
     """One replacement. `fresh_id` gives the ids of new columns; ids of the schema that replaces mean nothing."""
 
     def __init__(self, fresh_id: Callable[[], int], *, format_version: int, case_sensitive: bool, allow_incompatible: bool) -> None:
@@ -69,7 +68,7 @@ class Replacement:
                 f"column {column} cannot have another initial default: the rows that are already there have it",
                 next_step="leave it as it is; set_default_value changes what new rows have",
             )
-        write = default_of(found.field_type, new.write_default, column, self._format_version)
+        write = to_default_value(found.field_type, new.write_default, column, self._format_version)
         return replace(found, initial_default=initial, write_default=write)
 
     def _same(self, path: Path, old: NestedField, new: NestedField) -> NestedField | None:

@@ -33,7 +33,7 @@ def partition_statistics_schema(partition_type: StructType, format_version: int)
     """
     since_3 = format_version >= 3
     fields = [
-        NestedField(1, PARTITION, StructType(*with_names_of_their_own(partition_type.fields)), True),
+        NestedField(1, PARTITION, StructType(*with_unique_names(partition_type.fields)), True),
         NestedField(2, SPEC_ID, IntegerType(), True),
         NestedField(3, DATA_RECORDS, LongType(), True),
         NestedField(4, DATA_FILES, IntegerType(), True),
@@ -51,7 +51,7 @@ def partition_statistics_schema(partition_type: StructType, format_version: int)
     return Schema(*fields)
 
 
-def with_names_of_their_own(fields: Sequence[NestedField]) -> Iterator[NestedField]:
+def with_unique_names(fields: Sequence[NestedField]) -> Iterator[NestedField]:
     """Two specs may give one name to two fields; the later one has its id after it here, as columns of one file must differ."""
     seen: set[str] = set()
     for field in fields:

@@ -25,7 +25,7 @@ _INEQUALITIES = (Operation.NOT_EQ, Operation.NOT_IN)
 _PREFIX_TESTS = (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH)
 
 
-def inclusive(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
+def inclusive_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
     """A test that every partition with a matching row passes; `AlwaysTrue` where the partition says nothing.
 
     Raises:
@@ -35,7 +35,7 @@ def inclusive(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> 
     return _map(bound, lambda predicate: all_of(projected.inclusive() for projected in _projections(predicate, spec, schema)))
 
 
-def strict(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
+def strict_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
     """A test that only partitions pass whose rows all match; `AlwaysFalse` where the partition cannot tell.
 
     Raises:

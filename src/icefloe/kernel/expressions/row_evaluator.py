@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.arrow_values import array_of_chunks
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
+from icefloe.kernel.expressions.metrics_evaluator import comparison_array, is_float, literal_array
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
-from icefloe.kernel.expressions.ranges import comparison_array, is_float, literal_array
 from icefloe.kernel.types import DateType, PrimitiveType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType
 from icefloe.kernel.values import physical_arrow_type
 

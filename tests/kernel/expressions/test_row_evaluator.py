@@ -10,9 +10,9 @@ from tests.kernel.brute_force import SCHEMA, arrow_table, filters, rows, truth
 
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.evaluate import arrow_mask
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysTrue, EqualTo, GreaterThan, IsNull, LessThan, NotEqualTo, NotNaN
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IntegerType, NestedField, StringType, StructType
 

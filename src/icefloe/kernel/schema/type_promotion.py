@@ -46,6 +46,20 @@ def is_promotion(old: IcebergType, new: IcebergType, format_version: int) -> boo
     return isinstance(old, UnknownType) or (isinstance(old, DateType) and new in _UNITS_PER_DAY)
 
 
+def check_promotion(old: IcebergType, new: IcebergType, column: str, format_version: int) -> None:
+    """Refuse a change of a column's type that is no promotion.
+
+    Raises:
+        InvalidSchemaError: Files of the old type would have to be written again; the message names the column and the promotions there are.
+    Spec: Schema Evolution (valid type promotions by version).
+    """
+    if not is_promotion(old, new, format_version):
+        raise InvalidSchemaError(
+            f"column {column} cannot change from {old} to {new}: a type may only widen ({promotions(format_version)})",
+            next_step=f"add a new column of type {new} and write the values there",
+        )
+
+
 def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
     """A physical value of `old` as one of the type that it is promoted to; None stays None.
 

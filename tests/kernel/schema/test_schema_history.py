@@ -6,7 +6,7 @@ import pytest
 
 from icefloe import ListType, LongType, NestedField, Schema, StringType, StructType
 from icefloe.kernel.schema.metadata_columns import POS
-from icefloe.kernel.schema.schemas_of_files import as_files_hold, fields_that_files_may_lack, is_whole
+from icefloe.kernel.schema.schema_history import is_complete_history, relax_required_fields, required_fields_absent_from_files
 
 ID = NestedField(1, "id", LongType(), required=True)
 NAME = NestedField(2, "name", StringType(), required=True)
@@ -15,7 +15,7 @@ OPTIONAL = replace(NAME, required=False)
 
 @pytest.mark.parametrize(("ids", "whole"), [((0,), True), ((1, 0), True), ((0, 2), False), ((1,), False), ((), False)])
 def test_a_history_with_a_gap_is_not_whole(ids: tuple[int, ...], whole: bool) -> None:
-    assert is_whole([Schema(ID, schema_id=number) for number in ids]) == whole
+    assert is_complete_history([Schema(ID, schema_id=number) for number in ids]) == whole
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ def test_a_column_is_required_where_no_file_holds_nulls_and_late_where_files_may
     before: tuple[tuple[NestedField, ...], ...], now: tuple[NestedField, ...], required: list[bool], late: set[int]
 ) -> None:
     history = [Schema(*fields, schema_id=number) for number, fields in enumerate((*before, now))]
-    assert [field.required for field in as_files_hold(now, history)] == required
-    assert fields_that_files_may_lack(now, history) == late
-    assert as_files_hold(now, history[-1:]) == as_files_hold(now, ()) == now
-    assert as_files_hold((POS,), history) == (POS,)  # no file has it
-    assert not fields_that_files_may_lack((POS,), history)
+    assert [field.required for field in relax_required_fields(now, history)] == required
+    assert required_fields_absent_from_files(now, history) == late
+    assert relax_required_fields(now, history[-1:]) == relax_required_fields(now, ()) == now
+    assert relax_required_fields((POS,), history) == (POS,)  # no file has it
+    assert not required_fields_absent_from_files((POS,), history)
 
 
 def test_fields_inside_others_are_doubted_as_well() -> None:
@@ -49,17 +49,17 @@ def test_fields_inside_others_are_doubted_as_well() -> None:
         return Schema(NestedField(3, "all", kind, required=True), schema_id=number)
 
     history = [schema(0, required=False), schema(1, required=True)]
-    assert as_files_hold(history[1].fields, history) == schema(1, required=False).fields
+    assert relax_required_fields(history[1].fields, history) == schema(1, required=False).fields
 
 
 def test_a_field_of_a_struct_is_late_where_a_file_has_the_struct_without_it() -> None:
     inner = StructType(replace(NAME, required=True))
     struct = NestedField(5, "s", inner)
     history = [Schema(ID), Schema(ID, struct, schema_id=1)]
-    assert as_files_hold((ID, struct), history) == (ID, struct)
-    assert not fields_that_files_may_lack((ID, struct), history)
+    assert relax_required_fields((ID, struct), history) == (ID, struct)
+    assert not required_fields_absent_from_files((ID, struct), history)
     bare = replace(struct, field_type=StructType(ID))
     grown = replace(struct, field_type=StructType(ID, NAME))
     history = [Schema(bare), Schema(grown, schema_id=1)]
-    assert as_files_hold((grown,), history) == (grown,)
-    assert fields_that_files_may_lack((grown,), history) == {2}
+    assert relax_required_fields((grown,), history) == (grown,)
+    assert required_fields_absent_from_files((grown,), history) == {2}

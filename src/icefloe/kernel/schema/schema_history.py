@@ -7,33 +7,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from icefloe.kernel.schema.field_edits import Fields, edited_fields
 from icefloe.kernel.schema.metadata_columns import is_reserved
-from icefloe.kernel.schema.schema import Schema, walk
+from icefloe.kernel.schema.schema import Fields, Schema, edit_field, walk
 from icefloe.kernel.types import NestedField, children
 
 
-def is_whole(history: Sequence[Schema]) -> bool:
+def is_complete_history(history: Sequence[Schema]) -> bool:
     """Whether no schema between the first and the last is missing, as after unused ones were removed."""
     known = {schema.schema_id for schema in history}
     return bool(known) and known == set(range(max(known) + 1))
 
 
-def as_files_hold(fields: Fields, history: Sequence[Schema]) -> Fields:
+def relax_required_fields(fields: Fields, history: Sequence[Schema]) -> Fields:
     """Return the fields, at every level, required only where no schema that files were written with made them optional.
 
     What schemas allowed that were removed since is not known; then a required column is one without nulls. A file that lacks a required column is refused by
-    its readers, see `fields_that_files_may_lack`.
+    its readers, see `required_fields_absent_from_files`.
     """
     doubted = (field.field_id for _, field in walk(fields) if field.required and _was_optional(field.field_id, history))
-    return reduce(lambda found, field_id: edited_fields(found, field_id, _optional), doubted, fields)
+    return reduce(lambda found, field_id: edit_field(found, field_id, _optional), doubted, fields)
 
 
 def _was_optional(field_id: int, history: Sequence[Schema]) -> bool:
     return any(field_id in schema and not schema.find_field(field_id).required for schema in history)
 
 
-def fields_that_files_may_lack(fields: Fields, history: Sequence[Schema]) -> frozenset[int]:
+def required_fields_absent_from_files(fields: Fields, history: Sequence[Schema]) -> frozenset[int]:
     """Return the ids of required fields, at every level, that have no default and came after one of the schemas that files were written with.
 
     A file of such a schema has no value for the field, and none can be made up: it must be refused.

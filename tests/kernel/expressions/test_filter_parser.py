@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import InvalidFilterError
-from icefloe.kernel.expressions.parse import parse_filter, to_expression
+from icefloe.kernel.expressions.filter_parser import parse_filter, to_expression
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from icefloe.kernel.expressions.ranges import after_prefix, sound_bounds
+from icefloe.kernel.expressions.metrics_evaluator import after_prefix, valid_bounds
 from icefloe.kernel.types import DoubleType, FloatType, IntegerType
 
 
@@ -23,13 +23,13 @@ def test_the_first_text_after_a_prefix(prefix, after):
 
 
 def test_crossed_bounds_and_nan_are_unknown():
-    low, high = sound_bounds(IntegerType(), pa.array([1, 5, None], pa.int32()), pa.array([2, 4, 3], pa.int32()))
+    low, high = valid_bounds(IntegerType(), pa.array([1, 5, None], pa.int32()), pa.array([2, 4, 3], pa.int32()))
     assert (low.to_pylist(), high.to_pylist()) == ([1, None, None], [2, None, 3])
-    low, high = sound_bounds(DoubleType(), pa.array([float("nan"), 1.0]), pa.array([1.0, float("nan")]))
+    low, high = valid_bounds(DoubleType(), pa.array([float("nan"), 1.0]), pa.array([1.0, float("nan")]))
     assert (low.to_pylist(), high.to_pylist()) == ([None, 1.0], [1.0, None])
 
 
 def test_float_bounds_are_compared_as_doubles():
-    low, _ = sound_bounds(FloatType(), pa.array([0.1], pa.float32()), pa.array([1.0], pa.float32()))
+    low, _ = valid_bounds(FloatType(), pa.array([0.1], pa.float32()), pa.array([1.0], pa.float32()))
     assert low.type == pa.float64()
     assert low[0].as_py() > 0.1

@@ -10,7 +10,7 @@ import pytest
 from icefloe.errors import FormatError, InvalidInputError, InvalidSchemaError, SchemaMismatchError
 from icefloe.kernel.nested_values import nested_from_json, nested_to_physical
 from icefloe.kernel.schema.arrow_schema import type_to_arrow
-from icefloe.kernel.schema.default_columns import initial_values, value_column, write_values
+from icefloe.kernel.schema.default_values import constant_column, initial_default_column, write_default_column
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.kernel.types import (
@@ -57,11 +57,11 @@ def column(kind: IcebergType, *, required: bool = False, initial: Any = None, wr
     ],
 )
 def test_a_missing_column_has_its_initial_default(kind: IcebergType, physical: Any, shown: Any) -> None:
-    found = initial_values(column(kind, required=True, initial=physical), 3)
+    found = initial_default_column(column(kind, required=True, initial=physical), 3)
     assert found.to_pylist() == [shown] * 3
     assert found.type == type_to_arrow(kind)
-    assert initial_values(column(kind), 2).to_pylist() == [None, None]
-    assert len(initial_values(column(kind, initial=physical), 0)) == 0
+    assert initial_default_column(column(kind), 2).to_pylist() == [None, None]
+    assert len(initial_default_column(column(kind, initial=physical), 0)) == 0
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_a_missing_column_has_its_initial_default(kind: IcebergType, physical: A
     ],
 )
 def test_times_are_kept_to_the_last_digit(kind: IcebergType, physical: int, unit: Any) -> None:
-    assert value_column(kind, physical, 2).cast(unit).to_pylist() == [physical] * 2
+    assert constant_column(kind, physical, 2).cast(unit).to_pylist() == [physical] * 2
 
 
 def test_columns_without_defaults_are_null_or_an_error() -> None:
-    assert initial_values(column(UnknownType()), 2).equals(pa.nulls(2))
+    assert initial_default_column(column(UnknownType()), 2).equals(pa.nulls(2))
     with pytest.raises(FormatError, match=r"column a .* is required"):
-        initial_values(column(LongType(), required=True, write=5), 1)
+        initial_default_column(column(LongType(), required=True, write=5), 1)
     with pytest.raises(FormatError, match="column z"):
-        initial_values(column(StructType(NestedField(2, "z", LongType(), True)), initial=()), 1)
+        initial_default_column(column(StructType(NestedField(2, "z", LongType(), True)), initial=()), 1)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_required_column_may_be_left_out_where_it_has_a_write_default() -> Non
     assert cast_to_schema(pa.table({"id": [1, 2]}), schema).column("a").to_pylist() == ["new", "new"]
     with pytest.raises(SchemaMismatchError, match="a: has 1 nulls, and is required"):  # an explicit null is no missing column
         cast_to_schema(pa.table({"id": [1], "a": pa.array([None], pa.string())}), schema)
-    assert write_values(schema.find_field("a"), 1).to_pylist() == ["new"]
+    assert write_default_column(schema.find_field("a"), 1).to_pylist() == ["new"]
 
 
 def test_a_default_struct_needs_every_required_field() -> None:

@@ -62,7 +62,7 @@ def literal_array(kind: PrimitiveType, values: tuple[Any, ...]) -> Any:
     return physical_array(DoubleType() if isinstance(kind, FloatType) else kind, values)
 
 
-def sound_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]:
+def valid_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]:
     """The bounds in comparison form, both unknown where they contradict each other.
 
     NaN is no bound. A lower above its upper comes of a writer that sorts otherwise (Java compares the halves of a UUID as signed numbers): unsure means keep.
@@ -82,7 +82,7 @@ def range_of_bounds(
     kind: PrimitiveType, lower: Any, upper: Any, *, may_have_null: Mask, may_have_nan: Mask, may_have_value: Mask
 ) -> ColumnRange:
     """A `ColumnRange` of bounds that have not been checked. A bound that is there proves that there are values, whatever the counts say."""
-    low, high = sound_bounds(kind, lower, upper)
+    low, high = valid_bounds(kind, lower, upper)
     known = _mask(pc.or_(pc.is_valid(low), pc.is_valid(high)))
     nan = may_have_nan if is_float(kind) else np.zeros(len(may_have_null), dtype=bool)
     return ColumnRange(lower=low, upper=high, may_have_null=may_have_null, may_have_nan=nan, may_have_value=may_have_value | known)

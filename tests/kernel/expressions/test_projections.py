@@ -8,11 +8,11 @@ from tests.kernel.made_up_files import specs, tables
 
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import bind, predicates
-from icefloe.kernel.expressions.evaluate import arrow_mask
-from icefloe.kernel.expressions.parse import parse_filter
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, EqualTo
-from icefloe.kernel.expressions.project import inclusive, is_decided, strict
-from icefloe.kernel.expressions.residual import residual
+from icefloe.kernel.expressions.projections import inclusive_projection, is_decided, strict_projection
+from icefloe.kernel.expressions.residual import residual_for
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import parse_transform
 from icefloe.kernel.schema.schema import Schema
@@ -60,8 +60,8 @@ def spec_of(column, transform):
 )
 def test_a_filter_is_projected(column, transform, text, expected_inclusive, expected_strict):
     bound, spec = bind(parse_filter(text), SCHEMA), spec_of(column, transform)
-    assert str(inclusive(bound, spec, SCHEMA)) == expected_inclusive
-    assert str(strict(bound, spec, SCHEMA)) == expected_strict
+    assert str(inclusive_projection(bound, spec, SCHEMA)) == expected_inclusive
+    assert str(strict_projection(bound, spec, SCHEMA)) == expected_strict
 
 
 def test_the_least_longs_wrap_around_and_are_allowed_for():
@@ -69,26 +69,26 @@ def test_the_least_longs_wrap_around_and_are_allowed_for():
     above = bind(parse_filter("l > 5"), SCHEMA)
     wrapped = parse_transform("truncate[10]").apply(SCHEMA.find_type("l"), -(2**63))
     assert wrapped > 0
-    assert str(inclusive(below, spec_of("l", "truncate[10]"), SCHEMA)) == f"p <= 0 OR p = {wrapped}"
-    assert str(strict(above, spec_of("l", "truncate[10]"), SCHEMA)) == f"p > 0 AND p != {wrapped}"
+    assert str(inclusive_projection(below, spec_of("l", "truncate[10]"), SCHEMA)) == f"p <= 0 OR p = {wrapped}"
+    assert str(strict_projection(above, spec_of("l", "truncate[10]"), SCHEMA)) == f"p > 0 AND p != {wrapped}"
 
 
 def test_two_fields_of_one_column_both_count():
     spec = PartitionSpec(*(PartitionField(7, 1000 + n, parse_transform(name), name) for n, name in enumerate(["day", "bucket[4]"])))
     bound = bind(parse_filter("t = '1970-01-03'"), SCHEMA)
-    assert str(inclusive(bound, spec, SCHEMA)).startswith("day = DATE '1970-01-03' AND \"bucket[4]\" = ")
+    assert str(inclusive_projection(bound, spec, SCHEMA)).startswith("day = DATE '1970-01-03' AND \"bucket[4]\" = ")
 
 
 def test_a_predicate_on_a_column_that_the_schema_has_not_says_nothing():
     bound = bind(EqualTo("i", 1), SCHEMA)
     other = Schema(SCHEMA.find_field("s"))
-    assert inclusive(bound, spec_of("i", "identity"), other) == AlwaysTrue()
-    assert strict(bound, spec_of("i", "identity"), other) == AlwaysFalse()
+    assert inclusive_projection(bound, spec_of("i", "identity"), other) == AlwaysTrue()
+    assert strict_projection(bound, spec_of("i", "identity"), other) == AlwaysFalse()
 
 
 def test_an_unbound_filter_is_refused():
     with pytest.raises(InvalidFilterError, match="not bound"):
-        inclusive(EqualTo("i", 1), spec_of("i", "identity"), SCHEMA)
+        inclusive_projection(EqualTo("i", 1), spec_of("i", "identity"), SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_an_unbound_filter_is_refused():
     ],
 )
 def test_a_residual_leaves_what_the_partition_does_not_decide(column, transform, value, text, left):
-    assert str(residual(bind(parse_filter(text), SCHEMA), spec_of(column, transform), SCHEMA, (value,))) == left
+    assert str(residual_for(bind(parse_filter(text), SCHEMA), spec_of(column, transform), SCHEMA, (value,))) == left
 
 
 def test_a_tuple_that_does_not_fit_the_spec_is_refused():
     with pytest.raises(InvalidFilterError, match="2 values"):
-        residual(bind(EqualTo("i", 1), SCHEMA), spec_of("i", "identity"), SCHEMA, (1, 2))
+        residual_for(bind(EqualTo("i", 1), SCHEMA), spec_of("i", "identity"), SCHEMA, (1, 2))
 
 
 @settings(max_examples=200, deadline=None)
@@ -123,7 +123,7 @@ def test_a_residual_keeps_the_rows_of_its_partition_that_the_filter_keeps(data):
     expression = data.draw(filters(columns))
     bound = bind(expression, SCHEMA)
     for file in data.draw(tables(spec, columns)):
-        left = residual(bound, spec, SCHEMA, file.partition)
+        left = residual_for(bound, spec, SCHEMA, file.partition)
         assert arrow_mask(left, arrow_table(file.rows)).to_pylist() == [truth(expression, row) is True for row in file.rows]
 
 
