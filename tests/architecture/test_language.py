@@ -135,7 +135,7 @@ UNFINISHED = frozenset(
         "src/icefloe/spark/jobs",
         "src/icefloe/spark/row_level",
         "src/icefloe/spark/scan",
-        "src/icefloe/spark/session",
+        "src/icefloe/spark/runtime",
         "src/icefloe/spark/statements",
         "src/icefloe/spark/types",
         "src/icefloe/spark/write",
