@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
 from icefloe.kernel.arrow_values import numbers_array, numpy_of
-from icefloe.kernel.limits import raise_limit_step
+from icefloe.kernel.limits import raise_limit
 from icefloe.kernel.storage_errors import storage_error
 
 # Rows. Large enough that the work per batch is nothing, small enough that a limit reads little.
@@ -98,5 +98,5 @@ def reading(path: str, form: str = "Parquet") -> Iterator[None]:
             raise storage_error(error, path) from error
         next_step = "restore the file, or delete it from the table"
         if _ABOVE_LIMIT in str(error):
-            next_step += "; " + " ".join(map(raise_limit_step, ("parquet_footer_bytes", "parquet_footer_items")))
+            next_step += "; " + " ".join(map(raise_limit, ("parquet_footer_bytes", "parquet_footer_items")))
         raise DataFileFormatError(f"{path} is not a whole, sound {form} file: {error}", path=path, next_step=next_step) from error

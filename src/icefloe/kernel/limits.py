@@ -121,7 +121,7 @@ def environment_variable(name: str) -> str:
     return f"{PREFIX}{name.upper()}"
 
 
-def raise_limit_step(name: str) -> str:
+def raise_limit(name: str) -> str:
     """Return the next step of an error: how to read what is larger than the limit `name`."""
     return (
         f"if the file is trusted, raise the limit: set {environment_variable(name)} above {getattr(limits(), name)}, or "

@@ -11,8 +11,8 @@ from icefloe.kernel.partitioning.spec_evolution import (
     RemovePartitionField,
     RenamePartitionField,
     SpecChange,
-    assign_spec_field_ids,
     evolve_spec,
+    numbered_spec,
 )
 from icefloe.kernel.partitioning.transforms import Transform, VoidTransform, parse_transform
 from icefloe.kernel.schema.schema import Schema
@@ -129,22 +129,22 @@ def test_version_2_reuses_the_id_of_an_equivalent_field_of_any_spec() -> None:
     wanted = PartitionSpec(
         field("ts", "day", 1, "d"), field("id", "identity", 2, "id"), field("id", "bucket[4]", 3, "b"), field("name", "void", 4, "v")
     )
-    assert ids(assign_spec_field_ids(wanted, known, 1002, format_version=2)) == [1002, 1001, 1003, 1004]
+    assert ids(numbered_spec(wanted, known, 1002, format_version=2)) == [1002, 1001, 1003, 1004]
 
 
 def test_version_1_numbers_by_place_and_keeps_the_id_of_what_became_void() -> None:
     known = [spec_of("name", "id")]
     wanted = PartitionSpec(field("name", "void", 7, "name"), field("id", "identity", 8, "id"), field("name", "identity", 9, "n"))
-    numbered = assign_spec_field_ids(wanted, known, 1001, format_version=1)
+    numbered = numbered_spec(wanted, known, 1001, format_version=1)
     assert ids(numbered) == [1000, 1001, 1002]
-    assert ids(assign_spec_field_ids(numbered, [*known, numbered], 1002, format_version=1)) == [1000, 1001, 1002]
+    assert ids(numbered_spec(numbered, [*known, numbered], 1002, format_version=1)) == [1000, 1001, 1002]
     assert numbered.fields[0].transform == VoidTransform()
 
 
 @pytest.mark.parametrize("texts", [["id", "name"], ["id"], ["truncate(2, name)", "id"]])
 def test_version_1_refuses_another_field_in_a_place_that_was_taken(texts: list[str]) -> None:
     with pytest.raises(InvalidPartitionSpecError, match="only add partition fields at the end") as refused:
-        assign_spec_field_ids(spec_of(*texts), [spec_of("name", "id")], 1001, format_version=1)
+        numbered_spec(spec_of(*texts), [spec_of("name", "id")], 1001, format_version=1)
     assert "version 2" in str(refused.value)
 
 
@@ -168,9 +168,7 @@ def test_any_changes_give_each_field_one_id_over_all_specs(commits: list[list[tu
             for what, column, transform, name in commit
         ]
         try:
-            spec = assign_spec_field_ids(
-                evolve_spec(specs[-1], changes, SCHEMA, format_version=version), specs, last_id, format_version=version
-            )
+            spec = numbered_spec(evolve_spec(specs[-1], changes, SCHEMA, format_version=version), specs, last_id, format_version=version)
         except InvalidPartitionSpecError:
             continue
         specs.append(spec)

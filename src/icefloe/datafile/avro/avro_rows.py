@@ -20,7 +20,7 @@ from icefloe.kernel.avro.avro_container import RawBlock, open_container, raw_blo
 from icefloe.kernel.avro.avro_errors import SchemaSizeError
 from icefloe.kernel.avro.avro_schema import has_arrays_of_nothing, kind_of, parse_schema
 from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.limits import raise_limit_step
+from icefloe.kernel.limits import raise_limit
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
@@ -60,7 +60,7 @@ class AvroRows:
             raise DataFileFormatError(
                 f"the schema of {self._path} cannot be read as a table's: {error}",
                 path=self._path,
-                next_step=raise_limit_step(error.limit) if isinstance(error, SchemaSizeError) else None,
+                next_step=raise_limit(error.limit) if isinstance(error, SchemaSizeError) else None,
             ) from error
         self.schema = pa.schema([column.arrow for column in self._columns])
         if name_mapping is not None and not has_ids(self.schema):

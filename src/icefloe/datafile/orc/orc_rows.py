@@ -15,7 +15,7 @@ from icefloe.datafile.orc.orc_tail import stripes_of
 from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, batches_without_columns, reading
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.limits import limits, raise_limit_step
+from icefloe.kernel.limits import limits, raise_limit
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
@@ -66,7 +66,7 @@ class OrcRows:
                 raise DataFileFormatError(
                     f"{self._path} has a stripe at byte {stripe.offset} that claims {stripe.rows} rows; the limit orc_stripe_rows is {most}",
                     path=self._path,
-                    next_step=raise_limit_step("orc_stripe_rows"),
+                    next_step=raise_limit("orc_stripe_rows"),
                 )
 
     def _names(self, fields: tuple[NestedField, ...]) -> list[str] | None:

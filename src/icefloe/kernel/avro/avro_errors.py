@@ -4,7 +4,7 @@ Layer: kernel.avro. Spec: Apache Avro, Object Container Files.
 """
 
 from icefloe.errors import AvroFormatError, Problem
-from icefloe.kernel.limits import limits, raise_limit_step
+from icefloe.kernel.limits import limits, raise_limit
 
 _RESTORE = "restore the file from a copy, or roll the table back to a snapshot that does not use it"
 # What schemas that no writer of Iceberg makes lead to: ids that are lists, arrays nested ten deep, sizes beyond 32 bits.
@@ -40,7 +40,7 @@ def broken_avro(path: str, offset: int, what: str, *, next_step: str = _RESTORE)
 
 def above_limit(path: str, offset: int, what: str, limit: str) -> AvroFormatError:
     """Return the error for something at byte `offset` of the file that is more than the limit of that name; `what` says how much it is."""
-    return broken_avro(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit_step(limit))
+    return broken_avro(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit(limit))
 
 
 def left_over(position: int, size: int) -> str:
@@ -51,11 +51,11 @@ def left_over(position: int, size: int) -> str:
 def broken_schema(path: str, error: Exception) -> AvroFormatError:
     """Return the error for a schema that cannot be read."""
     if isinstance(error, SchemaSizeError):
-        return broken_avro(path, 4, str(error), next_step=raise_limit_step(error.limit))
+        return broken_avro(path, 4, str(error), next_step=raise_limit(error.limit))
     what = "its schema is nested too deeply" if isinstance(error, RecursionError) else str(error)
     return broken_avro(path, 4, what)
 
 
 def broken_column(path: str, offset: int, what: str) -> AvroFormatError:
     """Return the error for columns that cannot be made of a file's values: they would be too large."""
-    return broken_avro(path, offset, what, next_step=f"{_RESTORE}; {raise_limit_step('avro_block_bytes')}")
+    return broken_avro(path, offset, what, next_step=f"{_RESTORE}; {raise_limit('avro_block_bytes')}")

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import MetadataFormatError, Problem
-from icefloe.kernel.limits import limits, raise_limit_step
+from icefloe.kernel.limits import limits, raise_limit
 
 _GZIP_LEVEL = 6
 _UNCOUNTED_BYTES = 64 * 1024 * 1024
@@ -53,7 +53,7 @@ def inflated(content: bytes, path: str) -> bytes:
 
 def _above_limit(path: str, what: str, limit: str) -> MetadataFormatError:
     text = f"the metadata file {what}; the limit {limit} is {getattr(limits(), limit)}"
-    return MetadataFormatError(text, path=path, next_step=raise_limit_step(limit))
+    return MetadataFormatError(text, path=path, next_step=raise_limit(limit))
 
 
 def top_level(text: bytes, path: str) -> dict[str, msgspec.Raw]:

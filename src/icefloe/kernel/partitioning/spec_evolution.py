@@ -48,7 +48,7 @@ SpecChange = AddPartitionField | RemovePartitionField | RenamePartitionField
 
 
 def evolve_spec(spec: PartitionSpec, changes: Iterable[SpecChange], schema: Schema, *, format_version: int) -> PartitionSpec:
-    """The spec after the changes, made one after the other. New fields have ids of their own within it; the table gives them others (`assign_spec_field_ids`).
+    """The spec after the changes, made one after the other. New fields have ids of their own within it; the table gives them others (`numbered_spec`).
 
     Raises:
         InvalidPartitionSpecError: a change breaks a rule; the message names the field, the rule and the next step.
@@ -205,7 +205,7 @@ def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], 
     return PartitionSpec(*fields, spec_id=spec.spec_id)
 
 
-def assign_spec_field_ids(
+def numbered_spec(
     spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int, *, format_version: int
 ) -> PartitionSpec:
     """The spec with the field ids that a table gives it: those of equivalent fields of its other specs, and fresh ones. Spec: Partition Evolution.

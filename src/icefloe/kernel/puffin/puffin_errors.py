@@ -4,7 +4,7 @@ Spec: Puffin file format.
 """
 
 from icefloe.errors import Problem, PuffinFormatError
-from icefloe.kernel.limits import limits, raise_limit_step
+from icefloe.kernel.limits import limits, raise_limit
 
 _NEXT_STEP = "restore the file from a copy, or roll the table back to a snapshot that does not use it"
 
@@ -31,4 +31,4 @@ def puffin_footer_error(path: str, offset: int, problems: tuple[Problem, ...]) -
 
 def puffin_limit_error(path: str, offset: int, what: str, limit: str) -> PuffinFormatError:
     """Return the error for something at byte `offset` of the file that is more than the limit of that name; `what` says how much it is."""
-    return puffin_format_error(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit_step(limit))
+    return puffin_format_error(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit(limit))

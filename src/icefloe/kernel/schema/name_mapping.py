@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from icefloe.errors import MetadataFormatError, Problem
-from icefloe.kernel.limits import limits, raise_limit_step
+from icefloe.kernel.limits import limits, raise_limit
 from icefloe.kernel.schema.json_shape import Key, a_string, an_array, an_int, array_of, kind_of, object_problems, refuse
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, NestedField, children
@@ -167,7 +167,7 @@ def _nesting(value: object) -> int:
 
 def _too_deep(what: str) -> MetadataFormatError:
     found = f"the name mapping is {what}; the limit read_nesting is {limits().read_nesting}"
-    return MetadataFormatError(found, problems=[Problem(where="$", what="nested too deeply")], next_step=raise_limit_step("read_nesting"))
+    return MetadataFormatError(found, problems=[Problem(where="$", what="nested too deeply")], next_step=raise_limit("read_nesting"))
 
 
 def mapping_to_json(mapping: NameMapping) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from icefloe.errors import InvalidSchemaError, MetadataFormatError, Problem
-from icefloe.kernel.limits import environment_variable, limits, raise_limit_step
+from icefloe.kernel.limits import environment_variable, limits, raise_limit
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, children
 
@@ -66,7 +66,7 @@ def refuse_deep_json(value: Any, path: str) -> None:
     if nesting > most:
         what = f"types stand in each other {nesting} levels deep; the limit read_nesting is {most}"
         raise MetadataFormatError(
-            "a schema is nested too deeply", problems=[Problem(where=path, what=what)], next_step=raise_limit_step("read_nesting")
+            "a schema is nested too deeply", problems=[Problem(where=path, what=what)], next_step=raise_limit("read_nesting")
         )
 
 
