@@ -48,7 +48,7 @@ def demo(folder: Folder = Path("demo-warehouse"), replace: Replace = False, as_j
         spark = start_spark()
     catalog = SqlCatalog(CATALOG_NAME, uri=place.uri, warehouse=str(place.path))
     catalog.create_namespace(NAMESPACE)
-    how_far = spark_module("running").running_tasks(spark)
+    how_far = spark_module("session.running_jobs").running_tasks(spark)
     flights = _load_flights(spark, catalog, flights_file, how_far)
     device_events = _load_events(spark, catalog, events, how_far)
     if as_json:

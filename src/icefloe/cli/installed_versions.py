@@ -45,7 +45,7 @@ class Versions(View):
 def versions() -> Versions:
     """What is installed here. Starts neither Spark nor Java."""
     try:
-        java = spark_module("java").find_java()
+        java = spark_module("session.java_runtime").find_java()
     except EngineError:
         java = None
     return Versions(

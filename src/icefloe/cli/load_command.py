@@ -81,7 +81,7 @@ def load(
     with _all_or_nothing(target):
         with step("Starting Spark"):
             spark = start_spark()
-        how_far = spark_module("running").running_tasks(spark)
+        how_far = spark_module("session.running_jobs").running_tasks(spark)
         with step(f"Looking at {found.described}", how_far):
             rows = read_rows(spark, found, declared=schema, table=target.table, options=options)
         table = target.opened(rows.schema)
@@ -95,7 +95,7 @@ def load(
 
 def read_rows(spark: Any, files: InputFiles, *, declared: str | None, table: Table | None, options: dict[str, str]) -> Any:
     """The rows of the files as `icefloe.spark.scan.input_file_rows.FileRows`. Raises `InvalidInputError` where there are none, or a line is wrong."""
-    reader = spark_module("files")
+    reader = spark_module("scan.input_file_rows")
     try:
         rows = reader.read_files(
             spark,
@@ -117,7 +117,7 @@ def read_rows(spark: Any, files: InputFiles, *, declared: str | None, table: Tab
 def write_rows(table: Table, frame: Any, files: InputFiles, *, overwrite: bool = False, separator: str = ",") -> WriteResult:
     """Writes the rows as one commit. Raises `InvalidInputError` for a row that cannot be read, and as `Table.append` does."""
     try:
-        with spark_module("files").reading():
+        with spark_module("scan.input_file_rows").reading():
             return table.overwrite(frame) if overwrite else table.append(frame)
     except SchemaMismatchError:
         raise

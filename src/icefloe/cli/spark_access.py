@@ -47,7 +47,7 @@ def start_spark() -> Any:
 
 
 def _started() -> Any:
-    session = spark_module("session").session()
+    session = spark_module("session.start_session").session()
     # Registered last, so run first at the end: Spark stopped before its JVM ends has no lost connection to complain about.
     atexit.register(stop_spark)
     return session
@@ -56,4 +56,4 @@ def _started() -> Any:
 def stop_spark() -> None:
     """Ends the Spark session, if this process has one, with every task that may still be writing."""
     if "pyspark" in sys.modules:
-        spark_module("running").stop_running_session()
+        spark_module("session.running_jobs").stop_running_session()
