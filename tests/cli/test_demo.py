@@ -1,4 +1,4 @@
-"""The demonstration: its data, its folder, its story; and, with Spark, the whole of it."""
+"""The demonstration: its data, its folder, its text; with Spark, all of it."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from tests.inspect.example import make_lake
 from icefloe import SqlCatalog
 from icefloe.cli.demo_data import EVENTS_A_FILE, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv
 from icefloe.cli.demo_folder import DemoFolder, prepare
-from icefloe.cli.demo_story import tell
+from icefloe.cli.demo_story import print_story
 from icefloe.errors import AlreadyExistsError, NoSuchFileError, StorageError
 
 
@@ -27,13 +27,13 @@ def test_the_flights_are_all_there_with_the_stated_columns(tmp_path: Path) -> No
     assert header == [column.split()[0] for column in FLIGHTS_SCHEMA.split(",")]
 
 
-def test_missing_flights_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_about_missing_flights_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icefloe.cli.demo_data.FLIGHTS_PACKAGE", "no_such_package")
     with pytest.raises(NoSuchFileError, match=r"icefloe\[demo\]"):
         flights_csv(tmp_path)
 
 
-def test_the_events_come_out_the_same_every_time(tmp_path: Path) -> None:
+def test_the_events_are_the_same_every_time(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     first, second = event_files(tmp_path / "a"), event_files(tmp_path / "b")
@@ -48,7 +48,7 @@ def test_the_events_come_out_the_same_every_time(tmp_path: Path) -> None:
     assert min(counts.values()) > 5_000
 
 
-def test_a_folder_is_made_anew_only_where_asked(tmp_path: Path) -> None:
+def test_an_earlier_demonstration_is_replaced_only_with_the_option(tmp_path: Path) -> None:
     prepare(tmp_path / "d", replace=False)
     (tmp_path / "d" / "catalog.db").write_text("old")
     (tmp_path / "d" / "demo").mkdir()
@@ -59,11 +59,11 @@ def test_a_folder_is_made_anew_only_where_asked(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["icefloe.yaml", "input", "mine.txt"]
 
 
-def test_a_warehouse_of_another_origin_is_never_replaced(tmp_path: Path) -> None:
-    (tmp_path / "catalog.db").write_text("somebody's")
+def test_other_files_are_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").write_text("other content")
     with pytest.raises(AlreadyExistsError, match="not from a demonstration"):
         prepare(tmp_path, replace=True)
-    assert (tmp_path / "catalog.db").read_text() == "somebody's"
+    assert (tmp_path / "catalog.db").read_text() == "other content"
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
@@ -79,10 +79,10 @@ def test_the_configuration_finds_the_catalog(tmp_path: Path, icefloe: Command, m
     assert json.loads(icefloe("list", "--json").stdout)["namespaces"][0]["name"] == "demo"
 
 
-def test_the_story_walks_through_every_layer(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_text_describes_every_level(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     catalog, table = make_lake(tmp_path)
     monkeypatch.setattr("icefloe.cli.demo_story.FLIGHTS_TRACED", "type = 'c8y_Event' AND id > 590")
-    tell(DemoFolder(tmp_path), catalog, table, table, ["append: done"])
+    print_story(DemoFolder(tmp_path), catalog, table, table, ["append: done"])
     text = capsys.readouterr().out
     chapters = (
         "The catalog",
@@ -94,7 +94,7 @@ def test_the_story_walks_through_every_layer(tmp_path: Path, capsys: pytest.Capt
         "The whole tree",
         "What metadata costs",
     )
-    places = [text.index(f". {chapter} ") for chapter in (*chapters, "Why a query reads what it reads", "Go on yourself")]
+    places = [text.index(f". {chapter} ") for chapter in (*chapters, "Why a query reads what it reads", "Continue yourself")]
     assert places == sorted(places)
     for expected in (
         "iceberg_namespace_properties",
@@ -120,7 +120,7 @@ def demonstration(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[
 
 
 @pytest.mark.spark
-def test_the_demonstration_writes_what_it_says(demonstration: tuple[Path, dict[str, Any]]) -> None:
+def test_the_demonstration_writes_all_rows(demonstration: tuple[Path, dict[str, Any]]) -> None:
     flights, events = demonstration[1]["tables"]
     assert flights["rows_read_back"] == FLIGHTS
     assert [write["operation"] for write in events["writes"]] == ["append", "append", "delete", "append"]
@@ -160,4 +160,4 @@ def test_the_demonstration_s_tables_read_back_equal_to_their_files(demonstration
 def test_the_demonstration_is_not_made_twice_in_one_folder(demonstration: tuple[Path, dict[str, Any]], icefloe: Command) -> None:
     result = icefloe("demo", "--dir", demonstration[0])
     assert result.exit_code == 1
-    assert "holds a demonstration already" in result.stderr
+    assert "contains a demonstration already" in result.stderr

@@ -1,4 +1,4 @@
-"""The files of a load, before Spark is asked: found, told apart, and looked at for the line that is wrong."""
+"""The files of a load before Spark reads them: search, formats, and the first wrong line."""
 
 import bz2
 import gzip
@@ -28,24 +28,24 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("a.snappy.parquet", FileFormat.PARQUET),
     ],
 )
-def test_the_ending_tells_the_format(name: str, expected: FileFormat) -> None:
+def test_the_format_is_taken_from_the_ending(name: str, expected: FileFormat) -> None:
     assert format_of(name) is expected
 
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "a.gz", ".json.d", "csv"])
 def test_another_ending_needs_a_stated_format(name: str) -> None:
-    with pytest.raises(InvalidInputError, match="does not tell its format"):
+    with pytest.raises(InvalidInputError, match="has no known ending"):
         format_of(name)
 
 
-def test_a_folder_stands_for_its_files_without_hidden_ones() -> None:
+def test_a_folder_is_replaced_by_its_files_without_hidden_ones() -> None:
     Path("in/deep").mkdir(parents=True)
     for name in ("in/b.csv", "in/deep/a.csv", "in/_SUCCESS", "in/.b.csv.crc"):
         Path(name).write_text("a\n1\n")
     assert [os.path.relpath(path) for path in find_files(["in"], None).paths] == ["in/b.csv", "in/deep/a.csv"]
 
 
-def test_an_empty_folder_holds_no_files() -> None:
+def test_an_empty_folder_is_refused() -> None:
     Path("in").mkdir()
     with pytest.raises(InvalidInputError, match="no files in in"):
         find_files(["in"], None)
@@ -132,7 +132,7 @@ def test_right_lines_are_no_problem() -> None:
 def test_the_first_csv_line_with_another_number_of_values_is_found() -> None:
     found = first_wrong_line(csv_files('a,b\n1,"x\ny"\n3\n'))
     assert found is not None
-    assert (found.where, found.what) == ("0.csv line 4", "holds 1 value, the header 2: 3")
+    assert (found.where, found.what) == ("0.csv line 4", "has 1 value, the header has 2: 3")
 
 
 def test_a_file_cut_short_is_named() -> None:

@@ -1,4 +1,4 @@
-"""A load is one commit or nothing: what is left of one that fails or is interrupted. Rows come from Arrow here, so that no Spark starts."""
+"""A load is one commit or nothing: what remains of one that fails or is interrupted. Rows are Arrow here, so that no Spark starts."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -28,10 +28,10 @@ def nothing_wrong() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _arrow_instead_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = SimpleNamespace(frame=ROWS, schema=schema_from_arrow(ROWS.schema, keep_ids=False))
-    room = SimpleNamespace(running_tasks=lambda spark: lambda: (0, 0), reading=nothing_wrong)
+    modules = SimpleNamespace(running_tasks=lambda spark: lambda: (0, 0), reading=nothing_wrong)
     monkeypatch.setattr(loading, "start_spark", lambda: None)
     monkeypatch.setattr(loading, "stop_spark", lambda: None)
-    monkeypatch.setattr(loading, "spark_module", lambda name: room)
+    monkeypatch.setattr(loading, "spark_module", lambda name: modules)
     monkeypatch.setattr(loading, "read_rows", lambda *arguments, **options: rows)
     Path("a.csv").write_text("id,kind\n")
 
@@ -92,7 +92,7 @@ def test_a_second_load_appends_and_overwrite_replaces(load: Command) -> None:
     assert catalog().load_table("n.t").scan().to_arrow().num_rows == 3
 
 
-@pytest.mark.parametrize("error", [EngineError("Spark fell over"), StorageFullError("no room"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [EngineError("Spark fell over"), StorageFullError("no space left"), KeyboardInterrupt()])
 def test_a_load_that_fails_leaves_no_table_no_namespace_and_no_file(
     load: Command, fails_with: Callable[[BaseException], None], error: BaseException
 ) -> None:
@@ -105,9 +105,9 @@ def test_a_load_that_fails_leaves_no_table_no_namespace_and_no_file(
     assert not Path("lake/new").exists()
 
 
-def test_an_interrupted_load_says_that_no_snapshot_was_made(load: Command, fails_with: Callable[[BaseException], None]) -> None:
+def test_an_interrupted_load_reports_that_no_snapshot_was_made(load: Command, fails_with: Callable[[BaseException], None]) -> None:
     fails_with(KeyboardInterrupt())
-    assert "interrupted: no snapshot was made, new.rows is as it was before" in load("--into", "new.rows").stderr
+    assert "interrupted: no snapshot was made, new.rows is unchanged" in load("--into", "new.rows").stderr
 
 
 @pytest.mark.parametrize("error", [EngineError("Spark fell over"), KeyboardInterrupt()])
@@ -136,13 +136,13 @@ def test_a_folder_that_was_there_keeps_its_files(load: Command, fails_with: Call
 
 
 def test_a_commit_of_unknown_outcome_deletes_nothing(load: Command, fails_with: Callable[[BaseException], None]) -> None:
-    fails_with(CommitUnknownError("the answer was lost"))
+    fails_with(CommitUnknownError("the response was lost"))
     assert load("--into", "n.t").exit_code == 1
     assert catalog_rows() == [1, 1]
     assert "n/t/data/half.parquet" in files()
 
 
-def test_an_interrupt_after_the_commit_keeps_it_and_says_so(load: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_after_the_commit_keeps_and_reports_it(load: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(table: Table, *arguments: object, **options: object) -> None:
         table.append(ROWS)
         raise KeyboardInterrupt
@@ -150,7 +150,7 @@ def test_an_interrupt_after_the_commit_keeps_it_and_says_so(load: Command, monke
     monkeypatch.setattr(loading, "write_rows", write)
     result = load("--into", "n.t")
     assert result.exit_code == 130
-    assert "may have been made already" in result.stderr
+    assert "may have happened already" in result.stderr
     assert catalog().load_table("n.t").scan().to_arrow().num_rows == 3
 
 
@@ -185,4 +185,4 @@ def test_a_warehouse_that_cannot_be_made_is_refused(icefloe: Command) -> None:
     Path("file").write_text("not a folder")
     result = icefloe("load", "a.csv", "--into", "n.t", "--warehouse", "file/lake")
     assert result.exit_code == 1
-    assert "cannot be made" in result.stderr
+    assert "cannot create the folder" in result.stderr

@@ -31,7 +31,7 @@ def load(icefloe: Command) -> Command:
 
 @pytest.fixture
 def refused(load: Command) -> Callable[..., str]:
-    """Runs a load that must be refused, and returns what it says in one line. No table may come of it."""
+    """Run a load that must be refused, and return its message in one line. It must create no table."""
 
     def run(*words: str) -> str:
         result = load(*words, "--into", "n.refused")
@@ -147,7 +147,7 @@ def test_files_without_rows_are_refused(refused: Callable[..., str]) -> None:
     assert "there are no rows" in refused("empty.parquet")
 
 
-def test_a_file_that_is_not_what_its_name_says_is_refused(refused: Callable[..., str]) -> None:
+def test_a_file_with_the_wrong_ending_is_refused(refused: Callable[..., str]) -> None:
     Path("a.parquet").write_text("no parquet at all")
     said = refused("a.parquet")
     assert "a.parquet" in said

@@ -39,7 +39,9 @@ LOOKS = [
 
 
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
-def test_every_look_prints_text_or_json_and_nothing_to_standard_error(icefloe: Command, warehouse: Path, words: tuple[str, ...]) -> None:
+def test_every_read_only_command_prints_text_or_json_and_nothing_to_standard_error(
+    icefloe: Command, warehouse: Path, words: tuple[str, ...]
+) -> None:
     plain = icefloe(*words, "--warehouse", warehouse)
     assert (plain.exit_code, plain.stderr) == (0, "")
     assert "\x1b" not in plain.stdout
@@ -49,7 +51,7 @@ def test_every_look_prints_text_or_json_and_nothing_to_standard_error(icefloe: C
     assert icefloe(*words, "--warehouse", warehouse, "--all").exit_code == 0
 
 
-def test_a_trace_tells_kept_and_skipped_with_the_bound_that_decided(icefloe: Command, as_json: JsonCommand, warehouse: Path) -> None:
+def test_a_trace_shows_kept_and_skipped_files_with_the_bound_that_decided(icefloe: Command, as_json: JsonCommand, warehouse: Path) -> None:
     text = icefloe("trace", "demo.events", "--where", WHERE, "--warehouse", warehouse).stdout
     assert "SELECT iceberg_tables.metadata_location" in text
     assert "partition time_month: upper 2023-11 < 2024-01" in text
@@ -98,7 +100,7 @@ def test_a_folder_of_a_file_system_table_is_a_table_too(icefloe: Command, as_jso
     assert "v2.metadata.json" in json.dumps(as_json("tree", table.location()))
 
 
-def test_a_folder_whose_table_only_a_catalog_knows_is_refused_with_the_newest_file(icefloe: Command, tmp_path: Path) -> None:
+def test_a_folder_of_a_catalog_s_table_is_refused_with_the_newest_metadata_file(icefloe: Command, tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", pa.schema([("n", pa.int64())]))
@@ -126,7 +128,7 @@ def test_a_catalog_is_found_in_pyiceberg_s_configuration(as_json: JsonCommand, w
     assert as_json("tree", "demo.events", "--catalog", "lake")["totals"]["records"] == 400
 
 
-def test_looking_at_a_catalog_that_is_not_there_makes_none(icefloe: Command, tmp_path: Path) -> None:
+def test_reading_a_missing_catalog_does_not_create_it(icefloe: Command, tmp_path: Path) -> None:
     for words in (("--warehouse", "nowhere"), ("--uri", "nowhere.db"), ("--uri", f"sqlite:///{tmp_path}/nowhere/x.db")):
         result = icefloe("list", *words)
         assert result.exit_code == 1
@@ -152,7 +154,7 @@ def test_a_database_of_several_catalogs_needs_a_name(icefloe: Command, as_json: 
         (("show", "table", "demo.nothing"), "table 'demo.nothing' does not exist"),
         (("show", "table", "nowhere.events"), "does not exist"),
         (("show", "table", "events"), "names no namespace"),
-        (("show", "table", "demo.ev\tents"), "may not stand"),
+        (("show", "table", "demo.ev\tents"), "demo.ev"),
         (("show", "table", "missing/00000-x.metadata.json"), "00000-x.metadata.json"),
         (("show", "table", "/"), "is a folder, not a metadata file"),
         (("show", "manifest", "demo.events", "77"), "has no manifest '77'"),
@@ -161,7 +163,7 @@ def test_a_database_of_several_catalogs_needs_a_name(icefloe: Command, as_json: 
         (("trace", "demo.events", "--where", "nothing = 1"), "nothing"),
         (("trace", "demo.events", "--where", "id = 'text'"), "id"),
         (("trace", "demo.events", "--where", "id = "), "id ="),
-        (("list", "--catalog", "nobody"), "nothing says where catalog 'nobody' is"),
+        (("list", "--catalog", "elsewhere"), "catalog 'elsewhere'"),
     ],
 )
 def test_a_refusal_is_exit_code_1_with_a_message_and_nothing_on_standard_output(
@@ -255,7 +257,7 @@ def test_a_terminal_gets_colours(warehouse: Path, monkeypatch: pytest.MonkeyPatc
     assert b"6. In all" in seen
 
 
-def test_looking_does_not_load_spark(warehouse: Path) -> None:
+def test_read_only_commands_do_not_load_spark(warehouse: Path) -> None:
     script = (
         "import sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.main import app\n"
         f"assert CliRunner().invoke(app, ['tree', 'demo.events', '--warehouse', {str(warehouse)!r}]).exit_code == 0\n"

@@ -65,19 +65,19 @@ def test_a_view_is_replaced_rolled_back_renamed_dropped_and_registered(run: Comm
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("create", "db.x", "--sql", "SELECT 1"), "was given no schema"),
-        (("create", "db.x", "--schema", "n long"), "one SELECT statement"),
-        (("create", "db.x", "--sql", "SELECT 1", "--schema", "n"), "is no column"),
+        (("create", "db.x", "--schema", "n long"), "exactly one SELECT statement"),
+        (("create", "db.x", "--sql", "SELECT 1", "--schema", "n"), "is not a column"),
         (("create", "db.x", "--sql", "SELECT 1", "--schema", "n lonk"), "types are boolean"),
         (("create", "db.x", "--sql", " ", "--schema", "n long"), "its SQL is empty"),
         (("create", "db.x", "--file", "/nowhere.sql", "--schema", "n long"), "cannot be read from /nowhere.sql"),
         (("create", "db.t", "--sql", "SELECT 1", "--schema", "n long"), "table 'db.t' already exists"),
-        (("create", "db.x", "--sql", "SELECT 1", "--schema", "n long", "--property", "comment"), "is no property"),
+        (("create", "db.x", "--sql", "SELECT 1", "--schema", "n long", "--property", "comment"), "--property 'comment' has no value"),
         (("show", "db.t"), "that name is a table"),
         (("replace", "db.nothing", "--sql", "SELECT 1"), "does not exist"),
-        (("replace", "db.v"), "one SELECT statement"),
+        (("replace", "db.v"), "exactly one SELECT statement"),
         (("replace", "db.v", "--drop-dialect", "presto"), "it has spark"),
         (("replace", "db.v", "--drop-dialect", "presto", "--property", "comment=new"), "it has spark"),
         (("rollback", "db.v", "7"), "no version 7"),
@@ -85,12 +85,12 @@ def test_a_view_is_replaced_rolled_back_renamed_dropped_and_registered(run: Comm
         (("list", "nowhere"), "nowhere"),
     ],
 )
-def test_what_cannot_be_done_says_why_and_what_to_do(run: Command, lake: SqlCatalog, words: tuple[str, ...], said: str) -> None:
+def test_a_refusal_has_the_reason_and_the_next_step(run: Command, lake: SqlCatalog, words: tuple[str, ...], message: str) -> None:
     lake.create_table("db.t", pa.schema([("n", pa.int64())]))
     run(*CREATE)
     before = lake.load_view("db.v")
     refused = run(*words)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert said in " ".join(refused.stderr.split())
+    assert message in " ".join(refused.stderr.split())
     assert "Next:" in refused.stderr
     assert (lake.load_view("db.v"), lake.list_views("db")) == (before, [("db", "v")])

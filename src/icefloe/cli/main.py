@@ -1,6 +1,6 @@
-"""`icefloe`: the command line. Exit codes: 0 done, 1 refused (the reason and the next step on standard error), 2 wrong usage, 130 interrupted.
+"""The command `icefloe`. Exit codes: 0 done, 1 refused (reason and next step on standard error), 2 wrong usage, 130 interrupted.
 
-The commands are in `show_commands.py`, `refs.py`, `property_commands.py`, `load.py`, `expire.py` and `demo.py`.
+The commands are in `show_commands.py`, `ref_commands.py`, `property_commands.py`, `view_commands.py`, `load_command.py`, `expire_command.py` and `demo.py`.
 """
 
 import sys
@@ -15,7 +15,7 @@ from icefloe.cli.installed_versions import versions
 from icefloe.cli.load_command import load
 from icefloe.cli.property_commands import properties, upgrade
 from icefloe.cli.ref_commands import branch_app, cherry_pick, publish, rollback, tag_app
-from icefloe.cli.screen import say, show
+from icefloe.cli.screen import print_message, show
 from icefloe.cli.shared_options import AsJson
 from icefloe.cli.show_commands import app as show_app
 from icefloe.cli.show_commands import list_tables, show_log, show_trace, show_tree
@@ -27,23 +27,27 @@ INTERRUPTED = 130
 
 
 class _Commands(TyperGroup):
-    """Turns a refusal into its message and exit code; anything else that is raised is a fault of Icefloe and keeps its traceback."""
+    """A command group that turns an `IcefloeError` into its message and exit code.
+
+    Any other exception is a fault of Icefloe and keeps its traceback.
+    """
 
     def invoke(self, ctx: Any) -> Any:
+        """Run a command; print an error of Icefloe and exit."""
         try:
             return super().invoke(ctx)
         except IcefloeError as error:
-            say(f"icefloe: {error}")
+            print_message(f"icefloe: {error}")
             raise typer.Exit(REFUSED) from error
         except KeyboardInterrupt as error:
-            say("icefloe: interrupted")
+            print_message("icefloe: interrupted")
             raise typer.Exit(INTERRUPTED) from error
 
 
 app = typer.Typer(
     cls=_Commands,
     name="icefloe",
-    help="Apache Iceberg for PySpark: load files into tables, look inside them, and tend them.",
+    help="Apache Iceberg for PySpark: load files into tables, inspect tables, and maintain them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -73,8 +77,8 @@ def show_version(as_json: AsJson = False) -> None:
     show(versions(), as_json=as_json)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         show(versions(), as_json=False)
         raise typer.Exit
 
@@ -83,13 +87,13 @@ def _print_version(wanted: bool) -> None:
 def _icefloe(
     _version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show versions and stop.")] = False,
 ) -> None:
-    """Apache Iceberg for PySpark: load files into tables, look inside them, and tend them."""
+    """Apache Iceberg for PySpark: load files into tables, inspect tables, and maintain them."""
 
 
 def main() -> None:
-    """The entry point of the `icefloe` command."""
+    """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a sign gets a question mark instead of a traceback.
+        # A terminal that cannot show a character shows a question mark instead of a traceback.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     app()

@@ -1,4 +1,4 @@
-"""The commands that change what a table says of itself: `properties` and `upgrade`.
+"""The commands `properties` and `upgrade`, which change a table's properties and format version.
 
 Spec: Table Metadata Fields (`properties`, `format-version`).
 """
@@ -20,8 +20,8 @@ SET, REMOVE = "set", "remove"
 @looks_at_table
 def properties(
     opened: TableReader,
-    action: Annotated[str | None, typer.Argument(metavar="set|remove", help="Without it the properties are shown.")] = None,
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE|KEY ...", help="What is set, or what is removed.")] = None,
+    action: Annotated[str | None, typer.Argument(metavar="set|remove", help="Set or remove properties; without it they are shown.")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE|KEY ...", help="The properties to set or remove.")] = None,
 ) -> View:
     """Show a table's properties, or set or remove some."""
     if action is None:
@@ -31,7 +31,7 @@ def properties(
             f"{action!r} with {len(words or [])} properties is not understood", next_step="write set KEY=VALUE ... or remove KEY ..."
         )
     if not isinstance(opened, Table):
-        opened.refresh()  # type: ignore[attr-defined]  # a table without a catalog says why it cannot be changed
+        opened.refresh()  # type: ignore[attr-defined]  # a table without a catalog raises the reason why it cannot be changed
     elif action == REMOVE:
         opened.remove_properties(*words)
     else:
@@ -43,7 +43,7 @@ def properties(
 def upgrade(
     opened: Table,
     version: Annotated[
-        int, typer.Argument(metavar="VERSION", help="The format version: 2 or 3. There is no way back.", show_default=False)
+        int, typer.Argument(metavar="VERSION", help="The format version: 2 or 3. It cannot be lowered again.", show_default=False)
     ],
 ) -> View:
     """Raise a table's format version."""
@@ -54,5 +54,5 @@ def upgrade(
 def _pair(word: str) -> tuple[str, str]:
     key, sign, value = word.partition("=")
     if not key or not sign:
-        raise InvalidInputError(f"{word!r} is no KEY=VALUE", next_step="write a property as KEY=VALUE")
+        raise InvalidInputError(f"{word!r} is not KEY=VALUE", next_step="write a property as KEY=VALUE")
     return key, value

@@ -1,6 +1,6 @@
-"""The commands that change branches, tags and which snapshot a branch is at: `branch`, `tag`, `rollback`, `cherry-pick`, `publish`.
+"""The commands `branch`, `tag`, `rollback`, `cherry-pick` and `publish`, which change branches and tags.
 
-Each prints the branches and tags as they are then. Spec: Snapshot References; Snapshot Retention Policy.
+Each prints the branches and tags after the change. Spec: Snapshot References; Snapshot Retention Policy.
 """
 
 import re
@@ -19,23 +19,24 @@ from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
-branch_app = typer.Typer(help="Make, move, keep and remove branches.", no_args_is_help=True)
-tag_app = typer.Typer(help="Make, move, keep and remove tags.", no_args_is_help=True)
+branch_app = typer.Typer(help="Create, move, retain and remove branches.", no_args_is_help=True)
+tag_app = typer.Typer(help="Create, move, retain and remove tags.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch's or tag's name.", show_default=False)]
 Target = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot id, branch or tag.", show_default=False)]
 At = Annotated[str | None, typer.Option("--at", metavar="SNAPSHOT", help="A snapshot id, branch or tag; the head of main by default.")]
-OfBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch that is changed.")]
+OfBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to change.")]
 KeepAtLeast = Annotated[
-    int | None, typer.Option("--min-snapshots-to-keep", metavar="N", help="How many of its snapshots stay when snapshots are expired.")
+    int | None, typer.Option("--min-snapshots-to-keep", metavar="N", help="How many of its snapshots expiry always keeps.")
 ]
 _AGE_HELP = "such as 90m, 12h, 7d, or milliseconds"
 KeepSnapshots = Annotated[
     str | None,
-    typer.Option("--max-snapshot-age", metavar="AGE", help=f"How old its snapshots get before they may be expired: {_AGE_HELP}."),
+    typer.Option("--max-snapshot-age", metavar="AGE", help=f"Maximum age of its snapshots before they may be expired: {_AGE_HELP}."),
 ]
 KeepRef = Annotated[
-    str | None, typer.Option("--max-ref-age", metavar="AGE", help=f"How old it gets before it may be expired: {_AGE_HELP}.")
+    str | None,
+    typer.Option("--max-ref-age", metavar="AGE", help=f"Maximum age of the branch or tag itself before it may be expired: {_AGE_HELP}."),
 ]
 
 _UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -45,7 +46,7 @@ _AGE = re.compile(r"(\d{1,18})(ms|s|m|h|d|)", re.ASCII)
 @branch_app.command("list")
 @looks_at_table
 def list_branches(opened: TableReader) -> View:
-    """List branches and tags: where they are, and how far ahead of main and behind it."""
+    """List branches and tags: their snapshots, and how far they are ahead of main and behind it."""
     return look.refs(opened)
 
 
@@ -59,7 +60,7 @@ def create_branch(
     max_snapshot_age: KeepSnapshots = None,
     max_ref_age: KeepRef = None,
 ) -> View:
-    """Make a branch."""
+    """Create a branch."""
     with opened.manage_snapshots() as manage:
         source = None if at is None else _snapshot(opened, at)
         manage.create_branch(source, name, _age(max_ref_age), _age(max_snapshot_age), min_snapshots_to_keep)
@@ -75,10 +76,13 @@ def keep_branch(
     max_snapshot_age: KeepSnapshots = None,
     max_ref_age: KeepRef = None,
 ) -> View:
-    """Say how long a branch and its snapshots are kept."""
+    """Set how long a branch and its snapshots are kept."""
     with opened.manage_snapshots() as manage:
         if min_snapshots_to_keep is None and max_snapshot_age is None and max_ref_age is None:
-            raise InvalidInputError("nothing was said of how long the branch is kept", next_step="give --max-ref-age or one of the others")
+            raise InvalidInputError(
+                "no retention was given for the branch",
+                next_step="pass --max-ref-age, --max-snapshot-age or --min-snapshots-to-keep",
+            )
         if min_snapshots_to_keep is not None:
             manage.set_min_snapshots_to_keep(name, min_snapshots_to_keep)
         if max_snapshot_age is not None:
@@ -91,28 +95,28 @@ def keep_branch(
 @branch_app.command("remove")
 @changes_table
 def remove_branch(opened: Table, name: Name) -> View:
-    """Remove a branch; its snapshots stay until they are expired."""
+    """Remove a branch; its snapshots remain until they expire."""
     return _done(opened, opened.manage_snapshots().remove_branch(name))
 
 
 @branch_app.command("rename")
 @changes_table
 def rename_branch(opened: Table, name: Name, new_name: Annotated[str, typer.Argument(metavar="NEW", show_default=False)]) -> View:
-    """Give a branch another name."""
+    """Rename a branch."""
     return _done(opened, opened.manage_snapshots().rename_branch(name, new_name))
 
 
 @branch_app.command("replace")
 @changes_table
 def replace_branch(opened: Table, name: Name, to: Target) -> View:
-    """Set a branch to another snapshot, whatever was written to it."""
+    """Set a branch to another snapshot, also if snapshots of the branch are lost from it."""
     return _done(opened, opened.manage_snapshots().replace_branch(name, _snapshot(opened, to)))
 
 
 @branch_app.command("fast-forward")
 @changes_table
 def fast_forward(opened: Table, name: Name, to: Target) -> View:
-    """Move a branch on to a later snapshot of its own line; refused where something written to it would be lost."""
+    """Move a branch forward to a descendant of its head; refused if snapshots of the branch would be lost from it."""
     return _done(opened, opened.manage_snapshots().fast_forward(name, _snapshot(opened, to)))
 
 
@@ -126,7 +130,7 @@ def list_tags(opened: TableReader) -> View:
 @tag_app.command("create")
 @changes_table
 def create_tag(opened: Table, name: Name, at: At = None, max_ref_age: KeepRef = None) -> View:
-    """Make a tag."""
+    """Create a tag."""
     source = None if at is None else _snapshot(opened, at)
     return _done(opened, opened.manage_snapshots().create_tag(source, name, _age(max_ref_age)))
 
@@ -134,14 +138,14 @@ def create_tag(opened: Table, name: Name, at: At = None, max_ref_age: KeepRef = 
 @tag_app.command("keep")
 @changes_table
 def keep_tag(opened: Table, name: Name, max_ref_age: Annotated[str, typer.Option("--max-ref-age", metavar="AGE", help=_AGE_HELP)]) -> View:
-    """Say how long a tag is kept."""
+    """Set how long a tag is kept."""
     return _done(opened, opened.manage_snapshots().set_max_ref_age_ms(name, _age(max_ref_age)))
 
 
 @tag_app.command("remove")
 @changes_table
 def remove_tag(opened: Table, name: Name) -> View:
-    """Remove a tag; its snapshot stays until it is expired."""
+    """Remove a tag; its snapshot remains until it expires."""
     return _done(opened, opened.manage_snapshots().remove_tag(name))
 
 
@@ -158,13 +162,17 @@ def rollback(
     to: Annotated[str | None, typer.Argument(metavar="SNAPSHOT", help="A snapshot of the branch's history, by id or tag.")] = None,
     to_time: Annotated[
         str | None,
-        typer.Option("--to-time", metavar="TIME", help="The newest before: 2024-01-31T12:00 (UTC unless it says), or ms since 1970."),
+        typer.Option(
+            "--to-time",
+            metavar="TIME",
+            help="The newest snapshot before this time: 2024-01-31T12:00 (UTC without an offset), or ms since 1970.",
+        ),
     ] = None,
     branch: OfBranch = MAIN,
 ) -> View:
-    """Set a branch back to an earlier snapshot of its own history. Nothing is deleted: later snapshots stay until they are expired."""
+    """Set a branch back to an earlier snapshot of its own history. Nothing is deleted: later snapshots remain until they expire."""
     if (to is None) == (to_time is None):
-        raise InvalidInputError("one snapshot or one time was to be given", next_step="give a snapshot or --to-time")
+        raise InvalidInputError("rollback takes either a snapshot or a time", next_step="pass a snapshot or --to-time")
     manage = opened.manage_snapshots()
     if to is not None:
         return _done(opened, manage.rollback_to_snapshot(_snapshot(opened, to), branch))
@@ -173,15 +181,17 @@ def rollback(
 
 @changes_table
 def cherry_pick(opened: Table, snapshot: Target, branch: OfBranch = MAIN) -> View:
-    """Make the change of a snapshot again on a branch: of an append, or of an overwrite of whole partitions."""
+    """Apply the change of a snapshot to a branch: of an append, or of an overwrite of whole partitions."""
     return _done(opened, opened.manage_snapshots().cherry_pick(_snapshot(opened, snapshot), branch))
 
 
 @changes_table
 def publish(
-    opened: Table, wap_id: Annotated[str, typer.Argument(metavar="WAP_ID", help="The id it was staged under.")], branch: OfBranch = MAIN
+    opened: Table,
+    wap_id: Annotated[str, typer.Argument(metavar="WAP_ID", help="The `wap.id` of the staged snapshot.")],
+    branch: OfBranch = MAIN,
 ) -> View:
-    """Publish a snapshot that was staged under a wap id."""
+    """Publish a staged snapshot by its wap id."""
     return _done(opened, opened.manage_snapshots().publish_changes(wap_id, branch))
 
 
@@ -191,25 +201,27 @@ def _done(opened: Table, manage: ManageSnapshots) -> View:
 
 
 def _snapshot(opened: Table, text: str) -> int | str:
-    """A branch or tag stays a name, so that one that moves meanwhile is seen. Raises `NoSuchSnapshotError`."""
+    """Return a branch or tag as its name, so that a concurrent move of it is detected; else a snapshot id. Raises `NoSuchSnapshotError`."""
     return text if text in opened.refs() else existing_snapshot_of(opened, snapshot_id_of(opened, text)).snapshot_id
 
 
 def _age(text: str | None) -> int | None:
-    """Milliseconds. Raises `InvalidInputError`."""
+    """Parse an age; return milliseconds. Raises `InvalidInputError`."""
     if text is None:
         return None
-    found = _AGE.fullmatch(text)
-    if found is None:
-        raise InvalidInputError(f"{text!r} is no age", next_step=f"write one {_AGE_HELP}")
-    return int(found[1]) * _UNITS_MS[found[2]]
+    age = _AGE.fullmatch(text)
+    if age is None:
+        raise InvalidInputError(f"{text!r} is not an age", next_step=f"write an age {_AGE_HELP}")
+    return int(age[1]) * _UNITS_MS[age[2]]
 
 
 def _time_ms(text: str) -> int:
     if text.isascii() and text.isdecimal():
         return int(text)
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidInputError(f"{text!r} is no time: {error}", next_step="write it as 2024-01-31T12:00:00, or as milliseconds") from error
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+        raise InvalidInputError(
+            f"{text!r} is not a time: {error}", next_step="write it as 2024-01-31T12:00:00, or as milliseconds"
+        ) from error
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

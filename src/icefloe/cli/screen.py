@@ -1,4 +1,4 @@
-"""What a command writes and where: results to standard output, progress and errors to standard error, so that `--json` output is JSON and nothing else."""
+"""Output of commands: results to standard output, progress and errors to standard error, so that `--json` prints JSON and nothing else."""
 
 import json
 import os
@@ -18,22 +18,22 @@ from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Report
 from icefloe.inspect.terminal import PLAIN_WIDTH, renderable_of, text_of
 
-# How often a running step is asked how far it is.
+# Seconds between two updates of a progress bar.
 POLL_S = 0.25
 
-# Done and all: pieces of work of a running step; (0, 0) where it cannot be told.
-HowFar = Callable[[], tuple[int, int]]
+# A function that returns (done, all) pieces of work of a running step; (0, 0) where they are unknown.
+ProgressSource = Callable[[], tuple[int, int]]
 
 
 def console(*, to_errors: bool = False) -> Console:
-    """A console as wide as the terminal; wide enough for paths where the output goes to a file or a pipe."""
+    """Return a console as wide as the terminal; wide enough for paths where the output is a file or a pipe."""
     stream = sys.stderr if to_errors else sys.stdout
     width = None if stream.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
     return Console(file=stream, width=width, highlight=False, soft_wrap=False)
 
 
 def show(view: View, *, as_json: bool, everything: bool = False) -> None:
-    """Prints a view: as JSON with everything in it, or for reading, where long lists are cut unless `everything` is asked for."""
+    """Print a view: complete as JSON, or for reading, where long lists are cut unless `everything` is true."""
     if as_json:
         write_json(view.to_dict())
     else:
@@ -41,7 +41,7 @@ def show(view: View, *, as_json: bool, everything: bool = False) -> None:
 
 
 def draw(report: Report) -> None:
-    """Prints a report; to a file or a pipe as plain lines without blanks at their ends."""
+    """Print a report; to a file or a pipe as plain lines without trailing blanks."""
     target = console()
     if target.is_terminal:
         target.print(renderable_of(report))
@@ -50,18 +50,18 @@ def draw(report: Report) -> None:
 
 
 def write_json(value: Any) -> None:
-    """Prints JSON, never wrapped or coloured."""
+    """Print JSON, never wrapped or coloured."""
     sys.stdout.write(visible(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
 
 
-def say(text: RenderableType) -> None:
-    """A line to standard error, for people who watch. Text is not read as markup."""
+def print_message(text: RenderableType) -> None:
+    """Print a line to standard error. Text is not interpreted as markup."""
     console(to_errors=True).print(Text(visible(text)) if isinstance(text, str) else text)
 
 
 @contextmanager
-def step(text: str, how_far: HowFar | None = None) -> Iterator[None]:
-    """Says what is being done: a bar that fills in a terminal, one line with the time it took elsewhere."""
+def step(text: str, progress_source: ProgressSource | None = None) -> Iterator[None]:
+    """Show a running step: as a progress bar in a terminal, as one line with the elapsed time elsewhere."""
     target = console(to_errors=True)
     text = visible(text)
     started = time.monotonic()
@@ -83,23 +83,23 @@ def step(text: str, how_far: HowFar | None = None) -> Iterator[None]:
     )
     with (
         Progress(*columns, console=target, transient=True) as progress,
-        _polled(progress, progress.add_task(text, total=None, count=""), how_far),
+        _polled(progress, progress.add_task(text, total=None, count=""), progress_source),
     ):
         yield
     target.print(Text.assemble(("✓ ", "green"), text, (f"  {time.monotonic() - started:.1f} s", "dim")))
 
 
 @contextmanager
-def _polled(progress: Progress, task: TaskID, how_far: HowFar | None) -> Iterator[None]:
-    """Asks now and then how far the work is, from a thread of its own, until it is over."""
-    if how_far is None:
+def _polled(progress: Progress, task: TaskID, progress_source: ProgressSource | None) -> Iterator[None]:
+    """Update a progress bar from a separate thread until the work is over."""
+    if progress_source is None:
         yield
         return
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(POLL_S):
-            done, everything = how_far()
+            done, everything = progress_source()
             if everything:
                 progress.update(task, completed=done, total=everything, count=f"{done}/{everything} tasks")
 

@@ -1,4 +1,4 @@
-"""The options and arguments that commands share, each with its help."""
+"""Options and arguments that several commands share, with their help texts."""
 
 from typing import Annotated
 

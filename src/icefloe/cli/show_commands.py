@@ -1,4 +1,4 @@
-"""The commands that look and change nothing: `list`, `tree`, `trace`, `log` and `show ...`. Each prints one value of `icefloe.inspect`."""
+"""Read-only commands: `list`, `tree`, `trace`, `log` and `show ...`. Each prints one view of `icefloe.inspect`."""
 
 from typing import Annotated
 
@@ -16,10 +16,12 @@ app = typer.Typer(help="Show one level of a table.", no_args_is_help=True)
 
 Which = Annotated[str, typer.Argument(metavar="[WHICH]", help="Its number, counted from 1, or a part of its path.", show_default=False)]
 Where = Annotated[
-    str, typer.Option("--where", metavar="FILTER", help="The rows asked for, such as \"type = 'a' AND time > '2024-01-01'\".")
+    str, typer.Option("--where", metavar="FILTER", help="The filter of the query, such as \"type = 'a' AND time > '2024-01-01'\".")
 ]
-Graph = Annotated[bool, typer.Option("--graph", help="Every snapshot of the table, with lines to those they were made on.")]
-Ref = Annotated[str | None, typer.Option("--ref", metavar="NAME", help="The history of a branch, a tag or a snapshot id; main by default.")]
+Graph = Annotated[bool, typer.Option("--graph", help="Show every snapshot of the table, with lines to their parents.")]
+Ref = Annotated[
+    str | None, typer.Option("--ref", metavar="NAME", help="Show the history of this branch, tag or snapshot id; main by default.")
+]
 
 
 @looks_at_catalog
@@ -36,7 +38,7 @@ def show_tree(opened: TableReader, snapshot: SnapshotName = None) -> View:
 
 @looks_at_table
 def show_trace(opened: TableReader, where: Where = "TRUE", snapshot: SnapshotName = None) -> View:
-    """Tell why a query reads what it reads: what is kept and skipped at each level, and the bound that decided."""
+    """Explain why a query reads what it reads: what is kept and skipped at each level, and the bound that decided."""
     return look.trace(opened, where, chosen_snapshot(opened, snapshot))
 
 
@@ -49,61 +51,61 @@ def show_log(opened: TableReader, ref: Ref = None, graph: Graph = False) -> View
 @app.command("catalog")
 @looks_at_catalog
 def show_catalog(opened: Catalog) -> View:
-    """The rows of the catalog's database."""
+    """Show the rows of the catalog's database."""
     return look.catalog(opened)
 
 
 @app.command("table")
 @looks_at_table
 def show_table(opened: TableReader) -> View:
-    """A table at a glance: columns, partitioning, totals, properties."""
+    """Show a table at a glance: columns, partitioning, totals, properties."""
     return look.table(opened)
 
 
 @app.command("snapshots")
 @looks_at_table
 def show_snapshots(opened: TableReader) -> View:
-    """Snapshots, snapshot log and metadata log."""
+    """Show snapshots, snapshot log and metadata log."""
     return look.snapshots(opened)
 
 
 @app.command("metadata")
 @looks_at_table
 def show_metadata(opened: TableReader) -> View:
-    """The metadata file's JSON; long lists are abbreviated unless --all is given."""
+    """Show the metadata file's JSON; long lists are abbreviated without --all."""
     return look.metadata(opened)
 
 
 @app.command("manifest-list")
 @looks_at_table
 def show_manifest_list(opened: TableReader, snapshot: SnapshotName = None) -> View:
-    """A snapshot's manifest list, with decoded partition bounds."""
+    """Show a snapshot's manifest list, with decoded partition bounds."""
     return look.manifest_list(opened, chosen_snapshot(opened, snapshot))
 
 
 @app.command("manifest")
 @looks_at_table
 def show_manifest(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> View:
-    """One manifest's entries, with decoded bounds per column; the first manifest of the list unless one is named."""
+    """Show the entries of a manifest, with decoded bounds per column; the first manifest of the list by default."""
     return look.manifest(opened, which, chosen_snapshot(opened, snapshot))
 
 
 @app.command("data-file")
 @looks_at_table
 def show_data_file(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> View:
-    """One data file's Parquet footer, and what its manifest says of it; the first live file unless one is named."""
+    """Show a data file's Parquet footer and its manifest entry; the first live file by default."""
     return look.data_file(opened, which, chosen_snapshot(opened, snapshot))
 
 
 @app.command("overhead")
 @looks_at_table
 def show_overhead(opened: TableReader) -> View:
-    """Bytes of metadata against bytes of data, level by level."""
+    """Compare bytes of metadata with bytes of data, level by level."""
     return look.overhead(opened)
 
 
 @app.command("statistics")
 @looks_at_table
 def show_statistics(opened: TableReader, snapshot: SnapshotName = None) -> View:
-    """Distinct values of columns and counts by partition, as statistics files have them; the newest unless a snapshot is named."""
+    """Show distinct values of columns and counts by partition from statistics files; the newest files by default."""
     return look.statistics(opened, None if snapshot is None else chosen_snapshot(opened, snapshot))

@@ -1,4 +1,4 @@
-"""Commands about one table: its name and the catalog's options in one place, and the value that a command ends with, printed."""
+"""Decorators that make a command of a function: they add the table argument and the catalog options, and print the returned view."""
 
 import inspect
 from collections.abc import Callable
@@ -22,17 +22,17 @@ _SHARED = (
 
 
 def looks_at_table(look: Callable[..., View]) -> Callable[..., None]:
-    """The command that opens a table, gives it to `look` with the command's own options, and prints the value."""
+    """Make a command that opens a table for reading, calls `look` with it and the command's own options, and prints the view."""
     return _command(look, open_table, [_TABLE])
 
 
 def changes_table(change: Callable[..., View]) -> Callable[..., None]:
-    """The same of a table in a catalog, which can be changed."""
+    """Make a command that opens a table of a catalog to change it, calls `change`, and prints the view."""
     return _command(change, open_changeable, [_TABLE])
 
 
 def looks_at_catalog(look: Callable[..., View]) -> Callable[..., None]:
-    """The same of a whole catalog."""
+    """Make a command that opens a catalog, calls `look` with it, and prints the view."""
 
     def opened(choice: CatalogChoice) -> Catalog:
         return open_catalog(choice)
@@ -41,14 +41,14 @@ def looks_at_catalog(look: Callable[..., View]) -> Callable[..., None]:
 
 
 def _command(function: Callable[..., View], opening: Callable[..., Any], subject: list[inspect.Parameter]) -> Callable[..., None]:
-    """A function with the parameters of `function` but for its first, and those that all commands share: typer reads them from its signature."""
+    """Make a function with the parameters of `function` without its first, and the shared ones; typer reads them from the signature."""
     own = [parameter.replace(kind=_KEYWORD) for parameter in list(inspect.signature(function).parameters.values())[1:]]
 
-    def command(**given: Any) -> None:
-        choice = CatalogChoice(name=given["catalog"], uri=given["uri"], warehouse=given["warehouse"])
-        opened = opening(*(given[parameter.name] for parameter in subject), choice)
-        view = function(opened, **{parameter.name: given[parameter.name] for parameter in own})
-        show(view, as_json=given["as_json"], everything=given["everything"])
+    def command(**values: Any) -> None:
+        choice = CatalogChoice(name=values["catalog"], uri=values["uri"], warehouse=values["warehouse"])
+        opened = opening(*(values[parameter.name] for parameter in subject), choice)
+        view = function(opened, **{parameter.name: values[parameter.name] for parameter in own})
+        show(view, as_json=values["as_json"], everything=values["everything"])
 
     parameters = [*subject, *own, *_SHARED]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

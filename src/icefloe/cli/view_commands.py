@@ -1,6 +1,6 @@
-"""The commands of views: `icefloe view list`, `show`, `create`, `replace`, `rollback`, `rename`, `drop`, `register`.
+"""The commands `icefloe view list`, `show`, `create`, `replace`, `rollback`, `rename`, `drop` and `register`.
 
-Each prints the view as it is then. Spec: View spec, View Metadata; View spec, Versions.
+Each prints the view after the change. Spec: View spec, View Metadata; View spec, Versions.
 """
 
 import re
@@ -13,7 +13,7 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import to_identifier
-from icefloe.cli.screen import say
+from icefloe.cli.screen import print_message
 from icefloe.cli.table_command import looks_at_catalog
 from icefloe.errors import InvalidInputError, InvalidSchemaError, MetadataFormatError, NoSuchFileError
 from icefloe.inspect.inspection import View as Shown
@@ -25,24 +25,22 @@ app = typer.Typer(help="Views: stored queries, each in one or several SQL dialec
 
 ViewName = Annotated[str, typer.Argument(metavar="VIEW", help="namespace.view", show_default=False)]
 NewName = Annotated[str, typer.Argument(metavar="NEW_NAME", help="namespace.view", show_default=False)]
-Namespace = Annotated[str, typer.Argument(metavar="[NAMESPACE]", help="Only those of a namespace and below it.", show_default=False)]
+Namespace = Annotated[str, typer.Argument(metavar="[NAMESPACE]", help="Only views of this namespace and below it.", show_default=False)]
 Sql = Annotated[str | None, typer.Option("--sql", metavar="SELECT", help="The SELECT statement.")]
 SqlFile = Annotated[str | None, typer.Option("--file", metavar="FILE", help="A file with the SELECT statement; - reads standard input.")]
 Dialect = Annotated[str, typer.Option("--dialect", metavar="NAME", help="The dialect of the statement, such as spark or trino.")]
 Columns = Annotated[
     str | None,
-    typer.Option("--schema", metavar="COLUMNS", help='The columns it gives, such as "type string, count long, share decimal(9,2)".'),
+    typer.Option("--schema", metavar="COLUMNS", help='The columns that it returns, such as "type string, count long, share decimal(9,2)".'),
 ]
 InNamespace = Annotated[
-    str | None, typer.Option("--default-namespace", metavar="NAMESPACE", help="Where its names without a namespace are looked for.")
+    str | None, typer.Option("--default-namespace", metavar="NAMESPACE", help="The namespace of table names without one.")
 ]
-InCatalog = Annotated[
-    str | None, typer.Option("--default-catalog", metavar="CATALOG", help="Where its names without a catalog are looked for.")
-]
+InCatalog = Annotated[str | None, typer.Option("--default-catalog", metavar="CATALOG", help="The catalog of table names without one.")]
 Properties = Annotated[list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property to set; may be repeated.")]
 Folder = Annotated[str | None, typer.Option("--location", metavar="DIR", help="The view's folder.")]
 WithoutDialect = Annotated[list[str] | None, typer.Option("--drop-dialect", metavar="NAME", help="A dialect to drop; may be repeated.")]
-VersionId = Annotated[int, typer.Argument(metavar="VERSION", help="The id of a version that is kept.", show_default=False)]
+VersionId = Annotated[int, typer.Argument(metavar="VERSION", help="The id of a version of the view.", show_default=False)]
 MetadataFile = Annotated[str, typer.Argument(metavar="METADATA_FILE", help="The view's metadata file.", show_default=False)]
 
 _COLUMN = re.compile(r"\s*(\S+)\s+(.+?)\s*", re.DOTALL)
@@ -59,7 +57,7 @@ def list_views(opened: Catalog, namespace: Namespace = "") -> Shown:
 @app.command("show")
 @looks_at_catalog
 def show_view(opened: Catalog, name: ViewName) -> Shown:
-    """Show a view: its columns, its SQL by dialect, its versions and which was current from when."""
+    """Show a view: its columns, its SQL by dialect, its versions and when each was current."""
     return look.view_history(opened.load_view(name))
 
 
@@ -77,8 +75,8 @@ def create_view(
     properties: Properties = None,
     location: Folder = None,
 ) -> Shown:
-    """Make a view of a SELECT statement."""
-    made = opened.create_view(
+    """Create a view of a SELECT statement."""
+    view = opened.create_view(
         name,
         _statement(sql, file),
         None if schema is None else _schema(schema),
@@ -88,7 +86,7 @@ def create_view(
         properties=_properties(properties),
         location=location,
     )
-    return look.view_history(made)
+    return look.view_history(view)
 
 
 @app.command("replace")
@@ -105,15 +103,15 @@ def replace_view(
     default_catalog: InCatalog = None,
     properties: Properties = None,
 ) -> Shown:
-    """Give a view another statement in one dialect, as a new version; what is not named stays, the other dialects too."""
+    """Replace a view's statement in one dialect, as a new version; other dialects and settings are unchanged."""
     view = opened.load_view(name)
-    given = _properties(properties)
+    new_properties = _properties(properties)
     with view.replace_version() as version:
-        version.with_properties(given)
-        if sql is not None or file is not None or not (drop_dialect or schema or default_namespace or default_catalog or given):
+        version.with_properties(new_properties)
+        if sql is not None or file is not None or not (drop_dialect or schema or default_namespace or default_catalog or new_properties):
             version.with_query(dialect, _statement(sql, file))
-        for dropped in drop_dialect or ():
-            version.without_dialect(dropped)
+        for dropped_dialect in drop_dialect or ():
+            version.without_dialect(dropped_dialect)
         if schema is not None:
             version.with_schema(_schema(schema))
         if default_namespace is not None:
@@ -126,7 +124,7 @@ def replace_view(
 @app.command("rollback")
 @looks_at_catalog
 def rollback_view(opened: Catalog, name: ViewName, version: VersionId) -> Shown:
-    """Make an older version the current one again."""
+    """Make an older version current again."""
     view = opened.load_view(name)
     view.rollback_to_version(version)
     return look.view_history(view)
@@ -135,30 +133,30 @@ def rollback_view(opened: Catalog, name: ViewName, version: VersionId) -> Shown:
 @app.command("rename")
 @looks_at_catalog
 def rename_view(opened: Catalog, name: ViewName, new_name: NewName) -> Shown:
-    """Change a view's name; its files stay where they are."""
+    """Rename a view; its files are not moved."""
     return look.view_history(opened.rename_view(name, new_name))
 
 
 @app.command("drop")
 @looks_at_catalog
 def drop_view(opened: Catalog, name: ViewName) -> Shown:
-    """Remove a view's name. Its files stay, and `register` can bring it back; it is shown as it was."""
-    gone = opened.load_view(name)
+    """Drop a view. Its files remain, and `register` can restore it; the dropped view is shown."""
+    view = opened.load_view(name)
     opened.drop_view(name)
-    say(f"dropped {gone.full_name}; its metadata file stays: {gone.metadata_location}")
-    return look.view_history(gone)
+    print_message(f"dropped {view.full_name}; its metadata file remains: {view.metadata_location}")
+    return look.view_history(view)
 
 
 @app.command("register")
 @looks_at_catalog
 def register_view(opened: Catalog, name: ViewName, metadata_file: MetadataFile) -> Shown:
-    """Make a name for a view that exists as a metadata file."""
+    """Register a view that exists as a metadata file."""
     return look.view_history(opened.register_view(name, metadata_file))
 
 
 def _statement(sql: str | None, file: str | None) -> str:
     if (sql is None) == (file is None):
-        raise InvalidInputError("there must be one SELECT statement", next_step="pass it with --sql, or its file with --file")
+        raise InvalidInputError("exactly one SELECT statement is required", next_step="pass it with --sql, or its file with --file")
     if sql is not None:
         return sql
     if file == "-":
@@ -170,26 +168,26 @@ def _statement(sql: str | None, file: str | None) -> str:
 
 
 def _schema(text: str) -> Schema:
-    """`name type` pairs with commas between them; types by the names that the format gives them."""
+    """Parse `name type` pairs separated by commas; types have the format's names."""
     fields = []
     for number, part in enumerate(_COMMA.split(text), start=1):
-        found = _COLUMN.fullmatch(part)
-        if found is None:
-            raise InvalidSchemaError(f"{part.strip()!r} in --schema is no column", next_step='write "name type, name type"')
+        column = _COLUMN.fullmatch(part)
+        if column is None:
+            raise InvalidSchemaError(f"{part.strip()!r} in --schema is not a column", next_step='write "name type, name type"')
         try:
-            kind = type_from_json(found[2])
+            kind = type_from_json(column[2])
         except MetadataFormatError as error:
             raise InvalidSchemaError(
-                f"column {found[1]} in --schema has the type {found[2]!r}, which is none",
+                f"column {column[1]} in --schema has the unknown type {column[2]!r}",
                 next_step="types are boolean, int, long, float, double, decimal(9,2), date, time, timestamp, timestamptz, string, uuid, binary",
             ) from error
-        fields.append(NestedField(number, found[1], kind))
+        fields.append(NestedField(number, column[1], kind))
     return Schema(*fields)
 
 
-def _properties(given: list[str] | None) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given or ()]
+def _properties(texts: list[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts or ()]
     wrong = [name for name, equals, _ in pairs if not equals or not name]
     if wrong:
-        raise InvalidInputError(f"{wrong[0]!r} is no property", next_step="write --property NAME=VALUE")
+        raise InvalidInputError(f"--property {wrong[0]!r} has no value", next_step="write --property NAME=VALUE")
     return {name: value for name, _, value in pairs}
