@@ -30,7 +30,7 @@ from icefloe.spark.row_level.changed_row_values import GonePositions, joined_pos
 from icefloe.spark.write.data_file_job import TaskFiles
 from icefloe.spark.write.failed_attempt_cleanup import Attempt
 
-VALUES = TaskValues(TaskFiles)
+VALUES = TaskValues(TaskFiles, Attempt)
 SCALARS = (
     st.none()
     | st.booleans()

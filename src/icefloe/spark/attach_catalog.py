@@ -13,12 +13,12 @@ from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.errors import EngineError, InvalidInputError
 from icefloe.spark.bridge.callback_server import start_callbacks
 from icefloe.spark.bridge.gateway import gateway_of, java_words
-from icefloe.spark.bridge.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.bridge.java_compiler import class_loader, static_method
 from icefloe.spark.bridge.optimizer_rule import install_rule
 from icefloe.spark.catalog.attached_catalogs import ATTACHED, PREFIX, SESSION_CATALOG
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_data_source import HIDDEN, offer
+from icefloe.spark.runtime.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.runtime.redaction import warn_of_shown_secrets
 from icefloe.spark.runtime.start_session import share_limits
 from icefloe.spark.scan.version_probe import try_scan

@@ -30,7 +30,7 @@ from icefloe.spark.row_level.upsert_rows_source import spark_source
 from icefloe.spark.runtime.start_session import active_session, session
 from icefloe.spark.scan.planned_rows import read
 from icefloe.spark.scan.spark_parquet_scan import gateway_is_at_hand
-from icefloe.spark.statements.table_statements import run_statement
+from icefloe.spark.table_statements import run_statement
 from icefloe.spark.write.added_files import files_to_add
 from icefloe.spark.write.data_file_job import write_rows
 from icefloe.spark.write.formatted_rows import RowsInForm

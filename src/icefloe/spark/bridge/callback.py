@@ -16,8 +16,8 @@ from typing import Any, ClassVar, TypeVar
 from py4j.java_gateway import JavaObject
 
 from icefloe.errors import UnsupportedError
-from icefloe.spark.bridge.interrupts import interrupt_after_answer
 from icefloe.spark.bridge.spark_errors import as_spark_error, refusal
+from icefloe.spark.runtime.interrupts import interrupt_after_reply
 
 LOG = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,7 +56,7 @@ class PythonCallback:
             LOG.debug("%s failed", question, exc_info=True)
             thrown = as_spark_error(error, given[0] if given else None)
             if isinstance(error, KeyboardInterrupt):
-                interrupt_after_answer()
+                interrupt_after_reply()
             if thrown is not None:
                 return thrown
             return refusal(error)

@@ -32,7 +32,6 @@ from icefloe.errors import (
 )
 from icefloe.spark.bridge.gateway import array_behind, class_behind
 from icefloe.spark.bridge.next_steps import in_sql
-from icefloe.spark.statements.tokens import StatementSyntaxError
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
 _MISSING = (NoSuchTableError, NoSuchViewError)
@@ -68,6 +67,31 @@ class AnalysisError(InvalidInputError):
     ) -> None:
         super().__init__(message, next_step=next_step)
         self.condition, self.parameters = condition, parameters
+
+
+class StatementSyntaxError(InvalidInputError):
+    """A statement that begins as one of Iceberg's own and has a syntax error after that.
+
+    Attributes:
+        expected: What the statement needs in that place.
+        near: The token there.
+        text: The text of the statement.
+        start: Where the token begins in `text`, from 0.
+    """
+
+    def __init__(self, message: str, *, near: str, text: str, start: int) -> None:
+        super().__init__(f"syntax error at or near {near}: {message}")
+        self.expected, self.near, self.text, self.start = message, near, text, start
+
+    @property
+    def line(self) -> int:
+        """The line of the token, from 1."""
+        return self.text.count("\n", 0, self.start) + 1
+
+    @property
+    def position(self) -> int:
+        """Where the token begins in its line, from 0."""
+        return self.start - (self.text.rfind("\n", 0, self.start) + 1)
 
 
 # The names that Java's core has for its exceptions, in `jvm/`; all others are a statement that is refused.

@@ -4,16 +4,25 @@ They give what `kernel.partitioning.transforms` gives. A null gives null.
 Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
-from pyspark.sql.classic.column import Column as ClassicColumn
 
 from icefloe.kernel.partitioning.transforms import BucketTransform, TruncateTransform
 from icefloe.kernel.types import BinaryType, DecimalType, FixedType, PrimitiveType, StringType, TimestampNanoType, TimestampType, UUIDType
-from icefloe.spark.bridge.gateway import jvm_of
+from icefloe.spark.bridge.catalyst import (
+    check_overflow,
+    column_of,
+    data_type,
+    expression_of,
+    invoke,
+    literal,
+    micros_of,
+    murmur3_hash,
+    object_type,
+    static_invoke,
+)
 from icefloe.spark.functions.portable_transforms import PortableTransforms, truncated, uuid_bytes
 from icefloe.spark.scan.spark_parquet_scan import gateway_is_at_hand
 
@@ -27,7 +36,7 @@ class TransformColumns(PortableTransforms):
     """Transforms in one classic session."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm = jvm_of(spark)
+        self._spark = spark
 
     def bucket(self, column: Column, kind: PrimitiveType, buckets: Column) -> Column:
         """The bucket (int) of a column; `buckets` (int) is their number."""
@@ -46,74 +55,44 @@ class TransformColumns(PortableTransforms):
         return self.bucket(column, kind, F.lit(transform.num_buckets))
 
     def _hash(self, column: Column, kind: PrimitiveType) -> Column:
+        spark = self._spark
         if isinstance(kind, StringType):
-            return self._hash_of_bytes(column.cast("binary"))
+            return self._hash_of_bytes(expression_of(spark, column.cast("binary")))
         if isinstance(kind, FixedType | BinaryType):
-            return self._hash_of_bytes(column)
+            return self._hash_of_bytes(expression_of(spark, column))
         if isinstance(kind, UUIDType):
-            return self._hash_of_bytes(uuid_bytes(column))
+            return self._hash_of_bytes(expression_of(spark, uuid_bytes(column)))
         if isinstance(kind, DecimalType):
-            unscaled = self._call(self._big_decimal(column), "unscaledValue", self._object("java.math.BigInteger"))
-            return self._hash_of_bytes(self._column(self._call(unscaled, "toByteArray", self._type("binary"))))
+            unscaled = invoke(spark, self._big_decimal(column), "unscaledValue", object_type(spark, "java.math.BigInteger"))
+            return self._hash_of_bytes(invoke(spark, unscaled, "toByteArray", data_type(spark, "binary")))
         number = self._whole_number(column, kind)
-        # Of a long alone Spark's own hash is that of the spec; of bytes it is another one.
-        hashed = self._jvm.org.apache.spark.sql.catalyst.expressions.Murmur3Hash(self._sequence([self._expression(number)]), 0)
-        return F.when(number.isNotNull(), self._column(hashed))
+        # Spark's hash of a long is the one of the specification; its hash of bytes is not.
+        return F.when(number.isNotNull(), column_of(spark, murmur3_hash(spark, number)))
 
-    def _hash_of_bytes(self, column: Column) -> Column:
+    def _hash_of_bytes(self, content: Any) -> Column:
+        """Return the hash of the specification for an expression of bytes."""
         hasher = "org.apache.commons.codec.digest.MurmurHash3"
-        return self._column(self._call_static(hasher, "hash32x86", self._type("int"), [self._expression(column)]))
+        hashed = static_invoke(self._spark, hasher, "hash32x86", data_type(self._spark, "int"), [content], returns_null=False)
+        return column_of(self._spark, hashed)
 
     def _micros(self, column: Column, kind: PrimitiveType) -> Column:
-        """A timestamp without a zone is held as what is asked for."""
+        """Return the microseconds of a timestamp without a zone from Spark's internal form, which is that number."""
         if not isinstance(kind, TimestampType | TimestampNanoType):
             return super()._micros(column, kind)
-        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
-        held = expressions.PreciseTimestampConversion(self._expression(column), self._type("timestamp_ntz"), self._type("bigint"))
-        return self._column(held)
+        return micros_of(self._spark, column, has_zone=False)
 
     def _truncated_decimals(self, column: Column, kind: DecimalType, width: Column) -> Column:
-        """By Java's decimals, which hold one digit more than Spark's where they need it; what no longer fits the type is Spark's error."""
-        exact = self._object("java.math.BigDecimal")
+        """Return decimals truncated by Java's decimals, which hold one digit more than Spark's; Spark raises its error where the result does not fit."""
+        spark, exact = self._spark, object_type(self._spark, "java.math.BigDecimal")
         value = self._big_decimal(column)
-        scale = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal(kind.scale, self._type("int"))
-        step = self._call_static("java.math.BigDecimal", "valueOf", exact, [self._expression(width.cast("bigint")), scale])
-        rest = self._call(value, "remainder", exact, [step])
-        rest = self._call(self._call(rest, "add", exact, [step]), "remainder", exact, [step])
-        found = self._call(value, "subtract", exact, [rest])
-        wanted = self._type(f"decimal({kind.precision},{kind.scale})")
-        made = self._call_static("org.apache.spark.sql.types.Decimal", "apply", wanted, [found])
-        return self._column(self._jvm.org.apache.spark.sql.catalyst.expressions.CheckOverflow(made, wanted, False))
-
-    # Expressions of Spark's that its public functions do not make. Executors know every class that they name.
-
-    def _expression(self, column: Column) -> Any:
-        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
-
-    def _column(self, expression: Any) -> Column:
-        return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+        unscaled = [expression_of(spark, width.cast("bigint")), literal(spark, kind.scale, data_type(spark, "int"))]
+        step = static_invoke(spark, "java.math.BigDecimal", "valueOf", exact, unscaled, returns_null=False)
+        rest = invoke(spark, value, "remainder", exact, [step])
+        rest = invoke(spark, invoke(spark, rest, "add", exact, [step]), "remainder", exact, [step])
+        truncated_value = invoke(spark, value, "subtract", exact, [rest])
+        decimal = data_type(spark, f"decimal({kind.precision},{kind.scale})")
+        as_decimal = static_invoke(spark, "org.apache.spark.sql.types.Decimal", "apply", decimal, [truncated_value], returns_null=False)
+        return column_of(spark, check_overflow(spark, as_decimal, decimal))
 
     def _big_decimal(self, column: Column) -> Any:
-        return self._call(self._expression(column), "toJavaBigDecimal", self._object("java.math.BigDecimal"))
-
-    def _call(self, target: Any, method: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
-        objects = self._jvm.org.apache.spark.sql.catalyst.expressions.objects
-        return objects.Invoke(target, method, result, self._sequence(arguments), self._sequence(()), True, True, True)
-
-    def _call_static(self, class_name: str, method: str, result: Any, arguments: Sequence[Any]) -> Any:
-        objects = self._jvm.org.apache.spark.sql.catalyst.expressions.objects
-        holder = self._jvm.java.lang.Class.forName(class_name)
-        no_function = self._jvm.scala.Option.empty()
-        return objects.StaticInvoke(holder, result, method, self._sequence(arguments), self._sequence(()), True, False, True, no_function)
-
-    def _sequence(self, parts: Sequence[Any]) -> Any:
-        held = self._jvm.java.util.ArrayList()
-        for part in parts:
-            held.add(part)
-        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(held)
-
-    def _type(self, text: str) -> Any:
-        return self._jvm.org.apache.spark.sql.types.DataType.fromDDL(text)
-
-    def _object(self, class_name: str) -> Any:
-        return self._jvm.org.apache.spark.sql.types.ObjectType(self._jvm.java.lang.Class.forName(class_name))
+        return invoke(self._spark, expression_of(self._spark, column), "toJavaBigDecimal", object_type(self._spark, "java.math.BigDecimal"))

@@ -22,7 +22,6 @@ from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, O
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.spark.write.failed_attempt_cleanup import Attempt
 
 T = TypeVar("T")
 
@@ -32,7 +31,7 @@ _LIST, _TUPLE, _DICT, _OBJECT, _ENUM, _INT, _TEXT, _DECIMAL, _UUID = range(9)
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _TYPES = tuple(kind for kind in vars(types).values() if isinstance(kind, type) and issubclass(kind, types.IcebergType))
 _KINDS: tuple[type, ...] = (
-    *(DataFile, FileContent, FileFormat, FileScanTask, ManifestFile, ManifestContent, PartitionFieldSummary, Attempt),
+    *(DataFile, FileContent, FileFormat, FileScanTask, ManifestFile, ManifestContent, PartitionFieldSummary),
     *(AlwaysTrue, AlwaysFalse, And, Or, BoundPredicate, Operation, types.NestedField, *_TYPES),
 )
 

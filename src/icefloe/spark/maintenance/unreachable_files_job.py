@@ -14,9 +14,8 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 
 from icefloe.errors import Problem
 from icefloe.kernel.ports import FileIO
-from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.row_level.copy_on_write_job import MOST_SPARK_TASKS
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.expiry.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.spark.bridge.catalyst_plan import catalyst_object, chain, chained, node, rows_of, some, what_answers, with_part
+from icefloe.spark.bridge.catalyst_plan import catalyst_object, chain, chained, node, python_proxy_behind, rows_of, some, with_part
 from icefloe.spark.bridge.java_compiler import new_object
 from icefloe.spark.row_level.target_pruning import Key, keys_of, narrowed
 
@@ -66,7 +66,7 @@ def _merge(spark: SparkSession, query: Any, joins: Collection[str]) -> _Merge | 
         return None
     source, side = (join.left(), join.right()) if kind in OF_INSERTS else (join.right(), join.left())
     over, target, name = chain(side, ("Project", "Filter"))
-    if name != "DataSourceV2ScanRelation" or what_answers(spark, target.scan()) is None:
+    if name != "DataSourceV2ScanRelation" or python_proxy_behind(spark, target.scan()) is None:
         return None
     condition = join.condition().get()
     if not condition.deterministic() or catalyst_object(spark, "expressions.SubqueryExpression").hasSubquery(condition):

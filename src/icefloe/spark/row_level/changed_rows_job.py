@@ -63,7 +63,7 @@ class _Outcome:
     counts: list[int] = field(default_factory=lambda: [0] * (REINSERT + 1))
 
 
-_VALUES = TaskValues(_Outcome)
+_VALUES = TaskValues(_Outcome, Attempt)
 
 
 @dataclass(frozen=True)

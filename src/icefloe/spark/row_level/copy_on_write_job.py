@@ -19,13 +19,10 @@ from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.table.engine import RewriteGroupsRequest, RewriteRequest
-
-# Above this many files a Spark task takes several, so that the driver need not keep track of more.
-MOST_SPARK_TASKS = 10_000
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vecto
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.row_level.copy_on_write_job import MOST_SPARK_TASKS
 from icefloe.table.engine import PositionsRequest
 
 # Bytes of files that a Spark task looks through: only the filter's columns are read of them, and after each task its worker collects garbage.

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from icefloe.spark.bridge.catalyst_plan import catalyst_object, node, what_answers, with_part
+from icefloe.spark.bridge.catalyst_plan import catalyst_object, node, python_proxy_behind, with_part
 
 # Values of a key that plan the target's scan one by one, not as a range.
 _MOST_LISTED = 1000
@@ -67,7 +67,7 @@ def narrowed(spark: SparkSession, target: Any, keys: Iterable[Key], columns: Any
         tests.append(node(spark, "expressions.LessThanOrEqual", key.target, greatest))
     if not tests:
         return target
-    scan = what_answers(spark, target.scan()).made("narrowed", json.dumps([predicates]))
+    scan = python_proxy_behind(spark, target.scan()).made("narrowed", json.dumps([predicates]))
     test = reduce(lambda one, other: node(spark, "expressions.And", one, other), tests)
     return node(spark, "plans.logical.Filter", test, with_part(spark, target, _SCAN, scan))
 

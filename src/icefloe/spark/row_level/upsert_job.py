@@ -56,7 +56,7 @@ class TaskOutcome:
     unmatched: int = 0
 
 
-_VALUES = TaskValues(TaskOutcome)
+_VALUES = TaskValues(TaskOutcome, Attempt)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from icefloe.errors import EngineError
 from icefloe.kernel.limits import PREFIX as LIMITS_PREFIX
 from icefloe.kernel.limits import limits, limits_to_environment
-from icefloe.spark.bridge.interrupts import cancel_jobs_on_interrupt
+from icefloe.spark.runtime.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
 from icefloe.spark.runtime.jvm_launch import environment_of, start_without_vector_module
 from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, REDACTION, is_secret, shown

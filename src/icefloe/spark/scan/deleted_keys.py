@@ -18,8 +18,17 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe.kernel.types import DateType, IcebergType, IntegerType, LongType, TimestampType, TimestamptzType
+from icefloe.spark.bridge.catalyst import (
+    array_element,
+    column_of,
+    data_type,
+    expression_of,
+    invoke,
+    micros_of,
+    object_literal,
+    static_invoke,
+)
 from icefloe.spark.bridge.java_compiler import static_method
-from icefloe.spark.bridge.java_expressions import element, micros, number_of, truth_of, value
 from icefloe.spark.scan.deleted_rows import BIT_SET, packed_bitmaps
 
 # The types whose values Spark has as whole numbers, and which are equal where those are.
@@ -81,16 +90,20 @@ class DeletedKeys:
     def _found(self, spark: SparkSession, key: Column, place: Column | None) -> Column:
         """Whether a key is among the numbers; null where it is null."""
         if isinstance(self.kind, TimestampType | TimestamptzType):
-            number = micros(spark, key, is_zoned=isinstance(self.kind, TimestamptzType))
+            number = micros_of(spark, key, has_zone=isinstance(self.kind, TimestamptzType))
         else:
             number = (F.unix_date(key) if isinstance(self.kind, DateType) else key).cast("long")
         size, shift = self._bits()
         last_places = F.shiftrightunsigned(number, shift).bitwiseAND(F.lit(size - 1).cast("long")).cast("int")
         bits = static_method(spark, "BitmapDecoder", "bits", packed_bitmaps([(0, self._last_places(size, shift))]), size)
         lists = static_method(spark, "BitmapDecoder", "lists", self._packed())
-        own = value(spark, lists[0], _LONGS) if place is None else element(spark, lists, _LONGS, place)
-        found = number_of(spark, "java.util.Arrays", "binarySearch", own, number)
-        return truth_of(spark, value(spark, bits, BIT_SET), "get", last_places) & (found >= 0)
+        keys_of_file = object_literal(spark, lists[0], _LONGS) if place is None else array_element(spark, lists, _LONGS, place)
+        arguments = [keys_of_file, expression_of(spark, number)]
+        index = column_of(spark, static_invoke(spark, "java.util.Arrays", "binarySearch", data_type(spark, "int"), arguments))
+        may_match = invoke(
+            spark, object_literal(spark, bits, BIT_SET), "get", data_type(spark, "boolean"), [expression_of(spark, last_places)]
+        )
+        return column_of(spark, may_match) & (index >= 0)
 
     def _bits(self) -> tuple[int, int]:
         """How many bits there are for the first test, a power of two, and by how many places keys are shifted for it."""

@@ -22,8 +22,8 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.spark.bridge.catalyst import array_element, column_of, data_type, expression_of, invoke, object_literal
 from icefloe.spark.bridge.java_compiler import static_method
-from icefloe.spark.bridge.java_expressions import element, truth_of, value
 
 # Bits of the plain array, 16 MB: it goes to every executor once, and into the memory of every task. A file's bits end with its last deleted position.
 MOST_PLAIN_BITS = 2**27
@@ -91,15 +91,19 @@ class DeletedRows:
         starts = self.starts[:-1] if self.is_plain else [0] * len(self.vectors)
         packed = packed_bitmaps(list(zip(starts, map(narrow_bitmap, self.vectors), strict=True)))
         if self.is_plain:
-            bits = value(spark, static_method(spark, "BitmapDecoder", "bits", packed, self.starts[-1]), BIT_SET)
-            found = truth_of(spark, bits, "get", (number + position).cast("int"))
+            bits = object_literal(spark, static_method(spark, "BitmapDecoder", "bits", packed, self.starts[-1]), BIT_SET)
+            found = _boolean_of(spark, bits, "get", (number + position).cast("int"))
             if self.has_bit_for_every_row:
                 return found
         else:
-            own = element(spark, static_method(spark, "BitmapDecoder", "bitmaps", packed), _BITMAP, number)
-            found = truth_of(spark, own, "contains", position.cast("int"))
+            bitmap = array_element(spark, static_method(spark, "BitmapDecoder", "bitmaps", packed), _BITMAP, number)
+            found = _boolean_of(spark, bitmap, "contains", position.cast("int"))
         # Beyond the last deleted row there may be no bits, and positions may be no ints: the comparison comes first.
         return (position < end) & found
+
+
+def _boolean_of(spark: SparkSession, target: Any, method: str, argument: Column) -> Column:
+    return column_of(spark, invoke(spark, target, method, data_type(spark, "boolean"), [expression_of(spark, argument)]))
 
 
 def packed_bitmaps(bitmaps: Sequence[tuple[int, bytes]]) -> bytes:

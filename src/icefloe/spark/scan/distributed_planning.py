@@ -15,9 +15,8 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.scan.prune_manifests import manifest_mask
 from icefloe.kernel.scan.scan_context import Parallel
-from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.row_level.copy_on_write_job import MOST_SPARK_TASKS
 from icefloe.table.data_scan import DataScan
 
 PlanningMode = Literal["auto", "local", "distributed"]

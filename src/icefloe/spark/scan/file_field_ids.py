@@ -14,9 +14,8 @@ from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.stored_file import reader_of
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.row_level.copy_on_write_job import MOST_SPARK_TASKS
 
 # Footers that the driver reads itself, side by side; more are read by Spark's tasks.
 MOST_ON_DRIVER = 256

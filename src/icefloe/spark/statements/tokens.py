@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from icefloe.errors import InvalidInputError
+from icefloe.spark.bridge.spark_errors import StatementSyntaxError
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--(?:\\\n|[^\r\n])*)
@@ -17,24 +17,6 @@ _TOKEN = re.compile(
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _SUFFIXES = "LlSsYy"  # of numbers, by which SQL says their type
-
-
-class StatementSyntaxError(InvalidInputError):
-    """A statement that is one of Iceberg's own up to some place, and then is not. `near` is the token there, `start` where it begins in `text`."""
-
-    def __init__(self, message: str, *, near: str, text: str, start: int) -> None:
-        super().__init__(f"syntax error at or near {near}: {message}")
-        self.expected, self.near, self.text, self.start = message, near, text, start
-
-    @property
-    def line(self) -> int:
-        """The line of the token, from 1."""
-        return self.text.count("\n", 0, self.start) + 1
-
-    @property
-    def position(self) -> int:
-        """Where the token begins in its line, from 0."""
-        return self.start - (self.text.rfind("\n", 0, self.start) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

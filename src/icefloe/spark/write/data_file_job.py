@@ -49,7 +49,7 @@ class TaskFiles:
     attempt: Attempt
 
 
-_VALUES = TaskValues(TaskFiles)
+_VALUES = TaskValues(TaskFiles, Attempt)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,111 @@
+"""Expressions of Catalyst that Spark's public functions do not build: calls of Java methods, literals of Java objects, conversions between internal forms.
+
+Every function builds its expression through Py4J on the driver, some 0.05 ms a call. Executors know every class that may be called: those of the JDK, of Spark,
+and of libraries that Spark ships. Nodes of logical plans are in `catalyst_plan.py`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from icefloe.spark.bridge.gateway import java_class, scala_object
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_TYPES = "org.apache.spark.sql.types"
+_EXPRESSION_UTILS = "org.apache.spark.sql.classic.ExpressionUtils"
+
+
+def expression_of(spark: SparkSession, column: Column) -> Any:
+    """Return the expression of a column."""
+    return java_class(spark, _EXPRESSION_UTILS).expression(column._jc)
+
+
+def column_of(spark: SparkSession, expression: Any) -> Column:
+    """Return the column of an expression."""
+    return ClassicColumn(java_class(spark, _EXPRESSION_UTILS).column(expression))
+
+
+def data_type(spark: SparkSession, ddl: str) -> Any:
+    """Return Spark's type of a DDL text, such as `decimal(9,2)`."""
+    return java_class(spark, f"{_TYPES}.DataType").fromDDL(ddl)
+
+
+def object_type(spark: SparkSession, class_name: str) -> Any:
+    """Return the type of Java objects of a class, which is named as `Class.forName` takes it: `[J` is an array of longs."""
+    return java_class(spark, f"{_TYPES}.ObjectType")(_class_of(spark, class_name))
+
+
+def literal(spark: SparkSession, value: Any, kind: Any) -> Any:
+    """Return the literal of a value of one of Spark's types."""
+    return java_class(spark, f"{_EXPRESSIONS}.Literal")(value, kind)
+
+
+def object_literal(spark: SparkSession, java_object: Any, class_name: str) -> Any:
+    """Return the literal of a Java object, which travels to the tasks with the query."""
+    return literal(spark, java_object, object_type(spark, class_name))
+
+
+def array_element(spark: SparkSession, java_array: Any, class_name: str, index: Column) -> Any:
+    """Return the expression of the object at an index (int) of a Java array; `class_name` is the class of its elements."""
+    array = object_literal(spark, java_array, f"[{class_name}" if class_name.startswith("[") else f"[L{class_name};")
+    element = object_type(spark, class_name)
+    return static_invoke(spark, "org.apache.commons.lang3.ArrayUtils", "get", element, [array, expression_of(spark, index)])
+
+
+def invoke(spark: SparkSession, target: Any, method: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
+    """Return the expression that calls a method of another expression's object.
+
+    The result is null where the object or an argument is null; the method is deterministic.
+
+    Args:
+        spark: The session whose JVM builds the expression.
+        target: The expression of the object.
+        method: The name of the method.
+        result: Spark's type of the result.
+        arguments: Expressions of the arguments.
+    """
+    invoke_class = java_class(spark, f"{_EXPRESSIONS}.objects.Invoke")
+    return invoke_class(target, method, result, sequence(spark, arguments), sequence(spark, ()), True, True, True)
+
+
+def static_invoke(
+    spark: SparkSession, class_name: str, method: str, result: Any, arguments: Sequence[Any], *, returns_null: bool = True
+) -> Any:
+    """Return the expression that calls a static method.
+
+    The result is null where an argument is null, and, unless `returns_null` is False, where the method returns null; the method is deterministic.
+    """
+    invoke_class = java_class(spark, f"{_EXPRESSIONS}.objects.StaticInvoke")
+    no_function = scala_object(spark, "scala.None")
+    arguments_of = sequence(spark, arguments)
+    return invoke_class(
+        _class_of(spark, class_name), result, method, arguments_of, sequence(spark, ()), True, returns_null, True, no_function
+    )
+
+
+def murmur3_hash(spark: SparkSession, column: Column) -> Any:
+    """Return Spark's Murmur3 hash (int) with seed 0, which for a long is the bucket hash of the specification and for bytes is another one."""
+    return java_class(spark, f"{_EXPRESSIONS}.Murmur3Hash")(sequence(spark, [expression_of(spark, column)]), 0)
+
+
+def micros_of(spark: SparkSession, timestamp: Column, *, has_zone: bool) -> Column:
+    """Return the microseconds (long) that Spark holds for a timestamp."""
+    conversion = java_class(spark, f"{_EXPRESSIONS}.PreciseTimestampConversion")
+    source = data_type(spark, "timestamp" if has_zone else "timestamp_ntz")
+    return column_of(spark, conversion(expression_of(spark, timestamp), source, data_type(spark, "bigint")))
+
+
+def check_overflow(spark: SparkSession, decimal: Any, kind: Any) -> Any:
+    """Return the expression that raises Spark's error where a decimal does not fit a decimal type."""
+    return java_class(spark, f"{_EXPRESSIONS}.CheckOverflow")(decimal, kind, False)
+
+
+def sequence(spark: SparkSession, members: Sequence[Any]) -> Any:
+    """Return a Scala `Seq` of Java objects."""
+    return java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq(list(members))
+
+
+def _class_of(spark: SparkSession, name: str) -> Any:
+    return java_class(spark, "java.lang.Class").forName(name)

@@ -1,0 +1,99 @@
+"""Ctrl-C in a classic Spark session: cancel the jobs, keep the connection to the JVM usable, then raise `KeyboardInterrupt`.
+
+PySpark's own handler sends a command on the connection that the interrupted call is reading from. That breaks it: the job runs on, the next statement hangs.
+Here another thread cancels the jobs, and the interrupted call receives its reply before the interrupt is raised. A second Ctrl-C does not wait for that reply.
+"""
+
+import signal
+import threading
+import time
+from contextlib import suppress
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+# Modules whose code runs between a call of the JVM and its reply.
+_MODULES_OF_A_CALL = ("py4j.", "socket")
+_MARK = "raises_interrupts_after_replies"
+_RETRY_SECONDS = 0.5
+_interrupt_pending = threading.Event()  # set: an interrupt is raised as soon as the JVM has replied to the main thread
+_cancelling = threading.Lock()  # held while jobs are cancelled for a pending interrupt: the next statement begins after it
+
+
+def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
+    """Replace PySpark's handler of Ctrl-C by the one of this module; nothing changes the second time.
+
+    A handler that the user installed is kept, and nothing happens in a thread other than the main one, where Python sets no handlers.
+
+    Args:
+        spark: A classic session.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is threading.main_thread() and getattr(handler, "__module__", "").startswith("pyspark."):
+        _raise_pending_interrupts(spark.sparkContext._gateway._gateway_client)  # type: ignore[union-attr]  # a classic session has one
+        signal.signal(signal.SIGINT, _on_interrupt)
+
+
+def interrupt_after_reply() -> None:
+    """Raise the `KeyboardInterrupt` that a callback caught again in the main thread, once the JVM has replied to the call that led to the callback."""
+    if threading.current_thread() is threading.main_thread():
+        _interrupt_pending.set()
+
+
+def _on_interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 the signature is Python's
+    if _interrupt_pending.is_set() or not _waits_for_reply(frame):
+        _interrupt_pending.clear()
+        at_once = threading.Thread(target=_cancel_jobs, name="icefloe-cancel", daemon=True)
+        at_once.start()
+        at_once.join(_RETRY_SECONDS)
+        raise KeyboardInterrupt
+    _interrupt_pending.set()
+    threading.Thread(target=_cancel_jobs_of_call, name="icefloe-cancel", daemon=True).start()
+
+
+def _waits_for_reply(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_MODULES_OF_A_CALL):
+        if frame.f_code.co_name == "send_command":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _cancel_jobs() -> None:
+    context = SparkContext._active_spark_context
+    with suppress(Py4JError):
+        if context is not None and context._jsc is not None:
+            context.cancelAllJobs()
+
+
+def _cancel_jobs_of_call() -> None:
+    """Cancel the running jobs and those that the interrupted call still starts, but none of a later call."""
+    while True:
+        with _cancelling:
+            if not _interrupt_pending.is_set():
+                return
+            _cancel_jobs()
+        time.sleep(_RETRY_SECONDS)
+
+
+def _raise_pending_interrupts(client: Any) -> None:
+    """Make the Py4J client raise a pending interrupt once it has the reply, when the connection is usable again."""
+    send = client.send_command
+    if getattr(send, _MARK, False):
+        return
+
+    @wraps(send)
+    def send_command(*arguments: Any, **named: Any) -> Any:
+        reply = send(*arguments, **named)
+        if _interrupt_pending.is_set() and threading.current_thread() is threading.main_thread():
+            with _cancelling:
+                _interrupt_pending.clear()
+            raise KeyboardInterrupt
+        return reply
+
+    setattr(send_command, _MARK, True)
+    client.send_command = send_command
