@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 INTERRUPTED = """
 import glob, json, os, signal, sys, threading, time
 from icefloe.catalog.catalog_loader import load_catalog
-from icefloe.spark.runtime import start_session
+from icefloe.spark import session
 lake = load_catalog("lake", type="sql", uri=f"sqlite:///{sys.argv[1]}/c.db", warehouse=sys.argv[1])
 spark = session(catalogs={"lake": lake}, master="local[2]", **{"spark.driver.memory": "700m"})
 spark.sql("CREATE NAMESPACE lake.a")
