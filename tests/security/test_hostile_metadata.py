@@ -41,7 +41,7 @@ def test_two_partition_fields_of_one_id_are_refused(lake: Catalog) -> None:
         fields = metadata["partition-specs"][0]["fields"]
         fields.append({**fields[0], "name": "other"})
 
-    with pytest.raises(MetadataFormatError, match="field id 1000 stands twice"):
+    with pytest.raises(MetadataFormatError, match="field id 1000 occurs twice"):
         forged(lake, twice).scan("id = 1").to_arrow()
 
 

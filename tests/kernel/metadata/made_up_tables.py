@@ -1,4 +1,4 @@
-"""Metadata of small tables for the tests of this room."""
+"""Metadata of small tables for the tests of this package."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ def snapshot(snapshot_id: int, number: int, **changes: Any) -> Snapshot:
 
 
 def with_snapshots(count: int, version: int = 2) -> TableMetadata:
-    """A table of snapshots 1, 2, ... each made current when it was added; in v3 each gives ten row ids."""
+    """Return a table of snapshots 1, 2, ... each made current when it was added; in v3 each assigns ten row ids."""
     metadata = table(version)
     for number in range(1, count + 1):
         parent = number - 1 if number > 1 else None
@@ -46,5 +46,5 @@ def with_snapshots(count: int, version: int = 2) -> TableMetadata:
 
 
 def row_ids(number: int, version: int) -> dict[str, int]:
-    """Ten row ids for the snapshot of this number, where the version has them."""
+    """Return ten row ids for the snapshot of this number, where the version has row ids."""
     return {"first_row_id": 10 * (number - 1), "added_rows": 10} if version > 2 else {}

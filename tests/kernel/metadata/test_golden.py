@@ -1,4 +1,4 @@
-"""Metadata files that other implementations wrote: each is read, or refused for the reason in its name."""
+"""Metadata files written by other implementations: each is read, or refused for the reason in its name."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def content(name: str) -> bytes:
     return (GOLDEN / "table-metadata" / f"{name}.json").read_bytes()
 
 
-def test_every_golden_file_is_named_here() -> None:
+def test_every_golden_file_is_covered() -> None:
     assert {path.stem for path in (GOLDEN / "table-metadata").glob("*.json")} == {*READ, *REFUSED}
 
 
@@ -59,7 +59,7 @@ def test_a_bad_file_is_refused_for_the_reason_in_its_name(name: str) -> None:
     assert name in str(caught.value)
 
 
-def test_the_whole_of_a_v2_file_is_read() -> None:
+def test_every_key_of_a_v2_file_is_read() -> None:
     metadata = read_table_metadata(content("TableMetadataV2Valid"), "x")
     assert metadata.format_version == 2
     assert metadata.table_uuid == "9c12d441-03fe-4693-9a96-a0705ddf69c1"

@@ -1,4 +1,4 @@
-"""Every rule that metadata keeps, broken once: the rule says so, and a table that keeps it has no problem."""
+"""Every invariant of metadata, violated once: it is reported, and a table that keeps it has no problem."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,7 @@ def partition_file(snapshot_id: int) -> PartitionStatisticsFile:
 
 
 def third(**changes: Any) -> dict[str, Any]:
-    """The last snapshot of the table changed."""
+    """Return the table's snapshots with the last one changed."""
     return {"snapshots": (*TABLE.snapshots[:2], replace(TABLE.snapshots[2], **changes))}
 
 
@@ -96,14 +96,14 @@ def names(table: list[tuple[str, dict[str, Any], str]]) -> list[str]:
     return [f"{name}-{number}" for number, (name, _, _) in enumerate(table)]
 
 
-def test_every_rule_is_broken_here() -> None:
+def test_every_invariant_has_a_case() -> None:
     told = (*invariants.ALWAYS, *invariants.WHEN_WRITTEN, *invariants.IN_FULL)
     assert {rule.__name__ for rule in told} == {name for name, _, _ in ONE_VERSION}
     assert {rule.__name__ for rule in invariants.BETWEEN_VERSIONS} == {name for name, _, _ in TWO_VERSIONS}
 
 
 @pytest.mark.parametrize(("rule", "changes", "where"), ONE_VERSION, ids=names(ONE_VERSION))
-def test_a_rule_about_one_version_is_told_when_broken(rule: str, changes: dict[str, Any], where: str) -> None:
+def test_a_violated_invariant_of_one_version_is_reported(rule: str, changes: dict[str, Any], where: str) -> None:
     broken = replace(TABLE, **changes)
     assert list(getattr(invariants, rule)(TABLE)) == []
     assert where in [problem.where for problem in getattr(invariants, rule)(broken)]
@@ -111,7 +111,7 @@ def test_a_rule_about_one_version_is_told_when_broken(rule: str, changes: dict[s
 
 
 @pytest.mark.parametrize(("rule", "changes", "where"), TWO_VERSIONS, ids=names(TWO_VERSIONS))
-def test_a_rule_about_a_step_is_told_when_broken(rule: str, changes: dict[str, Any], where: str) -> None:
+def test_a_violated_invariant_between_versions_is_reported(rule: str, changes: dict[str, Any], where: str) -> None:
     broken = replace(TABLE, **changes)
     assert list(getattr(invariants, rule)(TABLE, TABLE)) == []
     assert where in [problem.where for problem in getattr(invariants, rule)(TABLE, broken)]
@@ -129,7 +129,7 @@ def test_a_statistics_file_does_not_outlive_its_snapshot() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_sound_tables_have_no_problem(version: int) -> None:
+def test_valid_tables_have_no_problem(version: int) -> None:
     made = with_snapshots(4, version)
     assert every_problem_of(made) == []
     assert every_problem_of(replace(made, encryption_keys=(EncryptedKey(key_id="k", encrypted_key_metadata=""),))) == []
@@ -137,7 +137,7 @@ def test_sound_tables_have_no_problem(version: int) -> None:
     check_change(made, made)
 
 
-def test_what_is_only_not_written_does_not_keep_a_table_from_being_read() -> None:
+def test_violations_that_are_only_refused_on_write_can_be_read() -> None:
     for name, changes, _ in ONE_VERSION:
         if name in {rule.__name__ for rule in (*invariants.WHEN_WRITTEN, *invariants.IN_FULL)}:
             broken: TableMetadata = replace(TABLE, **changes)

@@ -1,4 +1,4 @@
-"""Reading metadata: every version, gzip, what is missing, torn or wrong, and that nothing is decoded that nobody asks for."""
+"""Reading metadata: every version, gzip, missing keys, damaged bytes, invalid values, and entries that stay undecoded until they are used."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ PATH = "memory://t/metadata/00001-x.metadata.json"
 
 
 def v2(**changes: Any) -> dict[str, Any]:
-    """A version 2 table of one column and two snapshots; a change to None takes the key out."""
+    """Return a version 2 table of one column and two snapshots; a change to None removes the key."""
     document: dict[str, Any] = {
         "format-version": 2,
         "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
@@ -44,7 +44,7 @@ def v2(**changes: Any) -> dict[str, Any]:
 
 
 def v3(**changes: Any) -> dict[str, Any]:
-    """The same as version 3; the snapshots are from before its upgrade."""
+    """Return the same table as version 3; its snapshots are from before the upgrade."""
     return v2(**{"format-version": 3, "next-row-id": 120, **changes})
 
 
@@ -119,7 +119,7 @@ def test_the_oldest_form_of_v1_is_read() -> None:
 
 
 @pytest.mark.parametrize("build", [v1, v2, v3])
-def test_minus_one_and_null_are_no_current_snapshot(build: Any) -> None:
+def test_minus_one_and_null_mean_no_current_snapshot(build: Any) -> None:
     for none in (-1, None):
         document = {**build(), "current-snapshot-id": none, "refs": {}, "snapshots": []}
         metadata = read(document)
@@ -138,7 +138,7 @@ def test_null_counts_as_absent() -> None:
     assert metadata.snapshots[0].parent_snapshot_id is None
 
 
-def test_gzip_is_told_by_its_first_bytes_and_not_by_the_name() -> None:
+def test_gzip_is_recognized_by_its_first_bytes_and_not_by_the_name() -> None:
     assert read_table_metadata(gzip.compress(json.dumps(v2()).encode()), PATH) == read(v2())
 
 
@@ -158,7 +158,7 @@ def test_a_cut_gzip_file_is_refused_at_every_length() -> None:
             read_table_metadata(packed[:length], PATH)
 
 
-def test_a_gzip_file_that_unpacks_to_more_than_any_metadata_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gzip_file_that_unpacks_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = json.dumps(v2()).encode()
     monkeypatch.setattr(json_file, "limits", lambda: Limits(metadata_bytes=len(text)))
     assert read_table_metadata(gzip.compress(text), PATH) == read(v2())
@@ -167,7 +167,7 @@ def test_a_gzip_file_that_unpacks_to_more_than_any_metadata_is_refused(monkeypat
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])
-def test_nesting_without_end_is_refused(opening: bytes) -> None:
+def test_too_deep_nesting_is_refused(opening: bytes) -> None:
     for content in (opening * 200_000, b'{"format-version":2,"x":' + opening * 200_000):
         with pytest.raises(MetadataFormatError, match=r"nested too deeply|not whole JSON|does not hold"):
             read_table_metadata(content, PATH)
@@ -184,12 +184,12 @@ def test_nesting_without_end_is_refused(opening: bytes) -> None:
         (b"PAR1\x00\x00", "byte 0"),
         (b'{"format-version": 2, "location": "\xff\xfe"}', "not UTF-8 .byte 35"),
         (b"\x1f\x8bgarbage that is no gzip", "corrupt gzip"),
-        (b"{}", "which version"),
-        (b'{"format-version": "2"}', "which version"),
-        (b'{"format-version": 0}', "which version"),
+        (b"{}", "no valid format version"),
+        (b'{"format-version": "2"}', "no valid format version"),
+        (b'{"format-version": 0}', "no valid format version"),
     ],
 )
-def test_bytes_that_are_no_metadata_are_refused_with_the_place(content: bytes, match: str) -> None:
+def test_bytes_that_are_not_metadata_are_refused_with_the_offset(content: bytes, match: str) -> None:
     with pytest.raises(MetadataFormatError, match=match) as caught:
         read_table_metadata(content, PATH)
     assert PATH in str(caught.value)
@@ -202,7 +202,7 @@ def test_a_newer_version_is_refused_with_the_versions_that_are_read() -> None:
     assert "draft" not in str(caught.value)
 
 
-def test_version_4_is_refused_as_the_draft_it_is() -> None:
+def test_version_4_is_refused_as_a_draft() -> None:
     with pytest.raises(
         UnsupportedFormatVersionError, match=r"format version 4; .* versions 1 to 3, and version 4 of the format is a draft"
     ):
@@ -256,7 +256,7 @@ def test_a_column_type_of_a_later_version_is_read_where_a_table_has_it() -> None
     assert str(read(document).schemas.get(document["schemas"][0]["schema-id"]).find_type("a")) == "timestamp_ns"
 
 
-def test_every_problem_of_a_file_is_told_with_its_path() -> None:
+def test_every_problem_of_a_file_is_reported_with_its_path() -> None:
     document = v2(**{"location": None, "last-updated-ms": "soon", "properties": {"a": 1}, "default-spec-id": 5})
     document["schemas"][0]["fields"][0]["type"] = "lonk"
     document["snapshots"][1]["timestamp-ms"] = None
@@ -296,11 +296,11 @@ def test_a_key_that_v2_requires_may_not_be_missing(key: str) -> None:
         ({"last-column-id": 0}, "$.last-column-id"),
     ],
 )
-def test_ids_that_do_not_go_together_are_refused(changes: dict[str, Any], where: str) -> None:
+def test_inconsistent_ids_are_refused(changes: dict[str, Any], where: str) -> None:
     assert where in problems_of(v2(**changes))
 
 
-def test_a_bad_old_snapshot_is_told_when_asked_for_and_by_the_full_check() -> None:
+def test_an_invalid_old_snapshot_is_reported_when_used_and_by_the_full_check() -> None:
     document = v2()
     document["snapshots"][0]["timestamp-ms"] = "long ago"
     metadata = read(document)
@@ -311,14 +311,14 @@ def test_a_bad_old_snapshot_is_told_when_asked_for_and_by_the_full_check() -> No
     assert [problem.where for problem in check_table_metadata(json.dumps(document).encode(), PATH)] == ["$.snapshots[0].timestamp-ms"]
 
 
-def test_ids_that_stand_twice_are_found_by_the_full_check() -> None:
+def test_repeated_ids_are_reported_by_the_full_check() -> None:
     document = v2()
     document["snapshots"].append(snapshot(11, 3))
     found = check_table_metadata(json.dumps(document).encode(), PATH)
-    assert [str(problem) for problem in found] == ["$.snapshots[2].snapshot-id: 11 stands twice"]
+    assert [str(problem) for problem in found] == ["$.snapshots[2].snapshot-id: 11 occurs twice"]
 
 
-def test_a_torn_string_in_an_old_snapshot_is_told_when_asked_for() -> None:
+def test_a_damaged_string_in_an_old_snapshot_is_reported_when_used() -> None:
     text = json.dumps(v2()).encode().replace(b"snap-11.avro", b"snap-\xff\xff.avro")
     metadata = read_table_metadata(text, PATH)
     with pytest.raises(MetadataFormatError, match=r"\$\.snapshots\[0\]"):
@@ -335,7 +335,7 @@ def test_metadata_pickles() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_an_empty_list_of_sort_orders_is_that_of_an_unsorted_table(version: int) -> None:
+def test_an_empty_list_of_sort_orders_means_an_unsorted_table(version: int) -> None:
     made = v2 if version == 2 else v3
     metadata = read(made(**{"sort-orders": []}))
     assert (metadata.default_sort_order_id, metadata.sort_order().is_unsorted) == (0, True)

@@ -1,4 +1,4 @@
-"""Changes of metadata: each gives a new version, keeps the rules of the logs and ids, and refuses what would break them."""
+"""Updates of metadata: each returns a new version, keeps the rules of the logs and ids, and refuses what would violate them."""
 
 from dataclasses import replace
 from typing import Any
@@ -98,7 +98,7 @@ def test_v1_snapshots_have_no_sequence_number() -> None:
         AddSnapshot(snapshot(1, 1)).apply(metadata, START + 10)
 
 
-def test_going_back_to_an_older_snapshot_is_logged_with_the_time_of_the_change() -> None:
+def test_a_rollback_is_logged_with_the_time_of_the_change() -> None:
     metadata = apply_updates(with_snapshots(3), [SetSnapshotRef("main", SnapshotRef(snapshot_id=1))], START + 500)
     assert metadata.current_snapshot_id == 1
     assert metadata.snapshot_log[-1] == SnapshotLogEntry(START + 500, 1)
@@ -115,12 +115,12 @@ def test_a_snapshot_that_was_current_only_within_a_commit_is_not_logged() -> Non
     assert [entry.snapshot_id for entry in metadata.snapshot_log] == [1, 2, 5]
 
 
-def test_moving_main_to_where_it_is_changes_nothing() -> None:
+def test_setting_main_to_its_own_snapshot_changes_nothing() -> None:
     metadata = with_snapshots(2)
     assert SetSnapshotRef("main", metadata.refs["main"]).apply(metadata, START + 900) is metadata
 
 
-def test_a_tag_does_not_touch_the_snapshot_log() -> None:
+def test_a_tag_does_not_change_the_snapshot_log() -> None:
     metadata = SetSnapshotRef("gold", SnapshotRef(snapshot_id=1, type="tag")).apply(with_snapshots(2), START + 30)
     found = metadata.snapshot_by_name("gold")
     assert found is not None
@@ -129,7 +129,7 @@ def test_a_tag_does_not_touch_the_snapshot_log() -> None:
     assert len(metadata.snapshot_log) == 2
 
 
-def test_references_to_nothing_and_changes_of_their_kind_are_refused() -> None:
+def test_references_to_unknown_snapshots_and_changes_of_their_type_are_refused() -> None:
     metadata = SetSnapshotRef("gold", SnapshotRef(snapshot_id=1, type="tag")).apply(with_snapshots(2), START + 30)
     with pytest.raises(NoSuchSnapshotError, match="snapshot 99"):
         SetSnapshotRef("x", SnapshotRef(snapshot_id=99)).apply(metadata, START)
@@ -139,13 +139,13 @@ def test_references_to_nothing_and_changes_of_their_kind_are_refused() -> None:
         SetSnapshotRef("main", SnapshotRef(snapshot_id=1, type="tag")).apply(metadata, START)
 
 
-def test_removing_a_snapshot_takes_the_log_up_to_it_along() -> None:
+def test_removing_a_snapshot_removes_the_log_up_to_it() -> None:
     metadata = RemoveSnapshots((2,)).apply(with_snapshots(4), START + 50)
     assert [found.snapshot_id for found in metadata.snapshots] == [1, 3, 4]
     assert [entry.snapshot_id for entry in metadata.snapshot_log] == [3, 4]
 
 
-def test_removing_a_snapshot_takes_its_statistics_along() -> None:
+def test_removing_a_snapshot_removes_its_statistics() -> None:
     files = [
         StatisticsFile(snapshot_id=number, statistics_path=f"s{number}", file_size_in_bytes=9, file_footer_size_in_bytes=5)
         for number in (1, 2, 1)
@@ -157,7 +157,7 @@ def test_removing_a_snapshot_takes_its_statistics_along() -> None:
     assert [file.statistics_path for file in metadata.partition_statistics] == ["p2"]
 
 
-def test_removing_a_snapshot_takes_its_names_along() -> None:
+def test_removing_a_snapshot_removes_its_branches_and_tags() -> None:
     tagged = SetSnapshotRef("gold", SnapshotRef(snapshot_id=1, type="tag")).apply(with_snapshots(3), START + 30)
     metadata = apply_updates(tagged, [RemoveSnapshots((1,))], START + 40)
     assert list(metadata.refs) == ["main"]
@@ -183,7 +183,7 @@ def test_a_new_schema_gets_the_next_id_and_minus_one_chooses_it() -> None:
     assert metadata.last_column_id == 3
 
 
-def test_a_schema_that_is_known_is_not_added_again_and_ids_never_go_back() -> None:
+def test_an_equal_schema_is_not_added_again_and_ids_never_decrease() -> None:
     wider = Schema(ID, NAME, NestedField(3, "size", DoubleType()))
     metadata = apply_updates(table(), [AddSchema(wider), SetCurrentSchema(-1)], START + 10)
     back = apply_updates(metadata, [AddSchema(Schema(ID, NAME, schema_id=7)), SetCurrentSchema(-1)], START + 20)
@@ -192,14 +192,14 @@ def test_a_schema_that_is_known_is_not_added_again_and_ids_never_go_back() -> No
     assert back.last_column_id == 3
 
 
-def test_minus_one_without_an_added_one_is_refused() -> None:
+def test_minus_one_without_an_addition_is_refused() -> None:
     for update in (SetCurrentSchema(-1), SetDefaultSpec(-1), SetDefaultSortOrder(-1)):
         with pytest.raises(InvalidInputError, match="last added by the same commit"):
             apply_updates(table(), [update], START)
 
 
 @pytest.mark.parametrize("update", [SetCurrentSchema(9), SetDefaultSpec(9), SetDefaultSortOrder(9)])
-def test_an_id_that_is_not_there_is_refused(update: Any) -> None:
+def test_an_unknown_id_is_refused(update: Any) -> None:
     with pytest.raises(InvalidInputError, match="9"):
         update.apply(table(), START)
 
@@ -248,7 +248,7 @@ def test_properties_are_set_and_removed() -> None:
         SetProperties({"commit.retry.num-retries": "many"}).apply(metadata, START)
 
 
-def test_the_format_version_goes_up_and_not_down() -> None:
+def test_the_format_version_can_be_raised_but_not_lowered() -> None:
     upgraded = apply_updates(table(1), [UpgradeFormatVersion(2)], START)
     assert upgraded.format_version == 2
     assert upgraded.next_sequence_number == 1
@@ -258,7 +258,7 @@ def test_the_format_version_goes_up_and_not_down() -> None:
         UpgradeFormatVersion(4).apply(upgraded, START)
 
 
-def test_an_upgrade_to_v3_gives_no_row_an_id_yet() -> None:
+def test_an_upgrade_to_v3_assigns_no_row_ids_yet() -> None:
     before = replace(with_snapshots(1), unknown={"next-row-id": msgspec.Raw(b"70"), "mine": msgspec.Raw(b"1")})
     upgraded = apply_updates(before, [UpgradeFormatVersion(3)], START + 50)
     assert (upgraded.format_version, upgraded.next_row_id, list(upgraded.unknown)) == (3, 0, ["mine"])
@@ -273,7 +273,7 @@ def test_a_snapshot_of_v3_moves_the_next_row_id_whatever_branch_it_is_for() -> N
     # 375 rows, as in the worked example of the spec.
     metadata = apply_updates(metadata, [AddSnapshot(snapshot(2, 2, first_row_id=1000, added_rows=375))], START + 20)
     assert metadata.next_row_id == 1375
-    # A first id beyond the next one leaves a gap, and no id is given twice.
+    # A first id beyond the next one leaves a gap, and no id is assigned twice.
     assert AddSnapshot(snapshot(3, 3, first_row_id=2000, added_rows=5)).apply(metadata, START + 30).next_row_id == 2005
     assert AddSnapshot(snapshot(3, 3, first_row_id=1375, added_rows=0)).apply(metadata, START + 30).next_row_id == 1375
 
@@ -292,8 +292,8 @@ def test_row_ids_that_do_not_follow_the_last_are_refused(changes: dict[str, Any]
         AddSnapshot(snapshot(1, 1, **changes)).apply(replace(table(3), next_row_id=100), START + 10)
 
 
-def test_row_ids_are_of_v3() -> None:
-    with pytest.raises(InvalidInputError, match="format version 2 has not"):
+def test_row_ids_are_refused_before_v3() -> None:
+    with pytest.raises(InvalidInputError, match="format version 2 does not support"):
         AddSnapshot(snapshot(1, 1, first_row_id=0, added_rows=1)).apply(table(), START + 10)
 
 
@@ -303,7 +303,7 @@ def test_a_table_keeps_its_uuid() -> None:
         AssignUUID("u-2").apply(table(), START)
 
 
-def test_the_last_column_id_may_be_given_and_not_go_back() -> None:
+def test_the_last_column_id_can_be_set_but_not_decrease() -> None:
     wider = Schema(ID, NAME, NestedField(3, "size", DoubleType()))
     assert AddSchema(wider, 7).apply(table(), START).last_column_id == 7
     assert AddSchema(Schema(ID, NAME), 7).apply(table(), START).last_column_id == 7

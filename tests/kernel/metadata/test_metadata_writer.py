@@ -1,4 +1,4 @@
-"""Writing metadata: the keys of each version, unknown keys kept, and entries that go back as they came."""
+"""Writing metadata: the keys of each version, unknown keys kept, and unchanged entries written as they were read."""
 
 import json
 from dataclasses import replace

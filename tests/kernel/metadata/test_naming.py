@@ -15,7 +15,7 @@ def test_names_have_the_forms_that_other_engines_use() -> None:
 
 
 @pytest.mark.parametrize("gzip", [False, True])
-def test_the_version_is_found_in_a_name_of_ours(gzip: bool) -> None:
+def test_the_version_is_read_from_a_file_name_of_icefloe(gzip: bool) -> None:
     assert metadata_version("s3://b/t/metadata/" + metadata_file_name(42, UUID, gzip=gzip)) == 42
 
 
@@ -31,5 +31,5 @@ def test_the_version_is_found_in_a_name_of_ours(gzip: bool) -> None:
         ("", None),
     ],
 )
-def test_the_version_of_other_names_is_found_or_not_guessed(location: str, version: int | None) -> None:
+def test_the_version_is_read_from_names_of_other_writers_but_never_guessed(location: str, version: int | None) -> None:
     assert metadata_version(location) == version

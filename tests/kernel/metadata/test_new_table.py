@@ -1,4 +1,4 @@
-"""A new table's metadata: fresh ids, checked properties, version 2 unless asked otherwise."""
+"""A new table's metadata: fresh ids, checked properties, version 2 by default."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_the_format_version_comes_from_the_property_and_no_reserved_property_is_
         new(properties={"format-version": "4"})
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_specs_and_orders_that_do_not_fit_the_schema_are_refused() -> None:
     with pytest.raises(InvalidPartitionSpecError):
         new(spec=PartitionSpec(PartitionField(10, 1000, MonthTransform(), "n_month")))
     with pytest.raises(InvalidPartitionSpecError):

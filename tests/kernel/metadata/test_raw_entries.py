@@ -1,4 +1,4 @@
-"""Lists kept as bytes: what is decoded, what is shared, how an entry is found."""
+"""Lists kept as bytes: which entries are decoded, which are shared, how an entry is found."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class Counted:
         return RawEntries(self.kind, [msgspec.Raw(b'{"thing-id": %d, "note": {"thing-id": 0}}' % number) for number in ids])
 
 
-def test_an_entry_is_decoded_once_and_only_when_asked_for() -> None:
+def test_an_entry_is_decoded_once_and_only_when_used() -> None:
     counted = Counted()
     entries = counted.read(*range(100))
     assert len(entries) == 100
@@ -56,13 +56,13 @@ def test_a_longer_list_shares_the_bytes_and_the_decoded_entries() -> None:
 
 def test_two_lists_made_longer_from_one_do_not_see_each_others_entries() -> None:
     entries = Counted().read(1, 2)
-    assert entries.position(9) is None  # an index is there now, and is taken over
+    assert entries.position(9) is None  # builds the index, which the longer list copies
     left, right = entries.appended({"thing-id": 3}), entries.appended({"thing-id": 4})
     assert (left.get(3), left.get(4)) == ({"thing-id": 3}, None)
     assert (right.get(3), right.get(4)) == (None, {"thing-id": 4})
 
 
-def test_entries_are_taken_out_by_id_by_count_and_by_rule_without_touching_the_bytes() -> None:
+def test_entries_are_removed_by_id_by_count_and_by_rule_without_changing_the_bytes() -> None:
     entries = Counted().read(1, 2, 3, 4)
     assert [entry["thing-id"] for entry in entries.without([2, 9])] == [1, 3, 4]
     assert entries.without([9]) is entries
@@ -74,7 +74,7 @@ def test_entries_are_taken_out_by_id_by_count_and_by_rule_without_touching_the_b
     assert odd.get(3) == entries[2]
 
 
-def test_lists_are_equal_by_what_they_mean() -> None:
+def test_lists_are_equal_by_their_decoded_values() -> None:
     kind = Counted().kind
     tight = RawEntries(kind, [msgspec.Raw(b'{"thing-id":1}')])
     loose = RawEntries(kind, [msgspec.Raw(b'{ "thing-id" : 1 }')])
@@ -86,7 +86,7 @@ def test_lists_are_equal_by_what_they_mean() -> None:
 
 @settings(deadline=None)
 @given(st.data())
-def test_entries_that_another_list_shares_are_told_apart_from_those_it_does_not(data: st.DataObject) -> None:
+def test_entries_that_another_list_does_not_share_are_listed(data: st.DataObject) -> None:
     counted = Counted()
     first = counted.read(*range(data.draw(st.integers(0, 8))))
     fresh = [{"thing-id": number} for number in range(100, 100 + data.draw(st.integers(0, 3)))]
@@ -100,7 +100,7 @@ def test_ids_are_each_once_where_entries_repeat_one_or_have_none() -> None:
     texts = (b'{"thing-id": 5}', b"{}", b'{"thing-id": 2}', b'{"thing-id": 5}', b'{"thing-id": "x"}')
     for default, expected in ((None, {5: 0, 2: 2}), (2, {5: 0, 2: 1})):
         kind = EntryKind("things", lambda value, _: value, dict, id_key="thing-id", default_id=default)
-        for raws in (texts, texts[:-1]):  # the last is told of when it is decoded
+        for raws in (texts, texts[:-1]):  # the last entry is reported when it is decoded
             entries = RawEntries(kind, map(msgspec.Raw, raws))
             assert list(entries.ids()) == list(expected)
             assert all(entries.position(entry_id) == at for entry_id, at in expected.items())

@@ -1,4 +1,4 @@
-"""Requirements: what must still be true of a table when a commit replaces it."""
+"""Requirements: what must still be true of a table when a commit replaces its metadata."""
 
 from typing import Any
 
@@ -34,11 +34,11 @@ def test_each_requirement_holds_or_names_what_changed(held: Any, failed: Any) ->
     assert [problem.where for problem in error.value.problems] == ["expected", "found"]
     is_another = isinstance(failed, r.AssertTableUUID)
     assert (error.value.next_step or "").startswith("a retry will fail again" if is_another else "a retry makes sense")
-    with pytest.raises(CommitConflictError, match="the table is gone"):
+    with pytest.raises(CommitConflictError, match="the table does not exist any more"):
         held.check(None)
 
 
-def test_a_table_to_be_created_may_not_be_there() -> None:
+def test_a_table_to_be_created_must_not_exist() -> None:
     r.AssertCreate().check(None)
     with pytest.raises(CommitConflictError, match="created by another writer"):
         r.AssertCreate().check(TABLE)
@@ -46,5 +46,5 @@ def test_a_table_to_be_created_may_not_be_there() -> None:
 
 def test_all_requirements_are_checked() -> None:
     r.check_requirements([r.AssertTableUUID("u-1"), r.AssertDefaultSpecId(0)], TABLE)
-    with pytest.raises(CommitConflictError, match="default partition spec was to be 3, and is 0"):
+    with pytest.raises(CommitConflictError, match="default partition spec must be 3, and is 0"):
         r.check_requirements([r.AssertTableUUID("u-1"), r.AssertDefaultSpecId(3)], TABLE)

@@ -1,4 +1,4 @@
-"""Which snapshots and references go, against a naive model that follows the text of the specification step by step."""
+"""Expired snapshots and references, compared with a naive model that follows the text of the specification step by step."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,7 +45,7 @@ def snapshot(snapshot_id: int, timestamp_ms: int, parent: int | None = None) -> 
 
 @dataclass
 class Model:
-    """The five steps of the policy over plain dictionaries, and age for what no reference leads to."""
+    """The five steps of the policy over plain dictionaries, and age for snapshots that no reference leads to."""
 
     times: dict[int, int]
     parents: dict[int, int | None]
@@ -82,7 +82,7 @@ COUNTS = st.one_of(st.none(), st.integers(1, 6))
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[Snapshot], dict[str, SnapshotRef]]:
-    """Trees whose times may go backwards and whose roots may have parents that are gone already."""
+    """Return trees whose times may go backwards and whose roots may have expired parents."""
     snapshots: list[Snapshot] = []
     for snapshot_id in range(1, draw(st.integers(1, 12)) + 1):
         parent = draw(
@@ -103,7 +103,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Snapshot], dict[str, SnapshotRef]]:
 
 @settings(max_examples=50)
 @given(histories(), AGES, COUNTS, AGES, AGES, COUNTS)
-def test_what_goes_is_what_the_specification_says(
+def test_expired_snapshots_and_references_are_those_of_the_specification(
     history: Any, age: int | None, least: int | None, ref_age: int | None, older_than: int | None, retain_last: int | None
 ) -> None:
     snapshots, refs = history
@@ -120,7 +120,7 @@ def test_what_goes_is_what_the_specification_says(
 
 @settings(max_examples=30)
 @given(histories(), st.sets(st.integers(1, 14)))
-def test_named_snapshots_go_alone_and_none_that_a_reference_names(history: Any, chosen: set[int]) -> None:
+def test_only_the_listed_snapshots_expire_and_referenced_ones_are_refused(history: Any, chosen: set[int]) -> None:
     snapshots, refs = history
     metadata = table(snapshots, refs, max_snapshot_age_ms=1)
     retention = Retention(snapshot_ids=tuple(chosen), by_policy=False)
@@ -133,7 +133,7 @@ def test_named_snapshots_go_alone_and_none_that_a_reference_names(history: Any, 
         assert expired(metadata, retention, NOW) == Expired(snapshot_ids=tuple(sorted(chosen & set(range(1, len(snapshots) + 1)))))
 
 
-def test_a_reference_that_is_too_old_itself_does_not_hold_a_named_snapshot() -> None:
+def test_an_expired_reference_does_not_keep_a_listed_snapshot() -> None:
     metadata = table(
         [snapshot(1, 0), snapshot(2, NOW)],
         {"main": SnapshotRef(snapshot_id=2), "old": SnapshotRef(snapshot_id=1, type="tag", max_ref_age_ms=10)},
@@ -143,6 +143,6 @@ def test_a_reference_that_is_too_old_itself_does_not_hold_a_named_snapshot() -> 
         expired(metadata, Retention(snapshot_ids=(1,), by_policy=False), NOW)
 
 
-def test_main_stays_however_old() -> None:
+def test_main_is_kept_regardless_of_its_age() -> None:
     metadata = table([snapshot(1, 0)], {"main": SnapshotRef(snapshot_id=1, max_ref_age_ms=1)}, max_ref_age_ms=1, max_snapshot_age_ms=0)
     assert not expired(metadata, Retention(), 10**15)

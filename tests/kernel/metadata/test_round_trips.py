@@ -146,7 +146,7 @@ def test_metadata_comes_back_from_its_json_as_it_was(metadata: TableMetadata, gz
 
 @settings(max_examples=60, deadline=None)
 @given(tables(), st.data())
-def test_changed_bytes_are_read_or_refused_with_an_error_of_ours(metadata: TableMetadata, data: st.DataObject) -> None:
+def test_changed_bytes_are_read_or_refused_with_an_icefloe_error(metadata: TableMetadata, data: st.DataObject) -> None:
     content = bytearray(write_table_metadata(metadata))
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.sampled_from(b'0-"{}[]:,ntA\xff\x00'))
@@ -162,7 +162,7 @@ def test_changed_bytes_are_read_or_refused_with_an_error_of_ours(metadata: Table
 @given(tables(), st.data())
 def test_any_key_of_a_wrong_kind_is_named_by_the_full_check(metadata: TableMetadata, data: st.DataObject) -> None:
     document = msgspec.json.decode(write_table_metadata(metadata))
-    # v1's `schema` and `partition-spec` are not looked at where `schemas` and `partition-specs` say the same.
+    # The reader ignores v1's `schema` and `partition-spec` where the file has `schemas` and `partition-specs`.
     key = data.draw(st.sampled_from(sorted(set(document) - {"unheard-of", "format-version", "schema", "partition-spec"})))
     document[key] = data.draw(st.sampled_from([5.5, True, [7], {"y": 3}]))
     problems = check_table_metadata(msgspec.json.encode(document), "t")

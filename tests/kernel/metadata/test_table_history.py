@@ -12,13 +12,13 @@ from icefloe.kernel.types import LongType, NestedField
 
 
 def table(snapshots: dict[int, int | None], log: list[tuple[int, int]]) -> TableMetadata:
-    """`snapshots` are ids and parents; `log` are times and ids."""
+    """Return a table; `snapshots` are ids and parents, `log` are times and ids."""
     base = new_table_metadata(location="memory://t", schema=Schema(NestedField(1, "a", LongType())), table_uuid="u", now_ms=0)
     made = [Snapshot(snapshot_id=number, parent_snapshot_id=parent, timestamp_ms=number) for number, parent in snapshots.items()]
     return replace(base, snapshots=tuple(made), snapshot_log=tuple(SnapshotLogEntry(*entry) for entry in log))
 
 
-def test_ancestors_go_back_as_far_as_the_table_still_knows() -> None:
+def test_ancestors_end_where_a_snapshot_has_expired() -> None:
     metadata = table({2: 1, 3: 2, 4: 2}, [])
     assert [found.snapshot_id for found in ancestors(metadata, 4)] == [4, 2]
     assert list(ancestors(metadata, None)) == []
@@ -43,7 +43,7 @@ def test_files_were_written_with_the_schemas_of_the_ancestors() -> None:
     assert [found(number) for number in (1, 3, 4)] == [[0], [0, 2], [3]]
     every = [0, 1, 2, 3, 4]
     assert found(5) == every  # its parent was expired
-    assert found(6) == every  # it does not say
+    assert found(6) == every  # it has no schema id
     assert found(7) == every  # its files came with another snapshot
     assert list(schemas_of_files(metadata, None)) == []
 
@@ -68,7 +68,7 @@ def test_the_metadata_log_names_the_file_before_with_its_time() -> None:
     assert with_metadata_log(metadata, None, 0) is metadata
 
 
-def test_the_metadata_log_is_cut_to_the_property_and_tells_what_was_dropped() -> None:
+def test_the_metadata_log_is_cut_to_the_property_and_lists_dropped_files() -> None:
     metadata = replace(table({}, []), properties={"write.metadata.previous-versions-max": "3"})
     for number in range(5):
         before, metadata = metadata, with_metadata_log(metadata, f"{number}.json", number)

@@ -49,7 +49,7 @@ def test_a_property_that_is_not_set_has_the_formats_default(known: p.Property[ob
         (p.DATA_PATH, "s3://b/data/", "s3://b/data"),
     ],
 )
-def test_text_is_read_as_other_writers_mean_it(known: p.Property[object], text: str, value: object) -> None:
+def test_property_texts_of_other_writers_are_read(known: p.Property[object], text: str, value: object) -> None:
     assert known.read({known.name: text}) == value
 
 
@@ -67,7 +67,7 @@ def test_text_is_read_as_other_writers_mean_it(known: p.Property[object], text: 
         (p.DATA_PATH, ""),
     ],
 )
-def test_a_wrong_text_is_refused_with_the_property_its_text_and_what_it_may_be(known: p.Property[object], text: str) -> None:
+def test_an_invalid_text_is_refused_with_the_property_its_text_and_the_allowed_values(known: p.Property[object], text: str) -> None:
     with pytest.raises(InvalidPropertyError) as caught:
         known.read({known.name: text})
     assert known.name in str(caught.value)
@@ -75,7 +75,7 @@ def test_a_wrong_text_is_refused_with_the_property_its_text_and_what_it_may_be(k
     assert known.allowed in str(caught.value)
 
 
-def test_every_wrong_property_is_listed_and_others_are_let_be() -> None:
+def test_every_invalid_property_is_listed_and_unknown_ones_are_ignored() -> None:
     given = {"commit.retry.num-retries": "x", "write.metadata.metrics.column.a": "some", "mine": "anything"}
     with pytest.raises(InvalidPropertyError) as caught:
         p.check_properties(given)
@@ -92,5 +92,5 @@ def test_metrics_modes_of_columns_are_found_by_column() -> None:
     assert p.column_metrics_modes(given) == {"a.b": "none", "c": "full"}
 
 
-def test_no_name_stands_twice_in_the_table() -> None:
+def test_property_names_are_unique() -> None:
     assert len({known.name for known in p.ALL}) == len(p.ALL) > 30

@@ -1,4 +1,4 @@
-"""Updates and requirements as JSON: each form as the REST catalog's document has it, both ways, and what is refused."""
+"""Updates and requirements as JSON: each form of the REST catalog's document, both ways, and what is refused."""
 
 from typing import Any
 
@@ -151,7 +151,7 @@ REQUIREMENTS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-def test_every_form_is_shown_here() -> None:
+def test_every_json_form_has_a_case() -> None:
     assert {shown["action"] for _, shown in UPDATES} == set(UPDATE_FORMS)
     assert {shown["type"] for _, shown in REQUIREMENTS} == set(REQUIREMENT_FORMS)
 
@@ -169,7 +169,7 @@ def test_a_requirement_is_written_and_read(requirement: Any, shown: dict[str, An
     assert requirement_from_json(shown) == requirement
 
 
-def test_what_clients_may_leave_out_or_call_by_an_older_name_is_read() -> None:
+def test_optional_keys_and_older_key_names_are_read() -> None:
     spec = {"action": "add-spec", "spec": {"fields": [{"source-id": 1, "transform": "bucket[4]", "name": "b"}]}}
     assert update_from_json(spec) == UPDATES[5][0]
     order = {"action": "add-sort-order", "sort-order": {"fields": UPDATES[7][1]["sort-order"]["fields"]}}
@@ -204,13 +204,13 @@ def test_what_clients_may_leave_out_or_call_by_an_older_name_is_read() -> None:
         ({"action": "add-encryption-key", "encryption-key": {"key-id": "k"}}, "$.updates[2].encryption-key.encrypted-key-metadata"),
     ],
 )
-def test_a_wrong_update_is_refused_with_the_place(given: Any, where: str) -> None:
+def test_an_invalid_update_is_refused_with_its_path(given: Any, where: str) -> None:
     with pytest.raises(MetadataFormatError) as refused:
         update_from_json(given, "$.updates[2]")
     assert where in [problem.where for problem in refused.value.problems]
 
 
-def test_an_unknown_one_is_refused_with_those_that_are_known() -> None:
+def test_an_unknown_update_or_requirement_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"'paint' is not known; known are assign-uuid, .*, remove-encryption-key") as refused:
         update_from_json({"action": "paint"}, "$.updates[0]")
     assert [problem.where for problem in refused.value.problems] == ["$.updates[0].action"]
@@ -220,7 +220,7 @@ def test_an_unknown_one_is_refused_with_those_that_are_known() -> None:
         requirement_from_json({"type": "assert-paint"})
 
 
-def test_a_requirement_of_no_uuid_has_no_json() -> None:
+def test_a_requirement_without_a_uuid_has_no_json() -> None:
     with pytest.raises(InvalidInputError, match="without a uuid"):
         requirement_to_json(r.AssertTableUUID(None))
     with pytest.raises(MetadataFormatError):

@@ -1,4 +1,4 @@
-"""Any updates in any order: each is made or refused with an error of ours; what was made keeps every rule and survives its JSON."""
+"""Any updates in any order: each is applied or refused with an error of Icefloe; the result keeps every invariant and survives its JSON."""
 
 from dataclasses import replace
 from typing import Any
@@ -61,7 +61,7 @@ def partition_statistics_file(snapshot_id: int) -> PartitionStatisticsFile:
 
 @st.composite
 def added_snapshots(draw: st.DrawFn, base: TableMetadata, at_ms: int) -> AddSnapshot:
-    """Mostly one that follows the table; now and then one that is off by a little."""
+    """Return a snapshot that mostly follows the table; sometimes one number is slightly wrong."""
     off = draw(st.sampled_from([0, 0, 0, 0, 1, -1]))
     numbered = {"first_row_id": base.next_row_id + off, "added_rows": draw(st.integers(0, 100))} if base.format_version > 2 else {}
     made = snapshot(draw(IDS), 0, key_id=draw(st.sampled_from([None, None, "k1"])) if base.format_version > 2 else None, **numbered)
@@ -105,7 +105,7 @@ def any_update(draw: st.DrawFn, base: TableMetadata, at_ms: int) -> Any:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([1, 2, 3]), st.data())
-def test_whatever_is_asked_of_a_table_it_keeps_its_rules(version: int, data: st.DataObject) -> None:
+def test_any_sequence_of_updates_keeps_the_invariants(version: int, data: st.DataObject) -> None:
     metadata = table(version)
     for step in range(data.draw(st.integers(1, 8))):
         at_ms = START + step

@@ -1,1 +1,1 @@
-"""Table metadata: its values, its JSON, the rules it keeps and the changes it takes."""
+"""Table metadata: its values, its JSON, its invariants, its updates and its requirements."""

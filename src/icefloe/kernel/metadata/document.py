@@ -1,6 +1,7 @@
-"""The keys of a metadata file, and the full pass that finds every problem of one, each named by its JSON path.
+"""The keys of a metadata file, and the full validation that lists every problem of one, each with its JSON path.
 
-`read.py` decodes fast and runs this pass where that fails; validating a table runs it always. Rules that join several keys are in `invariants.py`.
+`metadata_reader.py` decodes quickly and runs this validation only where decoding fails; the check of a table always runs it. Rules that relate several keys
+are in `invariants.py`.
 Spec: Table Metadata Fields; Appendix C.
 """
 
@@ -48,20 +49,20 @@ _SINCE_VERSION_2 = (
 _VERSION_1 = (
     *_ALL_VERSIONS,
     *(Key(name, check, required=False) for name, check in _SINCE_VERSION_2),
-    Key("schema", an_object, required=False),  # required by the spec; `schemas` with its current id says the same
+    Key("schema", an_object, required=False),  # required by the spec; `schemas` with its current id holds the same
     Key("partition-spec", an_array, required=False),
 )
 _VERSION_2 = (*_ALL_VERSIONS, *(Key(name, check) for name, check in _SINCE_VERSION_2))
 _VERSION_3 = (*_VERSION_2, Key("next-row-id", a_long))
 _KEYS = {1: _VERSION_1, 2: _VERSION_2, 3: _VERSION_3}
 
-# Java writes -1 for `no current snapshot` in v1 and v2.
+# Java writes -1 where a table of v1 or v2 has no current snapshot.
 NO_SNAPSHOT_ID = -1
 
 LATEST_SUPPORTED_VERSION = max(_KEYS)
-DRAFT_VERSION = 4  # in the text of the spec, and not adopted. Spec: Format Versioning, Version 4
+DRAFT_VERSION = 4  # described by the spec, but not adopted. Spec: Format Versioning, Version 4
 
-# Keys that a reader understands; any other is kept as it is. Later versions do not read the two of version 1 and keep them too.
+# Keys that a reader understands, by format version. Any other key is kept as it is; so are the two keys of version 1 in a file of a later version.
 KNOWN_KEYS = {version: frozenset(key.name for key in keys) for version, keys in _KEYS.items()}
 
 LISTS: tuple[EntryKind[Any], ...] = (
@@ -79,31 +80,31 @@ _IDS_MAY_REPEAT = (SNAPSHOT_LOG, STATISTICS, PARTITION_STATISTICS)
 
 
 def document_problems(document: object) -> list[Problem]:
-    """Every problem of parsed metadata JSON, in the order of the keys. Decodes every entry of every list."""
+    """Return every problem of parsed metadata JSON, in the order of the keys; decodes every entry of every list."""
     version = document.get("format-version") if isinstance(document, Mapping) else None
     keys = _KEYS.get(version, _VERSION_3) if isinstance(version, int) else _VERSION_3
-    found = list(object_problems(document, "$", keys))
+    problems = list(object_problems(document, "$", keys))
     if not isinstance(document, Mapping):
-        return found
+        return problems
     if version == 1:
-        found += _version_1_problems(document)
+        problems += _version_1_problems(document)
     for kind in LISTS:
-        found += list_problems(document.get(kind.key), kind)
-    found += _refs_problems(document.get("refs"))
-    found += _naming_problems(document)
-    return found
+        problems += list_problems(document.get(kind.key), kind)
+    problems += _refs_problems(document.get("refs"))
+    problems += _reference_problems(document)
+    return problems
 
 
 def _version_1_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
     has_schemas = document.get("schemas") is not None and document.get("current-schema-id") is not None
     if not has_schemas:
         if document.get("schema") is None:
-            yield Problem(where="$.schema", what="is required, and is missing; schemas with current-schema-id would do as well")
+            yield Problem(where="$.schema", what="is required, and is missing; schemas with current-schema-id can replace it")
         else:
             yield from _decoding_problems(SCHEMAS, document["schema"], "$.schema")
     if document.get("partition-specs") is None:
         if document.get("partition-spec") is None:
-            yield Problem(where="$.partition-spec", what="is required, and is missing; partition-specs would do as well")
+            yield Problem(where="$.partition-spec", what="is required, and is missing; partition-specs can replace it")
         else:
             try:
                 fields_from_json(document["partition-spec"], where="$.partition-spec")
@@ -112,7 +113,7 @@ def _version_1_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def list_problems(entries: object, kind: EntryKind[Any]) -> Iterator[Problem]:
-    """Every problem of one list of parsed metadata JSON, decoding each entry; ids that stand twice are one."""
+    """Yield every problem of one list of parsed metadata JSON: of each entry, and ids that occur twice."""
     seen: set[int] = set()
     for position, entry in enumerate(entries if isinstance(entries, list) else ()):
         path = f"$.{kind.key}[{position}]"
@@ -120,7 +121,7 @@ def list_problems(entries: object, kind: EntryKind[Any]) -> Iterator[Problem]:
         entry_id = entry.get(kind.id_key, kind.default_id) if kind.id_key is not None and isinstance(entry, Mapping) else None
         if isinstance(entry_id, int) and kind not in _IDS_MAY_REPEAT:
             if entry_id in seen:
-                yield Problem(where=f"{path}.{kind.id_key}", what=f"{entry_id} stands twice")
+                yield Problem(where=f"{path}.{kind.id_key}", what=f"{entry_id} occurs twice")
             seen.add(entry_id)
 
 
@@ -139,8 +140,8 @@ def _refs_problems(refs: object) -> Iterator[Problem]:
             yield from error.problems or (Problem(where=f"$.refs.{name}", what=f"found {kind_of(ref)}"),)
 
 
-# A top-level id, and the list whose entry it names.
-_NAMED = (
+# A top-level key that holds an id, and the list whose entry has that id.
+_ID_REFERENCES = (
     ("current-schema-id", SCHEMAS),
     ("default-spec-id", PARTITION_SPECS),
     ("default-sort-order-id", SORT_ORDERS),
@@ -148,11 +149,11 @@ _NAMED = (
 )
 
 
-def _naming_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """Ids that name nothing. `invariants.py` has the same rules for a whole value; here they are told beside the other faults of a broken file."""
-    for key, kind in _NAMED:
-        wanted, entries = document.get(key), document.get(kind.key)
-        if not isinstance(wanted, int) or not isinstance(entries, list) or (kind is SNAPSHOTS and wanted == NO_SNAPSHOT_ID):
+def _reference_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield ids that no entry has; `invariants.py` has the same rules for decoded metadata, here they are reported beside the other faults."""
+    for key, kind in _ID_REFERENCES:
+        entry_id, entries = document.get(key), document.get(kind.key)
+        if not isinstance(entry_id, int) or not isinstance(entries, list) or (kind is SNAPSHOTS and entry_id == NO_SNAPSHOT_ID):
             continue
-        if not any(isinstance(entry, Mapping) and entry.get(kind.id_key or "", kind.default_id) == wanted for entry in entries):
-            yield Problem(where=f"$.{key}", what=f"there is no entry with {kind.id_key} {wanted} in {kind.key}")
+        if not any(isinstance(entry, Mapping) and entry.get(kind.id_key or "", kind.default_id) == entry_id for entry in entries):
+            yield Problem(where=f"$.{key}", what=f"there is no entry with {kind.id_key} {entry_id} in {kind.key}")

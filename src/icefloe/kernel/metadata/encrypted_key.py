@@ -1,4 +1,4 @@
-"""`EncryptedKey`: a key of table encryption, kept in the table's metadata in encrypted form. Nothing here encrypts or decrypts.
+"""`EncryptedKey`: a key of table encryption, which the table's metadata holds in encrypted form. This module neither encrypts nor decrypts.
 
 Spec: Encryption Keys.
 """
@@ -21,7 +21,14 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptedKey:
-    """`encrypted_key_metadata` is base64 text whose meaning the key service knows; `encrypted_by_id` names the key it is encrypted with."""
+    """A key of a table.
+
+    Attributes:
+        key_id: Id of the key.
+        encrypted_key_metadata: Base64 text, opaque to Icefloe; the key service reads it.
+        encrypted_by_id: Id of the key that this key is encrypted with.
+        properties: Further properties for the key service.
+    """
 
     key_id: str
     encrypted_key_metadata: str
@@ -30,17 +37,21 @@ class EncryptedKey:
 
 
 def encrypted_key_to_json(key: EncryptedKey) -> dict[str, Any]:
-    """A key as a JSON object. Spec: Encryption Keys."""
-    found: dict[str, Any] = {"key-id": key.key_id, "encrypted-key-metadata": key.encrypted_key_metadata}
+    """Return a key as a JSON object. Spec: Encryption Keys."""
+    key_json: dict[str, Any] = {"key-id": key.key_id, "encrypted-key-metadata": key.encrypted_key_metadata}
     if key.encrypted_by_id is not None:
-        found["encrypted-by-id"] = key.encrypted_by_id
+        key_json["encrypted-by-id"] = key.encrypted_by_id
     if key.properties:
-        found["properties"] = dict(key.properties)
-    return found
+        key_json["properties"] = dict(key.properties)
+    return key_json
 
 
 def encrypted_key_from_json(value: Any, path: str = "$") -> EncryptedKey:
-    """The key that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path from `path` on."""
+    """Return the key that parsed JSON describes.
+
+    Raises:
+        MetadataFormatError: every problem, with its JSON path below `path`.
+    """
     refuse(list(object_problems(value, path, _KEYS)), "the encryption key")
     return EncryptedKey(
         key_id=value["key-id"],
@@ -50,5 +61,5 @@ def encrypted_key_from_json(value: Any, path: str = "$") -> EncryptedKey:
     )
 
 
-# Keys are named by text, and are few: they are found by looking at each.
+# The ids of keys are text, and a table has few keys: `TableMetadata.encryption_key` searches the list.
 ENCRYPTION_KEYS = EntryKind("encryption-keys", encrypted_key_from_json, encrypted_key_to_json)

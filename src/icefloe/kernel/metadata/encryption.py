@@ -1,6 +1,6 @@
-"""What of a table is encrypted, and is refused: its files are neither read nor written, and nothing is written beside them in plain form.
+"""The refusal of encrypted tables: their files are not read, and no plain file is written beside encrypted ones.
 
-Not here: the keys themselves (`encrypted_key.py`). Spec: Encryption Keys; Snapshots (`key-id`).
+The keys themselves are in `encrypted_key.py`. Spec: Encryption Keys; Snapshots (`key-id`).
 """
 
 from icefloe.errors import UnsupportedFeatureError
@@ -12,7 +12,15 @@ _OTHER_ENGINE = "an engine that has its keys"
 
 
 def refuse_encrypted(snapshot: Snapshot | None, table: str | None = None) -> None:
-    """Raises `UnsupportedFeatureError` where the snapshot's manifest list is encrypted. `table` is its name, for the message."""
+    """Raise an error if the snapshot's manifest list is encrypted.
+
+    Args:
+        snapshot: The snapshot to be read; None passes.
+        table: Name of the table, for the message.
+
+    Raises:
+        UnsupportedFeatureError: the manifest list is encrypted.
+    """
     if snapshot is None or snapshot.key_id is None:
         return
     raise UnsupportedFeatureError(
@@ -24,12 +32,20 @@ def refuse_encrypted(snapshot: Snapshot | None, table: str | None = None) -> Non
 
 
 def refuse_plain_files(metadata: TableMetadata, table: str | None = None) -> None:
-    """Raises `UnsupportedFeatureError` where the table's new files are to be encrypted: what its owner wants unreadable is not written for all to read."""
+    """Raise an error if new files of the table must be encrypted: writing them in plain form would disclose the data.
+
+    Args:
+        metadata: The table to be written.
+        table: Name of the table, for the message.
+
+    Raises:
+        UnsupportedFeatureError: the table has the property `encryption.key-id`.
+    """
     key = table_properties.ENCRYPTION_KEY.read(metadata.properties)
     if key is not None:
         raise UnsupportedFeatureError(
-            f"the files of {table or 'the table'} are to be encrypted with the key {key!r}, as {table_properties.ENCRYPTION_KEY.name} says; "
-            "encrypted files are not written",
+            f"the files of {table or 'the table'} must be encrypted with the key {key!r} (property {table_properties.ENCRYPTION_KEY.name}); "
+            "Icefloe writes no encrypted files",
             table=table,
             next_step=f"write with {_OTHER_ENGINE}; if its files need not be encrypted, remove the property",
         )

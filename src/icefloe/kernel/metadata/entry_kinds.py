@@ -1,6 +1,6 @@
-"""The lists of a table's metadata whose entries are values of lower rooms: schemas, partition specs, sort orders.
+"""The lists of table metadata whose entries are values of lower packages: schemas, partition specs, sort orders.
 
-Other lists have their kinds beside their values, in `snapshot.py`, `history.py`, `statistics_file.py` and `encrypted_key.py`.
+The kinds of the other lists are beside their values, in `snapshot.py`, `table_history.py`, `statistics_file.py` and `encrypted_key.py`.
 Spec: Appendix C.
 """
 

@@ -1,6 +1,6 @@
-"""Changes of what a table's rows look like and where they lie: its schemas, partition specs and sort orders, and which of each is the current one.
+"""Updates of a table's layout: its schemas, partition specs and sort orders, and which of each is the current one.
 
-Other changes are in `snapshot_updates.py` and `table_updates.py`; all of one commit are joined in `update.py`.
+Other updates are in `snapshot_updates.py`, `statistics_updates.py` and `table_updates.py`; `metadata_updates.py` applies all updates of a commit.
 Spec: REST catalog, TableUpdate (names and meaning); Table Metadata Fields.
 """
 
@@ -14,22 +14,28 @@ from icefloe.kernel.partitioning.spec_evolution import numbered_spec
 from icefloe.kernel.schema.schema import Schema, check_unambiguous
 from icefloe.kernel.schema.version_rules import check_schema_version
 
-# In the updates that choose a current schema, spec or order: the one last added by the same commit. Spec: REST catalog.
+# Id of the schema, spec or sort order that the same commit added last. Spec: REST catalog.
 LAST_ADDED = -1
 
 
 @dataclass(frozen=True, slots=True)
 class AddSchema:
-    """Adds a schema under the next free id. One equal to a known schema is not added again (`schema_id_of` says which it is).
+    """An update that adds a schema under the next free id, unless the table has an equal one (`schema_id_of` returns its id).
 
-    `last_column_id` is the highest column id given so far, where ids were given that no schema has; None: it follows from the schema.
+    Attributes:
+        schema: The schema; its own id is ignored.
+        last_column_id: Highest column id assigned so far, where ids were assigned that no schema has; None derives it from the schema.
     """
 
     schema: Schema
     last_column_id: int | None = None
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError`: the last column id is below one in use, or the table's format version does not know a column."""
+        """Return the metadata with the schema.
+
+        Raises:
+            InvalidInputError: the last column id is below one in use, or the format version does not support a column.
+        """
         check_schema_version(self.schema, metadata.format_version)
         check_unambiguous(self.schema, metadata.schema().ambiguous_names)
         last_column_id = max(metadata.last_column_id, self.schema.highest_field_id)
@@ -46,15 +52,19 @@ class AddSchema:
 
 @dataclass(frozen=True, slots=True)
 class SetCurrentSchema:
-    """Makes a known schema the current one."""
+    """An update that makes a schema of the table the current one."""
 
     schema_id: int
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where there is none, or the default spec or sort order names a column that it lacks."""
+        """Return the metadata with another current schema.
+
+        Raises:
+            InvalidInputError: there is no such schema, or it lacks a source column of the default spec or sort order.
+        """
         schema = metadata.schemas.get(self.schema_id)
         if schema is None:
-            raise _unknown("schema", self.schema_id)
+            raise _unknown_id("schema", self.schema_id)
         check_spec(metadata.spec(), schema, may_be_unknown=True)
         check_sort_order(metadata.sort_order(), schema, may_be_unknown=True)
         return metadata.changed(now_ms, current_schema_id=self.schema_id)
@@ -62,12 +72,19 @@ class SetCurrentSchema:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionSpec:
-    """Adds a spec under the next free id, its fields under the ids known for them or fresh ones. An equivalent known spec is kept instead."""
+    """An update that adds a partition spec under the next free id, unless the table has an equivalent one.
+
+    Its fields keep the ids that the table has assigned to equal fields.
+    """
 
     spec: PartitionSpec
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidPartitionSpecError` where it does not fit the current schema, or v1 could not read it."""
+        """Return the metadata with the partition spec.
+
+        Raises:
+            InvalidPartitionSpecError: the spec does not fit the current schema, or v1 cannot express it.
+        """
         if spec_id_of(metadata, self.spec) is not None:
             return metadata.changed(now_ms)
         check_spec(self.spec, metadata.schema())
@@ -79,30 +96,38 @@ class AddPartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class SetDefaultSpec:
-    """Makes a known spec the one that new data is written with."""
+    """An update that makes a partition spec of the table the one that new data is written with."""
 
     spec_id: int
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where there is none or it does not fit the current schema."""
+        """Return the metadata with another default partition spec.
+
+        Raises:
+            InvalidInputError: there is no such spec, or it does not fit the current schema.
+        """
         spec = metadata.partition_specs.get(self.spec_id)
         if spec is None:
-            raise _unknown("partition spec", self.spec_id)
+            raise _unknown_id("partition spec", self.spec_id)
         check_spec(spec, metadata.schema())
         return metadata.changed(now_ms, default_spec_id=self.spec_id)
 
 
 @dataclass(frozen=True, slots=True)
 class AddSortOrder:
-    """Adds a sort order under the next free id; an equal known one is kept instead."""
+    """An update that adds a sort order under the next free id, unless the table has an equal one."""
 
     sort_order: SortOrder
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where it does not fit the current schema."""
+        """Return the metadata with the sort order.
+
+        Raises:
+            InvalidInputError: the sort order does not fit the current schema.
+        """
         if sort_order_id_of(metadata, self.sort_order) is not None:
             return metadata.changed(now_ms)
-        # 0 is the order without fields, and only that one. Spec: Sorting.
+        # Order id 0 is reserved for the order without fields. Spec: Sorting.
         order_id = max((*metadata.sort_orders.ids(), FIRST_ORDER_ID - 1)) + 1 if self.sort_order.fields else FIRST_ORDER_ID - 1
         added = SortOrder(*self.sort_order.fields, order_id=order_id)
         check_sort_order(added, metadata.schema())
@@ -111,78 +136,91 @@ class AddSortOrder:
 
 @dataclass(frozen=True, slots=True)
 class SetDefaultSortOrder:
-    """Makes a known sort order the default."""
+    """An update that makes a sort order of the table the default one."""
 
     sort_order_id: int
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where there is none or it does not fit the current schema."""
+        """Return the metadata with another default sort order.
+
+        Raises:
+            InvalidInputError: there is no such sort order, or it does not fit the current schema.
+        """
         order = metadata.sort_orders.get(self.sort_order_id)
         if order is None:
-            raise _unknown("sort order", self.sort_order_id)
+            raise _unknown_id("sort order", self.sort_order_id)
         check_sort_order(order, metadata.schema())
         return metadata.changed(now_ms, default_sort_order_id=self.sort_order_id)
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePartitionSpecs:
-    """Removes specs that no manifest of the table is written with: whoever asks for it has looked. Ids that are not there are no error."""
+    """An update that removes partition specs. The caller has checked that no manifest of the table uses them; unknown ids are ignored."""
 
     spec_ids: tuple[int, ...]
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where the default spec is one of them."""
+        """Return the metadata without the partition specs.
+
+        Raises:
+            InvalidInputError: one of them is the default spec.
+        """
         if metadata.default_spec_id in self.spec_ids:
             raise InvalidInputError(
                 f"partition spec {metadata.default_spec_id} is the default one and cannot be removed", next_step="make another the default"
             )
-        kept = metadata.partition_specs.without(self.spec_ids)
-        return metadata if kept is metadata.partition_specs else metadata.changed(now_ms, partition_specs=kept)
+        remaining_specs = metadata.partition_specs.without(self.spec_ids)
+        return metadata if remaining_specs is metadata.partition_specs else metadata.changed(now_ms, partition_specs=remaining_specs)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveSchemas:
-    """Removes schemas that no snapshot is read with. Ids that are not there are no error."""
+    """An update that removes schemas that no snapshot is read with; unknown ids are ignored."""
 
     schema_ids: tuple[int, ...]
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where the current schema or that of a snapshot is one of them. Decodes every snapshot."""
-        gone = frozenset(self.schema_ids)
-        if metadata.current_schema_id in gone:
+        """Return the metadata without the schemas. Decodes every snapshot.
+
+        Raises:
+            InvalidInputError: one of them is the current schema, or that of a snapshot.
+        """
+        removed_ids = frozenset(self.schema_ids)
+        if metadata.current_schema_id in removed_ids:
             raise InvalidInputError(
                 f"schema {metadata.current_schema_id} is the current one and cannot be removed", next_step="make another schema current"
             )
-        kept = metadata.schemas.without(gone)
-        if kept is metadata.schemas:
+        remaining_schemas = metadata.schemas.without(removed_ids)
+        if remaining_schemas is metadata.schemas:
             return metadata
         for snapshot in metadata.snapshots:
-            if snapshot.schema_id in gone:
+            if snapshot.schema_id in removed_ids:
                 raise InvalidInputError(
                     f"schema {snapshot.schema_id} cannot be removed: snapshot {snapshot.snapshot_id} is read with it",
                     snapshot_id=snapshot.snapshot_id,
                     next_step="expire that snapshot first",
                 )
-        return metadata.changed(now_ms, schemas=kept)
+        return metadata.changed(now_ms, schemas=remaining_schemas)
 
 
 def schema_id_of(metadata: TableMetadata, schema: Schema) -> int | None:
-    """The id of the table's schema with the same columns and identifier fields, or None."""
-    same = (known for known in metadata.schemas if known.fields == schema.fields)
-    return next((known.schema_id for known in same if set(known.identifier_field_ids) == set(schema.identifier_field_ids)), None)
+    """Return the id of the table's schema with the same columns and identifier fields, or None."""
+    same_columns = (existing for existing in metadata.schemas if existing.fields == schema.fields)
+    identifiers = set(schema.identifier_field_ids)
+    return next((existing.schema_id for existing in same_columns if set(existing.identifier_field_ids) == identifiers), None)
 
 
 def spec_id_of(metadata: TableMetadata, spec: PartitionSpec) -> int | None:
-    """The id of the table's spec that partitions the same way, or None."""
-    return next((known.spec_id for known in metadata.partition_specs if known.is_equivalent(spec)), None)
+    """Return the id of the table's spec that partitions the same way, or None."""
+    return next((existing.spec_id for existing in metadata.partition_specs if existing.is_equivalent(spec)), None)
 
 
 def sort_order_id_of(metadata: TableMetadata, order: SortOrder) -> int | None:
-    """The id of the table's sort order with the same fields, or None."""
-    return next((known.order_id for known in metadata.sort_orders if known.fields == order.fields), None)
+    """Return the id of the table's sort order with the same fields, or None."""
+    return next((existing.order_id for existing in metadata.sort_orders if existing.fields == order.fields), None)
 
 
-def _unknown(what: str, wanted: int) -> InvalidInputError:
-    if wanted == LAST_ADDED:
-        return InvalidInputError(f"{LAST_ADDED} is the {what} last added by the same commit, and this one added none")
-    return InvalidInputError(f"the table has no {what} {wanted}")
+def _unknown_id(kind: str, entry_id: int) -> InvalidInputError:
+    if entry_id == LAST_ADDED:
+        return InvalidInputError(f"{LAST_ADDED} is the {kind} last added by the same commit, and this one added none")
+    return InvalidInputError(f"the table has no {kind} {entry_id}")

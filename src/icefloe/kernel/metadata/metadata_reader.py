@@ -1,6 +1,7 @@
-"""Reads a table's metadata file: the fast way where it is right, and a full pass that lists every problem where it is not.
+"""The parser of metadata JSON: table metadata from the bytes of a metadata file.
 
-The keys are in `document.py`, the bytes of a file in `json_file.py`. Nothing here opens a file: it is handed the bytes.
+A valid file is decoded quickly, with its lists left as bytes (`raw_entries.py`); of an invalid one a full validation (`document.py`) lists every problem.
+Gzip and damaged bytes are handled in `json_file.py`. Nothing here opens a file: the caller passes the bytes.
 
 Spec: Table Metadata Fields; Appendix C; Appendix E (reading v1 metadata); Format Versioning; Version 4: Metadata Structure and Representation; Table Location
 Specification; Appendix C, Table Metadata and Snapshots; Appendix F, Assignment of Snapshot IDs and `current-snapshot-id`; Writer requirements.
@@ -35,11 +36,16 @@ _STRINGS: msgspec.json.Decoder[dict[str, str] | None] = msgspec.json.Decoder(dic
 
 
 def read_table_metadata(content: bytes, path: str) -> TableMetadata:
-    """The metadata in a file's bytes, compressed with gzip or not. `path` is for messages.
+    """Parse the bytes of a metadata file.
+
+    Args:
+        content: The file's bytes, plain or compressed with gzip.
+        path: Location of the file, for messages.
 
     Raises:
-        MetadataFormatError: the bytes are torn (with the byte offset) or break the rules of the format (every problem with its JSON path).
-        UnsupportedFormatVersionError: a version above 3.
+        MetadataFormatError: the bytes are damaged (with the byte offset) or violate the rules of the format (every problem with its JSON path).
+        UnsupportedFormatVersionError: the format version is above 3.
+
     Spec: Table Metadata Fields.
     """
     text = inflated(content, path)
@@ -48,10 +54,10 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
     cause: Exception | None = None
     next_step: str | None = None
     try:
-        metadata = _Door(top, path).metadata(version)
+        metadata = _MetadataDecoder(top, path).metadata(version)
         problems = problems_of(metadata)
         if not problems:
-            metadata.schema(), metadata.spec(), metadata.sort_order()  # what every use needs is decoded at the door
+            metadata.schema(), metadata.spec(), metadata.sort_order()  # every use needs these, so that their errors appear here
             return metadata
     except UnsupportedError as error:
         error.path = path
@@ -63,15 +69,16 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
         raise nested_too_deeply(path) from error
     problems = document_problems(parsed(text, path)) or problems or [Problem(where="$", what=str(cause))]
     raise MetadataFormatError(
-        "the metadata file breaks the rules of the format", path=path, problems=problems, next_step=next_step
+        "the metadata file violates the rules of the format", path=path, problems=problems, next_step=next_step
     ) from cause
 
 
 def check_table_metadata(content: bytes, path: str) -> list[Problem]:
-    """Every problem of a metadata file, also in entries that reading leaves alone; empty where all is well.
+    """Return every problem of a metadata file, also of entries that reading does not decode.
 
     Raises:
-        MetadataFormatError: the bytes are not JSON at all. UnsupportedFormatVersionError: as `read_table_metadata`.
+        MetadataFormatError: the bytes are not JSON at all.
+        UnsupportedFormatVersionError: the format version is above 3.
     """
     try:
         metadata = read_table_metadata(content, path)
@@ -82,8 +89,8 @@ def check_table_metadata(content: bytes, path: str) -> list[Problem]:
     return document_problems(parsed(inflated(content, path), path)) or every_problem_of(metadata)
 
 
-class _Door:
-    """Decodes the top-level keys of one file; lists stay raw."""
+class _MetadataDecoder:
+    """The decoder of the top-level keys of one file; the entries of lists stay raw."""
 
     def __init__(self, top: Mapping[str, msgspec.Raw], path: str) -> None:
         self._top = top
@@ -133,7 +140,7 @@ class _Door:
         )
 
     def _schemas_v1(self) -> tuple[RawEntries[Any], int]:
-        """`schemas` with its current id; else `schema`, which v1 must have. Spec: Appendix E, Reading v1 Metadata."""
+        """Return `schemas` and the current id; without these `schema`, which v1 requires. Spec: Appendix E, Reading v1 Metadata."""
         schemas = self._entries(SCHEMAS)
         current = self._int("current-schema-id")
         if len(schemas) and current is not None:
@@ -148,24 +155,24 @@ class _Door:
         return schemas, current
 
     def _specs_v1(self) -> tuple[RawEntries[Any], int]:
-        """`partition-specs`; else `partition-spec`, only the fields, as spec 0. Spec: Appendix E, Reading v1 Metadata."""
+        """Return `partition-specs` and the default id; without these the fields of `partition-spec` as spec 0. Spec: Appendix E, Reading v1 Metadata."""
         specs = self._entries(PARTITION_SPECS)
         if len(specs):
             default = self._int("default-spec-id")
-            # Ids count up, so the highest is the newest. The Rust implementation reads such files so; Java refuses them.
+            # Ids ascend, so that the highest is the newest. The Rust implementation reads such files like this; Java refuses them.
             return specs, max(specs.ids(), default=0) if default is None else default
         spec = fields_from_json(msgspec.json.decode(self._top["partition-spec"]), where="$.partition-spec")
         return RawEntries.of(PARTITION_SPECS, (spec,)), spec.spec_id
 
     def _sort_orders(self, version: int) -> RawEntries[Any]:
-        """`sort-orders`; the order of unsorted tables is one of them also where no order is listed, since its id is reserved. Spec: Sorting."""
+        """Return `sort-orders`. An empty list gets the order of unsorted tables, whose id is reserved. Spec: Sorting."""
         orders = self._entries(SORT_ORDERS, required=version > 1)
         return orders if len(orders) else RawEntries(SORT_ORDERS, (_UNSORTED,), self._path)
 
     def _refs(self, current_snapshot_id: int | None) -> dict[str, SnapshotRef]:
-        """The references; `main` follows from the current snapshot where the writer knew of no references."""
-        found = _OBJECT.decode(self._top.get("refs", b"null")) or {}
-        refs = {name: snapshot_ref_from_json(ref, f"$.refs.{name}") for name, ref in found.items()}
+        """Return the references. `main` follows from the current snapshot where the writer did not know references."""
+        refs_json = _OBJECT.decode(self._top.get("refs", b"null")) or {}
+        refs = {name: snapshot_ref_from_json(ref, f"$.refs.{name}") for name, ref in refs_json.items()}
         if MAIN not in refs and current_snapshot_id is not None:
             refs[MAIN] = SnapshotRef(snapshot_id=current_snapshot_id)
         return refs
@@ -180,19 +187,19 @@ class _Door:
         return _INT.decode(self._top.get(key, b"null"))
 
     def _required_int(self, key: str) -> int:
-        found = self._int(key)
-        if found is None:
+        number = self._int(key)
+        if number is None:
             raise KeyError(key)
-        return found
+        return number
 
     def _text(self, key: str) -> str | None:
         return _TEXT.decode(self._top.get(key, b"null"))
 
     def _required_text(self, key: str) -> str:
-        found = self._text(key)
-        if found is None:
+        text = self._text(key)
+        if text is None:
             raise KeyError(key)
-        return found
+        return text
 
 
 def _highest_partition_field_id(specs: RawEntries[Any]) -> int:
@@ -205,8 +212,8 @@ def _supported_version(top: Mapping[str, msgspec.Raw], path: str) -> int:
     except msgspec.ValidationError:
         version = None
     if version is None or version < 1:
-        problem = Problem(where="$.format-version", what="must be there, and a whole number of at least 1")
-        raise MetadataFormatError("the metadata file does not say which version of the format it has", path=path, problems=[problem])
+        problem = Problem(where="$.format-version", what="must be present, and a whole number of at least 1")
+        raise MetadataFormatError("the metadata file has no valid format version", path=path, problems=[problem])
     if version > LATEST_SUPPORTED_VERSION:
         draft = f", and version {DRAFT_VERSION} of the format is a draft that may still change" if version == DRAFT_VERSION else ""
         raise UnsupportedFormatVersionError(

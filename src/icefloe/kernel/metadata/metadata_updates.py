@@ -1,10 +1,9 @@
-"""The changes of one commit put together: every update in order, with the rules that join them.
+"""The updates of one commit, applied in order, with the rules that relate them to each other.
 
-Each update is a value that is applied to one version and gives the next, touching no other value: `table_updates.py`, `update_layout.py`,
-`snapshot_updates.py`,
-`update_statistics.py`; as JSON, `update_json.py`.
-What must hold for a change to be right is `requirement.py`; what every version keeps, `invariants.py`; the metadata log, which follows from the commit and not
-from a change, `metadata_log.py`. Spec: REST catalog, TableUpdate.
+Each update is a value with an `apply` method that returns the next version of the metadata: `table_updates.py`, `layout_updates.py`,
+`snapshot_updates.py`, `statistics_updates.py`; their JSON is in `update_json.py`.
+Preconditions of a commit are in `requirement.py`, the rules for every version in `invariants.py`. The metadata log follows from the commit and not
+from an update: `metadata_log.py`. Spec: REST catalog, TableUpdate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,13 +64,18 @@ Update = (
 
 
 def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: int) -> TableMetadata:
-    """Every update of one commit in order, with the rules that join them, and the invariants of the result.
+    """Apply every update of one commit in order, and check the invariants of the result.
 
-    An id of -1 is the schema, spec or order that the same commit added last; a snapshot that was current only within the commit is not in the snapshot log.
-    Snapshots before an upgrade of the format version are held to the rules of the version that they were made in.
+    The id -1 means the schema, spec or order that the same commit added last; a snapshot that was current only within the commit is not in the snapshot log.
+    Snapshots added before an upgrade of the format version are checked by the rules of the version that they were made in.
+
+    Args:
+        metadata: The base version.
+        updates: The updates, in order.
+        now_ms: Time of the commit, in milliseconds since 1970-01-01 UTC.
 
     Raises:
-        InvalidInputError: an update cannot be applied, or the result would break a rule of the format.
+        InvalidInputError: an update cannot be applied, or the result would violate a rule of the format.
     """
     checked = changed = metadata
     added_ids: dict[type, int | None] = {}
@@ -79,7 +83,7 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
         if isinstance(update, UpgradeFormatVersion) and changed.snapshots is not checked.snapshots:
             check_change(checked, changed)
             checked = changed
-        changed = _last_added(update, added_ids).apply(changed, now_ms)
+        changed = _with_added_id(update, added_ids).apply(changed, now_ms)
         match update:
             case AddSchema():
                 added_ids[SetCurrentSchema] = schema_id_of(changed, update.schema)
@@ -87,20 +91,21 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
                 added_ids[SetDefaultSpec] = spec_id_of(changed, update.spec)
             case AddSortOrder():
                 added_ids[SetDefaultSortOrder] = sort_order_id_of(changed, update.sort_order)
-    passing = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshot)} - {changed.current_snapshot_id}
-    if passing:
-        changed = replace(changed, snapshot_log=changed.snapshot_log.where(lambda entry: entry.snapshot_id not in passing))
+    transient_ids = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshot)} - {changed.current_snapshot_id}
+    if transient_ids:
+        changed = replace(changed, snapshot_log=changed.snapshot_log.where(lambda entry: entry.snapshot_id not in transient_ids))
     check_change(checked, changed)
     return changed
 
 
-def _last_added(update: Update, added_ids: Mapping[type, int | None]) -> Update:
-    added = added_ids.get(type(update))
+def _with_added_id(update: Update, added_ids: Mapping[type, int | None]) -> Update:
+    """Replace the id -1 of an update by the id that was added last."""
+    added_id = added_ids.get(type(update))
     match update:
-        case SetCurrentSchema(schema_id=-1) if added is not None:
-            return SetCurrentSchema(added)
-        case SetDefaultSpec(spec_id=-1) if added is not None:
-            return SetDefaultSpec(added)
-        case SetDefaultSortOrder(sort_order_id=-1) if added is not None:
-            return SetDefaultSortOrder(added)
+        case SetCurrentSchema(schema_id=-1) if added_id is not None:
+            return SetCurrentSchema(added_id)
+        case SetDefaultSpec(spec_id=-1) if added_id is not None:
+            return SetDefaultSpec(added_id)
+        case SetDefaultSortOrder(sort_order_id=-1) if added_id is not None:
+            return SetDefaultSortOrder(added_id)
     return update

@@ -1,6 +1,6 @@
-"""Writes a table's metadata as the JSON of its format version.
+"""The writer of metadata JSON: the bytes of a metadata file from table metadata, in the form of its format version.
 
-Entries that were read and not changed go back as the bytes they came in. The keys stand in the order Java writes them, which people are used to.
+Entries that were read and not changed are written as the bytes they were read from. The keys are in the order in which Java writes them, which users know.
 
 Spec: Table Metadata Fields; Appendix C; Appendix E (writing v1 metadata); Appendix C, Table Metadata and Snapshots; Writer requirements.
 """
@@ -17,20 +17,23 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
 def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> bytes:
-    """The metadata file's bytes.
+    """Return the bytes of the metadata file.
 
     Raises:
-        InvalidInputError: a table of version 2 or 3 without `table-uuid`.
+        InvalidInputError: a table of version 2 or 3 has no `table-uuid`.
+
     Spec: Table Metadata Fields.
     """
     if metadata.format_version > 1 and metadata.table_uuid is None:
-        raise InvalidInputError(f"a table of format version {metadata.format_version} has a uuid; assign one before writing its metadata")
+        raise InvalidInputError(
+            f"a table of format version {metadata.format_version} must have a uuid; assign one before writing its metadata"
+        )
     text = msgspec.json.encode(metadata_to_json(metadata))
     return deflated(text) if gzip else text
 
 
 def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
-    """The metadata file's top level; entries of its lists are `msgspec.Raw`, which msgspec writes as they are."""
+    """Return the top level of the metadata file; entries of its lists are `msgspec.Raw`, which msgspec writes as they are."""
     is_v1 = metadata.format_version == 1
     found: dict[str, Any] = {"format-version": metadata.format_version}
     if metadata.table_uuid is not None:
@@ -62,7 +65,7 @@ def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
         found["next-row-id"] = metadata.next_row_id
     if len(metadata.encryption_keys):
         found["encryption-keys"] = metadata.encryption_keys.raws
-    # v1 has no references by the spec, but Java writes them there too, and leaving them out would lose tags.
+    # The spec has no references in v1, but Java writes them there too, and leaving them out would lose tags.
     found["refs"] = {name: snapshot_ref_to_json(ref) for name, ref in metadata.refs.items()}
     found["snapshots"] = metadata.snapshots.raws
     found["statistics"] = metadata.statistics.raws

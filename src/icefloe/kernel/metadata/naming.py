@@ -1,6 +1,6 @@
-"""Names of metadata files, manifest lists and manifests, as other implementations name them.
+"""Names of metadata files, manifest lists and manifests, equal to those of other implementations.
 
-Data files are named in `icefloe.datafile`. Spec: Metastore Tables (names of metadata files). The other names are Java's habit.
+Data files are named in `icefloe.datafile`. Spec: Metastore Tables (names of metadata files). The other names are those that Java writes.
 """
 
 import re
@@ -9,21 +9,21 @@ _METADATA_FILE = re.compile(r"(?:v(?P<hadoop>\d+)|(?P<version>\d+)-[^/]*?)(?:\.g
 
 
 def metadata_file_name(version: int, uuid: str, *, gzip: bool = False) -> str:
-    """`00003-<uuid>.metadata.json`, or `00003-<uuid>.gz.metadata.json`: Java and PyIceberg tell gzip by the name."""
+    """Return `00003-<uuid>.metadata.json`, or `00003-<uuid>.gz.metadata.json`: Java and PyIceberg recognize gzip by the name."""
     return f"{version:05d}-{uuid}{'.gz' if gzip else ''}.metadata.json"
 
 
 def metadata_version(location: str) -> int | None:
-    """The version number in a metadata file's name, `v3.metadata.json` of file-system tables too; None in any other name."""
+    """Return the version number in a metadata file's name, also of `v3.metadata.json` in file-system tables; None for any other name."""
     match = _METADATA_FILE.fullmatch(location.rpartition("/")[2])
     return None if match is None else int(match["version"] or match["hadoop"])
 
 
 def manifest_list_name(snapshot_id: int, attempt: int, commit_uuid: str) -> str:
-    """`snap-<snapshot id>-<attempt>-<commit uuid>.avro`; attempts of one commit count up, so that a retry never writes over a list."""
+    """Return `snap-<snapshot id>-<attempt>-<commit uuid>.avro`; attempts of one commit count up, so that a retry never overwrites a list."""
     return f"snap-{snapshot_id}-{attempt}-{commit_uuid}.avro"
 
 
 def manifest_name(commit_uuid: str, number: int) -> str:
-    """`<commit uuid>-m<number>.avro`; numbers count up within a commit."""
+    """Return `<commit uuid>-m<number>.avro`; numbers count up within a commit."""
     return f"{commit_uuid}-m{number}.avro"

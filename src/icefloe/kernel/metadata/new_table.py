@@ -1,4 +1,4 @@
-"""The first metadata of a new table. Ids that a table gives out are given here: columns from 1, partition fields from 1000.
+"""The first metadata of a new table, with fresh ids: columns count from 1, partition fields from 1000.
 
 Spec: Table Metadata; Table Metadata Fields; Schemas and Data Types (field ids).
 """
@@ -30,31 +30,39 @@ def new_table_metadata(
     table_uuid: str,
     now_ms: int,
 ) -> TableMetadata:
-    """Metadata without a snapshot. Columns get fresh ids, and the spec and the sort order, which name columns of `schema`, follow them.
+    """Return the metadata of a table without a snapshot.
 
-    `format_version` is that of the property `format-version` where not given, and 2 without that; reserved properties are not kept.
+    Args:
+        location: Location of the table.
+        schema: Columns of the table; they get fresh ids.
+        spec: Partition spec, which names columns of `schema`.
+        sort_order: Sort order, which names columns of `schema`.
+        properties: Table properties; reserved ones are not kept.
+        format_version: Version of the format; None takes the property `format-version`, or else 2.
+        table_uuid: Identity of the table.
+        now_ms: Time of creation, in milliseconds since 1970-01-01 UTC.
 
     Raises:
-        InvalidSchemaError: a column has a type or a default that the format version does not know.
+        InvalidSchemaError: the format version does not support a column's type or default.
         InvalidPartitionSpecError, InvalidInputError: the spec or the sort order does not fit the schema.
-        InvalidPropertyError: a property that Icefloe acts on is not what it may be.
-        UnsupportedFormatVersionError: a version other than 1, 2 and 3.
+        InvalidPropertyError: a property that Icefloe acts on has an invalid value.
+        UnsupportedFormatVersionError: the version is neither 1, 2 nor 3.
     """
-    given = table_properties.without_derived(properties or {})
-    table_properties.check_properties(given)
-    version = table_properties.FORMAT_VERSION.read(given) if format_version is None else format_version
+    own_properties = table_properties.without_derived(properties or {})
+    table_properties.check_properties(own_properties)
+    version = table_properties.FORMAT_VERSION.read(own_properties) if format_version is None else format_version
     check_version(version)
-    given.pop(table_properties.FORMAT_VERSION.name, None)
+    own_properties.pop(table_properties.FORMAT_VERSION.name, None)
     check_schema_version(schema, version)
     check_unambiguous(schema)
-    fresh = replace_ids(schema)
+    fresh = _with_initial_ids(schema)
     fresh_spec = rebind_spec(spec, schema, fresh)
     fresh_spec = PartitionSpec(*assign_field_ids(fresh_spec, (), FIRST_PARTITION_FIELD_ID - 1).fields, spec_id=0)
     check_spec(fresh_spec, fresh, is_new=True)
     fresh_order = rebind_sort_order(sort_order, schema, fresh)
-    fresh_order = SortOrder(*fresh_order.fields)  # 0 where unsorted, else 1
+    fresh_order = SortOrder(*fresh_order.fields)  # its id is 0 where unsorted, else 1
     check_sort_order(fresh_order, fresh)
-    made = TableMetadata(
+    metadata = TableMetadata(
         format_version=version,
         table_uuid=table_uuid,
         location=location.rstrip("/"),
@@ -68,14 +76,14 @@ def new_table_metadata(
         last_partition_id=fresh_spec.last_assigned_field_id,
         sort_orders=RawEntries.of(SORT_ORDERS, (fresh_order,)),
         default_sort_order_id=fresh_order.order_id,
-        properties=given,
+        properties=own_properties,
     )
-    check_change(None, made)
-    return made
+    check_change(None, metadata)
+    return metadata
 
 
-def replace_ids(schema: Schema) -> Schema:
-    """The schema as the first of a table: ids from 1 on, schema id 0."""
+def _with_initial_ids(schema: Schema) -> Schema:
+    """Return the schema as the first of a table: column ids count from 1, the schema id is 0."""
     if not schema.fields:
         return Schema()
     fresh = assign_fresh_ids(schema)
@@ -83,7 +91,11 @@ def replace_ids(schema: Schema) -> Schema:
 
 
 def check_version(version: int) -> None:
-    """Raises `UnsupportedFormatVersionError` for a version that this Icefloe cannot write."""
+    """Raise an error for a format version that Icefloe cannot write.
+
+    Raises:
+        UnsupportedFormatVersionError: the version is neither 1, 2 nor 3.
+    """
     if not 1 <= version <= LATEST_SUPPORTED_VERSION:
         draft = " (it is a draft)" if version == DRAFT_VERSION else ""
         raise UnsupportedFormatVersionError(

@@ -1,6 +1,6 @@
-"""The retention policy: which branches, tags and snapshots of a table go when its history is cut, and which a reference still needs.
+"""The retention policy: which branches, tags and snapshots of a table expire, and which a reference still needs.
 
-It only chooses: the commit is `kernel/commit/snapshot_expiry.py`, and which files nobody needs then `icefloe.table.expiry.file_cleanup`.
+This module only selects: the commit is `kernel/commit/snapshot_expiry.py`, and the files that become unreachable are in `icefloe.table.expiry.file_cleanup`.
 Spec: Snapshot Retention Policy; Snapshot References.
 """
 
@@ -16,11 +16,14 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What is asked for, beside what the table's properties and its references say.
+    """The arguments of an expiry, beside the table's properties and the settings of its references.
 
-    `older_than_ms` (milliseconds since 1970-01-01 UTC) stands in for `history.expire.max-snapshot-age-ms`, `retain_last` for
-    `history.expire.min-snapshots-to-keep`; a branch that has settings of its own keeps to them. Snapshots of `snapshot_ids` go whatever their age, unless a
-    reference names them. Without `by_policy` they alone go, and no reference does.
+    Attributes:
+        older_than_ms: Snapshots before this time expire, in milliseconds since 1970-01-01 UTC; replaces `history.expire.max-snapshot-age-ms`. A branch with
+            settings of its own keeps to these.
+        retain_last: Number of snapshots to keep per branch; replaces `history.expire.min-snapshots-to-keep`. A branch with settings of its own keeps to these.
+        snapshot_ids: Snapshots that expire regardless of their age, unless a reference names them.
+        by_policy: False expires only `snapshot_ids`, and no reference.
     """
 
     older_than_ms: int | None = None
@@ -31,7 +34,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What goes: names of branches and tags, ids of snapshots in the order of the metadata."""
+    """The selection: names of branches and tags, and ids of snapshots in the order of the metadata."""
 
     refs: tuple[str, ...] = ()
     snapshot_ids: tuple[int, ...] = ()
@@ -41,40 +44,45 @@ class Expired:
 
 
 def expired(metadata: TableMetadata, retention: Retention, now_ms: int) -> Expired:
-    """What goes at a time, in milliseconds since 1970-01-01 UTC. Ids that are not in the table are passed over: they went before.
+    """Select what expires at a time.
 
-    Snapshots that no kept branch leads to and no kept tag names go by age alone.
+    Snapshots that no kept branch leads to and no kept tag names expire by age alone. Ids that are not in the table are ignored: they have expired already.
+
+    Args:
+        metadata: The table.
+        retention: The arguments of the expiry.
+        now_ms: The time, in milliseconds since 1970-01-01 UTC.
 
     Raises:
-        InvalidInputError: an id is that of a snapshot which a kept branch or tag names; each is listed.
-        InvalidPropertyError: a property of retention is not what it may be.
+        InvalidInputError: a snapshot id is one that a kept branch or tag names; lists each.
+        InvalidPropertyError: a property of the retention policy has an invalid value.
     """
-    refs = _kept_refs(metadata, now_ms) if retention.by_policy else metadata.refs
-    _refuse_needed(refs, retention.snapshot_ids)
-    gone = set(retention.snapshot_ids)
+    refs = _retained_refs(metadata, now_ms) if retention.by_policy else metadata.refs
+    _refuse_referenced(refs, retention.snapshot_ids)
+    expired_ids = set(retention.snapshot_ids)
     if retention.by_policy:
-        gone |= metadata.snapshots.ids() - set(_kept_snapshot_ids(metadata, refs, retention, now_ms))
+        expired_ids |= metadata.snapshots.ids() - set(_retained_snapshot_ids(metadata, refs, retention, now_ms))
     return Expired(
         refs=tuple(name for name in metadata.refs if name not in refs),
-        snapshot_ids=tuple(snapshot_id for snapshot_id in metadata.snapshots.ids() if snapshot_id in gone),
+        snapshot_ids=tuple(snapshot_id for snapshot_id in metadata.snapshots.ids() if snapshot_id in expired_ids),
     )
 
 
-def _kept_refs(metadata: TableMetadata, now_ms: int) -> Mapping[str, SnapshotRef]:
-    """`main`, and those whose snapshot is not older than they may be. One that names no snapshot of the table is of no use and goes."""
-    by_property = table_properties.MAX_REF_AGE_MS.read(metadata.properties)
-    kept = {}
+def _retained_refs(metadata: TableMetadata, now_ms: int) -> Mapping[str, SnapshotRef]:
+    """Return `main` and the references within their maximum age. A reference to a snapshot that is not in the table expires."""
+    default_age_ms = table_properties.MAX_REF_AGE_MS.read(metadata.properties)
+    retained = {}
     for name, ref in metadata.refs.items():
         snapshot = metadata.snapshot_by_id(ref.snapshot_id)
-        most_ms = by_property if ref.max_ref_age_ms is None else ref.max_ref_age_ms
-        if name == MAIN or (snapshot is not None and now_ms - snapshot.timestamp_ms <= most_ms):
-            kept[name] = ref
-    return kept
+        max_age_ms = default_age_ms if ref.max_ref_age_ms is None else ref.max_ref_age_ms
+        if name == MAIN or (snapshot is not None and now_ms - snapshot.timestamp_ms <= max_age_ms):
+            retained[name] = ref
+    return retained
 
 
-def _refuse_needed(refs: Mapping[str, SnapshotRef], snapshot_ids: tuple[int, ...]) -> None:
-    wanted = set(snapshot_ids)
-    needed = [(name, ref) for name, ref in sorted(refs.items()) if ref.snapshot_id in wanted]
+def _refuse_referenced(refs: Mapping[str, SnapshotRef], snapshot_ids: tuple[int, ...]) -> None:
+    requested_ids = set(snapshot_ids)
+    needed = [(name, ref) for name, ref in sorted(refs.items()) if ref.snapshot_id in requested_ids]
     if needed:
         names = ", ".join(f"{'branch' if ref.is_branch else 'tag'} {name}" for name, ref in needed)
         raise InvalidInputError(
@@ -88,29 +96,29 @@ def _refuse_needed(refs: Mapping[str, SnapshotRef], snapshot_ids: tuple[int, ...
         )
 
 
-def _kept_snapshot_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotRef], retention: Retention, now_ms: int) -> Iterator[int]:
+def _retained_snapshot_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotRef], retention: Retention, now_ms: int) -> Iterator[int]:
     oldest_ms = retention.older_than_ms
     if oldest_ms is None:
         oldest_ms = now_ms - table_properties.MAX_SNAPSHOT_AGE_MS.read(metadata.properties)
-    least = table_properties.MIN_SNAPSHOTS_TO_KEEP.read(metadata.properties) if retention.retain_last is None else retention.retain_last
+    min_count = table_properties.MIN_SNAPSHOTS_TO_KEEP.read(metadata.properties) if retention.retain_last is None else retention.retain_last
     referenced: set[int] = set()
     for ref in refs.values():
         yield ref.snapshot_id
         referenced.add(ref.snapshot_id)
         if ref.is_branch:
             referenced |= {snapshot.snapshot_id for snapshot in ancestors(metadata, ref.snapshot_id)}
-            yield from _kept_of_branch(metadata, ref, oldest_ms=oldest_ms, least=least, now_ms=now_ms)
+            yield from _retained_of_branch(metadata, ref, oldest_ms=oldest_ms, min_count=min_count, now_ms=now_ms)
     for snapshot_id in metadata.snapshots.ids() - referenced:
         snapshot = metadata.snapshot_by_id(snapshot_id)
         if snapshot is not None and snapshot.timestamp_ms >= oldest_ms:
             yield snapshot_id
 
 
-def _kept_of_branch(metadata: TableMetadata, ref: SnapshotRef, *, oldest_ms: int, least: int, now_ms: int) -> Iterator[int]:
-    """From the head back, until one is both too old and beyond the number to keep: those before it go too, however young their clocks said."""
+def _retained_of_branch(metadata: TableMetadata, ref: SnapshotRef, *, oldest_ms: int, min_count: int, now_ms: int) -> Iterator[int]:
+    """Yield from the head back until a snapshot is both too old and beyond the number to keep. Its ancestors expire whatever their timestamps."""
     oldest_ms = oldest_ms if ref.max_snapshot_age_ms is None else now_ms - ref.max_snapshot_age_ms
-    least = least if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
+    min_count = min_count if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
     for count, snapshot in enumerate(ancestors(metadata, ref.snapshot_id)):
-        if count >= least and snapshot.timestamp_ms < oldest_ms:
+        if count >= min_count and snapshot.timestamp_ms < oldest_ms:
             return
         yield snapshot.snapshot_id

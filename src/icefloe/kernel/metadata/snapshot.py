@@ -1,6 +1,6 @@
 """`Snapshot`: the state of a table at one time, by the location of its manifest list.
 
-What is in the list is `kernel/manifest_list`; the order of snapshots is `history.py`. Spec: Snapshots.
+The content of the list is in `kernel/manifest_list`, the order of snapshots in `table_history.py`. Spec: Snapshots.
 """
 
 from collections.abc import Mapping
@@ -10,19 +10,19 @@ from typing import Any
 from icefloe.kernel.metadata.raw_entries import EntryKind
 from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_int, array_of, object_problems, refuse, strings_by_name
 
-# In a summary: the snapshot whose changes were picked. Spec: Appendix F, Other Fields.
+# Key of a summary: the snapshot whose changes were cherry-picked. Spec: Appendix F, Other Fields.
 SOURCE_SNAPSHOT_ID = "source-snapshot-id"
 _KEYS = (
     Key("snapshot-id", a_long),
     Key("parent-snapshot-id", a_long, required=False),
-    # Required by v2, but Java leaves it out where it is 0: in snapshots made before the table was upgraded from v1.
+    # v2 requires it, but Java leaves it out where it is 0: in snapshots made before the table was upgraded from v1.
     Key("sequence-number", a_long, required=False),
     Key("timestamp-ms", a_long),
     Key("manifest-list", a_string, required=False),
     Key("manifests", array_of(a_string), required=False),
     Key("summary", strings_by_name, required=False),
     Key("schema-id", an_int, required=False),
-    # Required of new snapshots in v3; those from before the upgrade have none.
+    # v3 requires it of new snapshots; those from before the upgrade have none.
     Key("first-row-id", a_long, required=False),
     Key("added-rows", a_long, required=False),
     Key("key-id", a_string, required=False),
@@ -31,10 +31,20 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One snapshot. `timestamp_ms` counts from 1970-01-01 UTC; `sequence_number` is 0 in v1.
+    """A snapshot. Exactly one of `manifest_list` and `manifest_paths` is set.
 
-    Exactly one of `manifest_list` and `manifest_paths` (key `manifests`, in old v1 tables) is there. `first_row_id` is the first row id given to the rows of
-    this snapshot, `added_rows` how many were given (both from v3 on); `key_id` names the key that the manifest list's key is encrypted with.
+    Attributes:
+        snapshot_id: Id of the snapshot.
+        timestamp_ms: Time of the commit, in milliseconds since 1970-01-01 UTC.
+        parent_snapshot_id: Snapshot that this one was made from.
+        sequence_number: Number of the commit; 0 in v1.
+        manifest_list: Location of the manifest list.
+        manifest_paths: Locations of the manifests (key `manifests`), in old v1 tables.
+        summary: Operation and counts of the commit.
+        schema_id: Schema that was current at the commit.
+        first_row_id: First row id assigned to the snapshot's rows, from v3 on.
+        added_rows: Number of row ids assigned, from v3 on.
+        key_id: Key that the manifest list's key is encrypted with.
     """
 
     snapshot_id: int
@@ -51,12 +61,12 @@ class Snapshot:
 
     @property
     def operation(self) -> str | None:
-        """`append`, `replace`, `overwrite` or `delete`; None in v1 snapshots without a summary."""
+        """Return `append`, `replace`, `overwrite` or `delete`; None in v1 snapshots without a summary."""
         return self.summary.get("operation")
 
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
-    """A snapshot as a JSON object. Spec: Appendix C, Table Metadata and Snapshots."""
+    """Return a snapshot as a JSON object. Spec: Appendix C, Table Metadata and Snapshots."""
     found: dict[str, Any] = {}
     if snapshot.sequence_number > 0:
         found["sequence-number"] = snapshot.sequence_number
@@ -83,7 +93,11 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def snapshot_from_json(value: Any, path: str = "$") -> Snapshot:
-    """The snapshot that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path from `path` on."""
+    """Return the snapshot that parsed JSON describes.
+
+    Raises:
+        MetadataFormatError: every problem, with its JSON path below `path`.
+    """
     refuse(list(object_problems(value, path, _KEYS)), "the snapshot")
     manifests = value.get("manifests")
     return Snapshot(

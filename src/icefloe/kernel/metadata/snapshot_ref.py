@@ -1,5 +1,7 @@
 """`SnapshotRef`: a branch or a tag, a name for a snapshot.
-Spec: Snapshot References; Snapshot Retention Policy."""
+
+Spec: Snapshot References; Snapshot Retention Policy.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRef:
-    """The snapshot a name stands for, and how long to keep it and what leads to it. Ages are in milliseconds; only a branch has the first two."""
+    """The snapshot that a branch or tag names, and its retention settings. Ages are in milliseconds; only a branch has the first two settings."""
 
     snapshot_id: int
     type: str = "branch"
@@ -31,30 +33,35 @@ class SnapshotRef:
 
     @property
     def is_branch(self) -> bool:
+        """Return True for a branch, False for a tag."""
         return self.type == "branch"
 
 
 def snapshot_ref_to_json(ref: SnapshotRef) -> dict[str, Any]:
-    """A reference as a JSON object. Spec: Appendix C, Table Metadata and Snapshots."""
-    found = {
+    """Return a reference as a JSON object. Spec: Appendix C, Table Metadata and Snapshots."""
+    known_keys = {
         "snapshot-id": ref.snapshot_id,
         "type": ref.type,
         "min-snapshots-to-keep": ref.min_snapshots_to_keep,
         "max-snapshot-age-ms": ref.max_snapshot_age_ms,
         "max-ref-age-ms": ref.max_ref_age_ms,
     }
-    return {**{key: value for key, value in found.items() if value is not None}, **ref.unknown}
+    return {**{key: value for key, value in known_keys.items() if value is not None}, **ref.unknown}
 
 
 def snapshot_ref_from_json(value: Any, path: str = "$") -> SnapshotRef:
-    """The reference that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path from `path` on."""
+    """Return the reference that parsed JSON describes.
+
+    Raises:
+        MetadataFormatError: every problem, with its JSON path below `path`.
+    """
     refuse(list(object_problems(value, path, _KEYS)), "the reference")
-    known = {key.name for key in _KEYS}
+    known_keys = {key.name for key in _KEYS}
     return SnapshotRef(
         snapshot_id=value["snapshot-id"],
         type=value["type"],
         min_snapshots_to_keep=value.get("min-snapshots-to-keep"),
         max_snapshot_age_ms=value.get("max-snapshot-age-ms"),
         max_ref_age_ms=value.get("max-ref-age-ms"),
-        unknown={key: found for key, found in value.items() if key not in known},
+        unknown={key: key_value for key, key_value in value.items() if key not in known_keys},
     )

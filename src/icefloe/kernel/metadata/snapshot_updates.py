@@ -1,6 +1,6 @@
-"""Changes of a table's history: its snapshots, the branches and tags that name them, the statistics files that go with them.
+"""Updates of a table's history: its snapshots, the branches and tags that name them, the statistics files that belong to them.
 
-Other changes are in `update_layout.py` and `table_updates.py`; all of one commit are joined in `update.py`.
+Other updates are in `layout_updates.py`, `statistics_updates.py` and `table_updates.py`; `metadata_updates.py` applies all updates of a commit.
 Spec: REST catalog, TableUpdate (names and meaning); Snapshots; Snapshot References; Snapshot Row IDs.
 """
 
@@ -17,12 +17,16 @@ from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMet
 
 @dataclass(frozen=True, slots=True)
 class AddSnapshot:
-    """Adds a snapshot that no branch or tag names yet. From v3 on the row ids it gives are the table's next ones, whatever branch it is for."""
+    """An update that adds a snapshot without a branch or tag. From v3 on its row ids are the table's next ones, whatever branch it is for."""
 
     snapshot: Snapshot
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `InvalidInputError` where its id is taken, its sequence number or its row ids were given before, or its time is before the table's."""
+        """Return the metadata with the snapshot.
+
+        Raises:
+            InvalidInputError: its id is in use, its sequence number or its row ids were assigned before, or its time is before the table's last change.
+        """
         _check_new_snapshot(metadata, self.snapshot, now_ms)
         return replace(
             metadata,
@@ -35,23 +39,28 @@ class AddSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SetSnapshotRef:
-    """Makes a branch or tag, or moves it. For `main` the snapshot becomes the table's current one, which the snapshot log notes."""
+    """An update that creates or moves a branch or tag. For `main` the snapshot becomes the table's current one and enters the snapshot log."""
 
     name: str
     ref: SnapshotRef
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `NoSuchSnapshotError` where the snapshot is not in the table, `InvalidInputError` where a tag would become a branch or the reverse."""
+        """Return the metadata with the branch or tag.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot is not in the table.
+            InvalidInputError: a tag would become a branch, or a branch a tag.
+        """
         if metadata.snapshots.position(self.ref.snapshot_id) is None:
             raise NoSuchSnapshotError(
                 f"{self.name} cannot name snapshot {self.ref.snapshot_id}: it is not in the table", snapshot_id=self.ref.snapshot_id
             )
-        known = metadata.refs.get(self.name)
-        if known == self.ref:
+        existing = metadata.refs.get(self.name)
+        if existing == self.ref:
             return metadata
-        if (known is not None and known.type != self.ref.type) or (self.name == MAIN and not self.ref.is_branch):
+        if (existing is not None and existing.type != self.ref.type) or (self.name == MAIN and not self.ref.is_branch):
             raise InvalidInputError(
-                f"{self.name} is a branch and cannot be a tag" if known is None or known.is_branch else f"{self.name} is a tag"
+                f"{self.name} is a branch and cannot be a tag" if existing is None or existing.is_branch else f"{self.name} is a tag"
             )
         changed = metadata.changed(now_ms, refs={**metadata.refs, self.name: self.ref})
         if self.name != MAIN or metadata.current_snapshot_id == self.ref.snapshot_id:
@@ -62,40 +71,42 @@ class SetSnapshotRef:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSnapshots:
-    """Removes snapshots, the branches and tags that name them, their statistics files, and the part of the snapshot log before them.
+    """An update that removes snapshots, the branches and tags that name them, their statistics files, and the part of the snapshot log before them.
 
-    Ids that are not there are no error. Which snapshots may go is the retention policy's to say, not this update's.
+    Ids that are not in the table are ignored. Which snapshots may be removed is decided by the retention policy (`retention.py`), not by this update.
     """
 
     snapshot_ids: tuple[int, ...]
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        gone = frozenset(self.snapshot_ids)
-        snapshots = metadata.snapshots.without(gone)
+        """Return the metadata without the snapshots."""
+        removed_ids = frozenset(self.snapshot_ids)
+        snapshots = metadata.snapshots.without(removed_ids)
         if snapshots is metadata.snapshots:
             return metadata
         return metadata.changed(
             now_ms,
             snapshots=snapshots,
-            refs={name: ref for name, ref in metadata.refs.items() if ref.snapshot_id not in gone},
-            current_snapshot_id=None if metadata.current_snapshot_id in gone else metadata.current_snapshot_id,
+            refs={name: ref for name, ref in metadata.refs.items() if ref.snapshot_id not in removed_ids},
+            current_snapshot_id=None if metadata.current_snapshot_id in removed_ids else metadata.current_snapshot_id,
             snapshot_log=_log_after_removal(metadata, snapshots),
-            statistics=metadata.statistics.without(gone),
-            partition_statistics=metadata.partition_statistics.without(gone),
+            statistics=metadata.statistics.without(removed_ids),
+            partition_statistics=metadata.partition_statistics.without(removed_ids),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveSnapshotRef:
-    """Removes a branch or tag; without `main` the table has no current snapshot. A name that is not there is no error."""
+    """An update that removes a branch or tag; without `main` the table has no current snapshot. Unknown names are ignored."""
 
     name: str
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
+        """Return the metadata without the branch or tag."""
         if self.name not in metadata.refs:
             return metadata
         changed = metadata.changed(now_ms, refs={name: ref for name, ref in metadata.refs.items() if name != self.name})
-        # The log keeps which snapshots were current up to now: it is history, and cannot say that none is.
+        # The log keeps the snapshots that were current so far; it has no entry for "none is current".
         return changed if self.name != MAIN else replace(changed, current_snapshot_id=None)
 
 
@@ -125,11 +136,11 @@ def _check_new_snapshot(metadata: TableMetadata, snapshot: Snapshot, now_ms: int
 
 
 def _check_row_ids(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Spec: Snapshot Row IDs."""
+    """Check the snapshot's row ids against the table's next one. Spec: Snapshot Row IDs."""
     if metadata.format_version < ROW_LINEAGE_VERSION:
         if snapshot.first_row_id is not None:
             raise InvalidInputError(
-                f"snapshot {snapshot.snapshot_id} gives row ids, which format version {metadata.format_version} has not"
+                f"snapshot {snapshot.snapshot_id} has row ids, which format version {metadata.format_version} does not support"
             )
         return
     if snapshot.first_row_id is None or snapshot.added_rows is None:
@@ -146,8 +157,10 @@ def _check_row_ids(metadata: TableMetadata, snapshot: Snapshot) -> None:
 
 
 def _next_row_id(metadata: TableMetadata, snapshot: Snapshot) -> int:
-    """The first row id that is free after the snapshot. It counts from the snapshot's own first id: JAVA adds its rows to the table's counter, which is the
-    same where the two are equal, and would give ids twice where the snapshot began later.
+    """Return the first row id that is free after the snapshot.
+
+    It counts from the snapshot's own first id. JAVA adds the snapshot's rows to the table's counter, which is the same where the two are equal, and would
+    assign ids twice where the snapshot began later.
     """
     if snapshot.first_row_id is None or snapshot.added_rows is None:
         return metadata.next_row_id
@@ -155,7 +168,7 @@ def _next_row_id(metadata: TableMetadata, snapshot: Snapshot) -> int:
 
 
 def _log_after_removal(metadata: TableMetadata, snapshots: RawEntries[Snapshot]) -> RawEntries[SnapshotLogEntry]:
-    """The log from after its last entry of a snapshot that is gone: time travel must not pass over a hole. Spec: Table Metadata Fields."""
+    """Truncate the snapshot log at the last removed snapshot, so that time travel never skips one. Spec: Table Metadata Fields."""
     for position in range(len(metadata.snapshot_log) - 1, -1, -1):
         if snapshots.position(metadata.snapshot_log[position].snapshot_id) is None:
             return metadata.snapshot_log.without_first(position + 1)

@@ -1,6 +1,6 @@
-"""`StatisticsFile` and `PartitionStatisticsFile`: files that say more about a snapshot than its manifests do. A reader may leave them alone.
+"""`StatisticsFile` and `PartitionStatisticsFile`: files with statistics of a snapshot beyond those in its manifests. A reader may ignore them.
 
-What is in them is not known here: a statistics file is a Puffin file (`kernel/puffin`), a partition statistics file a data file with rows.
+Their content is not read here: a statistics file is a Puffin file (`kernel/puffin`), a partition statistics file a data file with rows.
 Spec: Table Statistics; Partition Statistics.
 """
 
@@ -31,10 +31,14 @@ _PARTITION_FILE_KEYS = (Key("snapshot-id", a_long), Key("statistics-path", a_str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsBlob:
-    """What table metadata says of one blob of a statistics file: the part of the Puffin file's own blob metadata that needs no offset.
+    """The metadata of one blob of a statistics file: the part of the Puffin file's own blob metadata that needs no offset.
 
-    `fields` are ids of the columns the statistic was computed from, in order; `snapshot_id` and `sequence_number` are those of the snapshot it was
-    computed from, which may be an older one than the file's.
+    Attributes:
+        type: Type of the blob.
+        snapshot_id: Snapshot that the statistic was computed from, possibly older than the file's.
+        sequence_number: Sequence number of that snapshot.
+        fields: Ids of the columns that the statistic was computed from, in order.
+        properties: Further properties of the blob.
     """
 
     type: str
@@ -46,7 +50,7 @@ class StatisticsBlob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsFile:
-    """A Puffin file of statistics of one snapshot. The footer's size is that of the whole footer; `key_metadata` is base64 text."""
+    """A Puffin file of statistics of one snapshot. Its footer size is that of the whole footer; `key_metadata` is base64 text."""
 
     snapshot_id: int
     statistics_path: str
@@ -66,21 +70,25 @@ class PartitionStatisticsFile:
 
 
 def statistics_file_to_json(file: StatisticsFile) -> dict[str, Any]:
-    """A statistics file as a JSON object. Spec: Table Statistics."""
-    found: dict[str, Any] = {
+    """Return a statistics file as a JSON object. Spec: Table Statistics."""
+    file_json: dict[str, Any] = {
         "snapshot-id": file.snapshot_id,
         "statistics-path": file.statistics_path,
         "file-size-in-bytes": file.file_size_in_bytes,
         "file-footer-size-in-bytes": file.file_footer_size_in_bytes,
     }
     if file.key_metadata is not None:
-        found["key-metadata"] = file.key_metadata
-    found["blob-metadata"] = [_blob_to_json(blob) for blob in file.blob_metadata]
-    return found
+        file_json["key-metadata"] = file.key_metadata
+    file_json["blob-metadata"] = [_blob_to_json(blob) for blob in file.blob_metadata]
+    return file_json
 
 
 def statistics_file_from_json(value: Any, path: str = "$") -> StatisticsFile:
-    """The statistics file that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path from `path` on."""
+    """Return the statistics file that parsed JSON describes.
+
+    Raises:
+        MetadataFormatError: every problem, with its JSON path below `path`.
+    """
     problems = list(object_problems(value, path, _FILE_KEYS))
     blobs = value.get("blob-metadata") if isinstance(value, Mapping) else None
     for position, blob in enumerate(blobs if isinstance(blobs, list | tuple) else ()):
@@ -97,7 +105,7 @@ def statistics_file_from_json(value: Any, path: str = "$") -> StatisticsFile:
 
 
 def partition_statistics_file_to_json(file: PartitionStatisticsFile) -> dict[str, Any]:
-    """A partition statistics file as a JSON object. Spec: Partition Statistics."""
+    """Return a partition statistics file as a JSON object. Spec: Partition Statistics."""
     return {
         "snapshot-id": file.snapshot_id,
         "statistics-path": file.statistics_path,
@@ -106,7 +114,11 @@ def partition_statistics_file_to_json(file: PartitionStatisticsFile) -> dict[str
 
 
 def partition_statistics_file_from_json(value: Any, path: str = "$") -> PartitionStatisticsFile:
-    """The partition statistics file that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path."""
+    """Return the partition statistics file that parsed JSON describes.
+
+    Raises:
+        MetadataFormatError: every problem, with its JSON path below `path`.
+    """
     refuse(list(object_problems(value, path, _PARTITION_FILE_KEYS)), "the partition statistics file")
     return PartitionStatisticsFile(
         snapshot_id=value["snapshot-id"], statistics_path=value["statistics-path"], file_size_in_bytes=value["file-size-in-bytes"]
@@ -114,13 +126,13 @@ def partition_statistics_file_from_json(value: Any, path: str = "$") -> Partitio
 
 
 def _blob_to_json(blob: StatisticsBlob) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    blob_json: dict[str, Any] = {
         "type": blob.type,
         "snapshot-id": blob.snapshot_id,
         "sequence-number": blob.sequence_number,
         "fields": list(blob.fields),
     }
-    return {**found, "properties": dict(blob.properties)} if blob.properties else found
+    return {**blob_json, "properties": dict(blob.properties)} if blob.properties else blob_json
 
 
 def _blob(value: Mapping[str, Any]) -> StatisticsBlob:

@@ -1,6 +1,6 @@
-"""Changes of which statistics files a table has: at most one of each kind for a snapshot.
+"""Updates of a table's statistics files: a snapshot has at most one of each kind.
 
-Other changes are in `table_updates.py`, `update_layout.py` and `snapshot_updates.py`; all of one commit are joined in `update.py`.
+Other updates are in `table_updates.py`, `layout_updates.py` and `snapshot_updates.py`; `metadata_updates.py` applies all updates of a commit.
 Spec: REST catalog, TableUpdate (names and meaning); Table Statistics; Partition Statistics.
 """
 
@@ -13,51 +13,61 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class SetStatistics:
-    """Gives a snapshot its statistics file, in place of the one it has."""
+    """An update that sets the statistics file of a snapshot, and replaces the one that it has."""
 
     file: StatisticsFile
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `NoSuchSnapshotError` where the snapshot is not in the table."""
+        """Return the metadata with the statistics file.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot is not in the table.
+        """
         _check_snapshot(metadata, self.file.snapshot_id, "a statistics file")
         return metadata.changed(now_ms, statistics=metadata.statistics.without((self.file.snapshot_id,)).appended(self.file))
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveStatistics:
-    """Takes a snapshot's statistics file from it; a snapshot that has none is no error."""
+    """An update that removes the statistics file of a snapshot, if it has one."""
 
     snapshot_id: int
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        kept = metadata.statistics.without((self.snapshot_id,))
-        return metadata if kept is metadata.statistics else metadata.changed(now_ms, statistics=kept)
+        """Return the metadata without the statistics file."""
+        remaining = metadata.statistics.without((self.snapshot_id,))
+        return metadata if remaining is metadata.statistics else metadata.changed(now_ms, statistics=remaining)
 
 
 @dataclass(frozen=True, slots=True)
 class SetPartitionStatistics:
-    """Gives a snapshot its partition statistics file, in place of the one it has."""
+    """An update that sets the partition statistics file of a snapshot, and replaces the one that it has."""
 
     file: PartitionStatisticsFile
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        """Raises `NoSuchSnapshotError` where the snapshot is not in the table."""
+        """Return the metadata with the partition statistics file.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot is not in the table.
+        """
         _check_snapshot(metadata, self.file.snapshot_id, "a partition statistics file")
-        kept = metadata.partition_statistics.without((self.file.snapshot_id,))
-        return metadata.changed(now_ms, partition_statistics=kept.appended(self.file))
+        others = metadata.partition_statistics.without((self.file.snapshot_id,))
+        return metadata.changed(now_ms, partition_statistics=others.appended(self.file))
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePartitionStatistics:
-    """Takes a snapshot's partition statistics file from it; a snapshot that has none is no error."""
+    """An update that removes the partition statistics file of a snapshot, if it has one."""
 
     snapshot_id: int
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
-        kept = metadata.partition_statistics.without((self.snapshot_id,))
-        return metadata if kept is metadata.partition_statistics else metadata.changed(now_ms, partition_statistics=kept)
+        """Return the metadata without the partition statistics file."""
+        remaining = metadata.partition_statistics.without((self.snapshot_id,))
+        return metadata if remaining is metadata.partition_statistics else metadata.changed(now_ms, partition_statistics=remaining)
 
 
-def _check_snapshot(metadata: TableMetadata, snapshot_id: int, what: str) -> None:
+def _check_snapshot(metadata: TableMetadata, snapshot_id: int, kind: str) -> None:
     if metadata.snapshots.position(snapshot_id) is None:
-        raise NoSuchSnapshotError(f"{what} cannot be of snapshot {snapshot_id}: it is not in the table", snapshot_id=snapshot_id)
+        raise NoSuchSnapshotError(f"{kind} cannot be of snapshot {snapshot_id}: it is not in the table", snapshot_id=snapshot_id)

@@ -1,6 +1,6 @@
-"""How a table came to be as it is: the snapshot log, the metadata log, the ancestors of a snapshot, the snapshot current at a time.
+"""The history of a table: the snapshot log, the metadata log, the ancestors of a snapshot, the snapshot that was current at a time.
 
-Rules for changing the logs are in `update.py` and `metadata_log.py`.
+The logs are changed in `snapshot_updates.py` and `metadata_log.py`.
 Spec: Table Metadata Fields (`snapshot-log`, `metadata-log`); Appendix F, Point in Time Reads (Time Travel).
 """
 
@@ -16,7 +16,7 @@ from icefloe.kernel.schema.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLogEntry:
-    """When a snapshot became the current one, in milliseconds since 1970-01-01 UTC."""
+    """The time at which a snapshot became the current one, in milliseconds since 1970-01-01 UTC."""
 
     timestamp_ms: int
     snapshot_id: int
@@ -24,29 +24,35 @@ class SnapshotLogEntry:
 
 @dataclass(frozen=True, slots=True)
 class MetadataLogEntry:
-    """A metadata file that came before, and when it was the newest: its `last-updated-ms`."""
+    """An earlier metadata file, and its `last-updated-ms`."""
 
     timestamp_ms: int
     metadata_file: str
 
 
 class Lineage(Protocol):
-    """The part of a table's metadata that tells its history."""
+    """The part of a table's metadata that holds its history."""
 
     @property
-    def snapshot_log(self) -> Sequence[SnapshotLogEntry]: ...
+    def snapshot_log(self) -> Sequence[SnapshotLogEntry]:
+        """Return the snapshot log, oldest entry first."""
+        ...
 
     @property
-    def schemas(self) -> Sequence[Schema]: ...
+    def schemas(self) -> Sequence[Schema]:
+        """Return the table's schemas."""
+        ...
 
-    def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None: ...
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
+        """Return the snapshot, or None where the table does not have it."""
+        ...
 
 
 def ancestors(metadata: Lineage, snapshot_id: int | None) -> Iterator[Snapshot]:
-    """The snapshot, its parent, its parent's parent and so on, as far as they are still in the table."""
+    """Yield the snapshot, its parent, its parent's parent and so on, as far as they are in the table."""
     seen: set[int] = set()
     while snapshot_id is not None and snapshot_id not in seen:
-        seen.add(snapshot_id)  # metadata of a faulty writer may go in a circle
+        seen.add(snapshot_id)  # parents in the metadata of a faulty writer may form a circle
         snapshot = metadata.snapshot_by_id(snapshot_id)
         if snapshot is None:
             return
@@ -55,41 +61,47 @@ def ancestors(metadata: Lineage, snapshot_id: int | None) -> Iterator[Snapshot]:
 
 
 def snapshots_between(metadata: Lineage, start: int | None, end: int | None) -> list[Snapshot] | None:
-    """Return the snapshots that `end` was made of after `start`, the newest first; all of them without a start. None where `start` is no ancestor of `end`.
+    """Return the snapshots after `start` up to `end`, newest first.
 
-    The start itself may have been expired: its child names it.
+    Args:
+        metadata: The table.
+        start: Exclusive start; None returns all ancestors of `end`. It may have expired itself: its child names it.
+        end: Inclusive end.
+
+    Returns:
+        The snapshots, or None where `start` is no ancestor of `end`.
     """
-    line: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     for snapshot in ancestors(metadata, end):
         if snapshot.snapshot_id == start:
-            return line
-        line.append(snapshot)
-    return line if start is None or (line and line[-1].parent_snapshot_id == start) else None
+            return snapshots
+        snapshots.append(snapshot)
+    return snapshots if start is None or (snapshots and snapshots[-1].parent_snapshot_id == start) else None
 
 
 def schemas_of_files(metadata: Lineage, snapshot: Snapshot | None) -> Sequence[Schema]:
-    """The schemas that the live files of a snapshot may have been written with: its own and its ancestors'.
+    """Return the schemas that the live files of a snapshot may have been written with: its own and its ancestors'.
 
-    Every schema, where ancestors are gone, where one does not say its schema, or where files were picked from other snapshots.
+    Returns every schema where ancestors have expired, where a snapshot has no schema id, or where changes were cherry-picked from other snapshots.
     """
-    line = [] if snapshot is None else list(ancestors(metadata, snapshot.snapshot_id))
-    is_known = not line or line[-1].parent_snapshot_id is None
-    if not is_known or any(one.schema_id is None or SOURCE_SNAPSHOT_ID in one.summary for one in line):
+    lineage = [] if snapshot is None else list(ancestors(metadata, snapshot.snapshot_id))
+    is_complete = not lineage or lineage[-1].parent_snapshot_id is None
+    if not is_complete or any(ancestor.schema_id is None or SOURCE_SNAPSHOT_ID in ancestor.summary for ancestor in lineage):
         return metadata.schemas
-    wanted = {one.schema_id for one in line}
-    return [schema for schema in metadata.schemas if schema.schema_id in wanted]
+    schema_ids = {ancestor.schema_id for ancestor in lineage}
+    return [schema for schema in metadata.schemas if schema.schema_id in schema_ids]
 
 
 def snapshot_as_of(metadata: Lineage, timestamp_ms: int) -> Snapshot | None:
-    """The snapshot that was current at a time; None before the first one, or where the snapshot has been expired.
+    """Return the snapshot that was current at a time; None before the first one, or where the snapshot has expired.
 
     The log decides, not the parents: a rollback made an older snapshot current again. Spec: Point in Time Reads.
     """
-    found = None
+    snapshot_id = None
     for entry in metadata.snapshot_log:
         if entry.timestamp_ms <= timestamp_ms:
-            found = entry.snapshot_id
-    return None if found is None else metadata.snapshot_by_id(found)
+            snapshot_id = entry.snapshot_id
+    return None if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
 
 
 _SNAPSHOT_LOG_KEYS = (Key("timestamp-ms", a_long), Key("snapshot-id", a_long))

@@ -1,7 +1,7 @@
-"""`TableMetadata`: everything a table's metadata file says, as one immutable value.
+"""`TableMetadata`: the whole content of a table's metadata file, as one immutable value.
 
-Reading it from JSON is `read.py`, writing `write.py`, changing it `update.py`, the rules it keeps `invariants.py`, a new table's `new_table.py`.
-It opens no file: what a snapshot holds is behind the location of its manifest list. Spec: Table Metadata Fields.
+`metadata_reader.py` parses its JSON, `metadata_writer.py` writes it, `metadata_updates.py` changes it; its rules are in `invariants.py`, a new table's in
+`new_table.py`. Nothing here opens a file: the content of a snapshot is behind the location of its manifest list. Spec: Table Metadata Fields.
 """
 
 from collections.abc import Mapping
@@ -43,14 +43,14 @@ _LISTS: dict[str, EntryKind[Any]] = {
 class TableMetadata:
     """One version of a table. Times are milliseconds since 1970-01-01 UTC; ids are unique within their list.
 
-    The lists are sequences of the values they are named after. A plain sequence given to one is taken over; lists read from a file are decoded entry by entry
-    when asked for (`raw_entries.py`), and then raise `MetadataFormatError` where the entry is wrong.
+    The lists are sequences of the values they are named after. The constructor converts plain sequences; lists read from a file are decoded entry by entry at
+    first use (`raw_entries.py`), which raises `MetadataFormatError` where the entry is invalid.
     """
 
     format_version: int
-    table_uuid: str | None  # None only in a v1 table whose writer gave it none
+    table_uuid: str | None  # None only in a v1 table whose writer assigned none
     location: str
-    last_sequence_number: int  # the highest given so far; 0 in v1
+    last_sequence_number: int  # the highest assigned so far; 0 in v1
     last_updated_ms: int
     last_column_id: int
     schemas: RawEntries[Schema]
@@ -68,7 +68,7 @@ class TableMetadata:
     refs: Mapping[str, SnapshotRef] = field(default_factory=dict)
     statistics: RawEntries[StatisticsFile] = field(default_factory=lambda: RawEntries(STATISTICS, ()))
     partition_statistics: RawEntries[PartitionStatisticsFile] = field(default_factory=lambda: RawEntries(PARTITION_STATISTICS, ()))
-    next_row_id: int = 0  # the first row id not given to any row yet; 0 before v3
+    next_row_id: int = 0  # the first row id that no row has yet; 0 before v3
     encryption_keys: RawEntries[EncryptedKey] = field(default_factory=lambda: RawEntries(ENCRYPTION_KEYS, ()))
     unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # top-level keys this version does not know, kept for the next writer
 
@@ -79,57 +79,65 @@ class TableMetadata:
                 object.__setattr__(self, name, RawEntries.of(kind, entries))
 
     def schema(self) -> Schema:
-        """The current schema."""
+        """Return the current schema."""
         return self.schema_by_id(self.current_schema_id)
 
     def spec(self) -> PartitionSpec:
-        """The default partition spec, which new data is written with."""
+        """Return the default partition spec, which new data is written with."""
         return self.spec_by_id(self.default_spec_id)
 
     def sort_order(self) -> SortOrder:
-        """The default sort order."""
-        return _found(self.sort_orders.get(self.default_sort_order_id), "sort order", self.default_sort_order_id)
+        """Return the default sort order."""
+        return _require(self.sort_orders.get(self.default_sort_order_id), "sort order", self.default_sort_order_id)
 
     def schema_by_id(self, schema_id: int) -> Schema:
-        """Raises `MetadataFormatError` where the table has no such schema."""
-        return _found(self.schemas.get(schema_id), "schema", schema_id)
+        """Return the schema of this id.
+
+        Raises:
+            MetadataFormatError: the table has no such schema.
+        """
+        return _require(self.schemas.get(schema_id), "schema", schema_id)
 
     def spec_by_id(self, spec_id: int) -> PartitionSpec:
-        """Raises `MetadataFormatError` where the table has no such partition spec."""
-        return _found(self.partition_specs.get(spec_id), "partition spec", spec_id)
+        """Return the partition spec of this id.
+
+        Raises:
+            MetadataFormatError: the table has no such partition spec.
+        """
+        return _require(self.partition_specs.get(spec_id), "partition spec", spec_id)
 
     def specs(self) -> dict[int, PartitionSpec]:
-        """Every partition spec by its id."""
+        """Return every partition spec by its id."""
         return {spec.spec_id: spec for spec in self.partition_specs}
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot, or None where it never was or has been expired."""
+        """Return the snapshot, or None where it never existed or has expired."""
         return self.snapshots.get(snapshot_id)
 
     def snapshot_by_name(self, name: str) -> Snapshot | None:
-        """The snapshot a branch or tag stands for, or None where there is no such name."""
+        """Return the snapshot that a branch or tag names, or None where there is no such name."""
         ref = self.refs.get(name)
         return None if ref is None else self.snapshots.get(ref.snapshot_id)
 
     def current_snapshot(self) -> Snapshot | None:
-        """The head of `main`; None in a table without one."""
+        """Return the head of `main`; None in a table without one."""
         return None if self.current_snapshot_id is None else self.snapshots.get(self.current_snapshot_id)
 
     def encryption_key(self, key_id: str) -> EncryptedKey | None:
-        """The encryption key of this id, or None."""
+        """Return the encryption key of this id, or None."""
         return next((key for key in self.encryption_keys if key.key_id == key_id), None)
 
     def changed(self, now_ms: int, **changes: object) -> "TableMetadata":
-        """The metadata with these fields changed at this time. A writer whose clock is behind does not make the table older than it was."""
+        """Return the metadata with these fields changed at this time. A writer whose clock is behind never decreases `last_updated_ms`."""
         return replace(self, last_updated_ms=max(now_ms, self.last_updated_ms), **changes)  # type: ignore[arg-type]
 
     @property
     def next_sequence_number(self) -> int:
-        """What the next snapshot gets; 0 in v1, which has none. Spec: Sequence Numbers."""
+        """Return the sequence number of the next snapshot; 0 in v1, which has none. Spec: Sequence Numbers."""
         return self.last_sequence_number + 1 if self.format_version > 1 else 0
 
 
-def _found(value: T | None, what: str, wanted: int) -> T:
-    if value is None:
-        raise MetadataFormatError(f"the table's metadata has no {what} {wanted}")
-    return value
+def _require(entry: T | None, kind: str, entry_id: int) -> T:
+    if entry is None:
+        raise MetadataFormatError(f"the table's metadata has no {kind} {entry_id}")
+    return entry

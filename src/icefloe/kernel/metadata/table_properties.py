@@ -1,6 +1,6 @@
-"""Every table property that Icefloe acts on: name, default and what it may be, in one table.
+"""Every table property that Icefloe acts on, with name, default and allowed values.
 
-Those of Java's that it does not act on are in `unused_properties.py`.
+Properties known to Java that it does not act on are in `unused_properties.py`.
 
 Read one with `TARGET_FILE_SIZE_BYTES.read(metadata.properties)`. Spec: Table Metadata Fields (`properties`). The names are those
 of the table properties in the format's documentation.
@@ -19,9 +19,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Property(Generic[T]):
-    """One property. `parse` raises ValueError or `MetadataFormatError` where the text is not `allowed`, which says in words what is.
+    """A table property.
 
-    `meaning` and `java_default` are for the configuration reference: what the property does, and Java's default as text where it is another one.
+    Attributes:
+        name: Name of the property.
+        default: Value where it is not set.
+        parse: Returns the value of a text; raises ValueError or `MetadataFormatError` where the text is invalid.
+        allowed: The allowed values in words.
+        meaning: Effect of the property, for the configuration reference.
+        java_default: Java's default as text, where it is another one; for the configuration reference.
     """
 
     name: str
@@ -32,7 +38,7 @@ class Property(Generic[T]):
     java_default: str | None = None
 
     def read(self, properties: Mapping[str, str]) -> T:
-        """The value, or the default where it is not set.
+        """Return the value, or the default where it is not set.
 
         Raises:
             InvalidPropertyError: the text is not a value of this property; names both.
@@ -121,10 +127,8 @@ def _metrics_mode(text: str) -> str:
 
 _METRICS_MODES = "none, counts, full or truncate(n) with n of at least 1"
 
-# Commits. Waits double from the least to the most, with jitter, until the tries or the time run out.
-COMMIT_NUM_RETRIES = _number(
-    "commit.retry.num-retries", 4, 0, "retries", "How often a commit is tried again after other writers won the race."
-)
+# Commits. Waits double from the minimum to the maximum, with jitter, until the retries or the time are used up.
+COMMIT_NUM_RETRIES = _number("commit.retry.num-retries", 4, 0, "retries", "How often a commit is retried after other writers won the race.")
 COMMIT_MIN_WAIT_MS = _number(
     "commit.retry.min-wait-ms",
     100,
@@ -132,16 +136,16 @@ COMMIT_MIN_WAIT_MS = _number(
     "milliseconds",
     "Wait before the first retry of a commit; each later wait is twice as long, with jitter.",
 )
-COMMIT_MAX_WAIT_MS = _number("commit.retry.max-wait-ms", 60_000, 0, "milliseconds", "Longest wait between two tries of a commit.")
+COMMIT_MAX_WAIT_MS = _number("commit.retry.max-wait-ms", 60_000, 0, "milliseconds", "Longest wait between two attempts of a commit.")
 COMMIT_TOTAL_TIMEOUT_MS = _number(
-    "commit.retry.total-timeout-ms", 1_800_000, 0, "milliseconds", "Time after which a commit is not tried again."
+    "commit.retry.total-timeout-ms", 1_800_000, 0, "milliseconds", "Time after which a commit is not retried."
 )
 STATUS_CHECK_NUM_RETRIES = _number(
     "commit.status-check.num-retries",
     3,
     0,
     "retries",
-    "How often the catalog is asked again whether a commit happened whose answer was lost.",
+    "How often the status of a commit whose answer was lost is checked again in the catalog.",
 )
 STATUS_CHECK_MIN_WAIT_MS = _number(
     "commit.status-check.min-wait-ms",
@@ -183,23 +187,23 @@ DISTRIBUTION_MODE = _choice(
     "range",
     meaning="How Spark distributes rows to tasks before it writes them: as they are, by partition, or by ranges of the sort order.",
 )
-# Of statements that change rows, in place of the one above. None: the one above holds.
+# For DELETE, UPDATE and MERGE in place of the property above; None: the property above applies.
 DELETE_DISTRIBUTION_MODE: Property[str | None] = _optional(
     "write.delete.distribution-mode",
     DISTRIBUTION_MODE,
-    "How Spark distributes the rows of DELETE; as `write.distribution-mode` says where it is not set.",
+    "How Spark distributes the rows of DELETE; `write.distribution-mode` where it is not set.",
 )
 UPDATE_DISTRIBUTION_MODE: Property[str | None] = _optional(
     "write.update.distribution-mode",
     DISTRIBUTION_MODE,
-    "How Spark distributes the rows of UPDATE; as `write.distribution-mode` says where it is not set.",
+    "How Spark distributes the rows of UPDATE; `write.distribution-mode` where it is not set.",
 )
 MERGE_DISTRIBUTION_MODE: Property[str | None] = _optional(
     "write.merge.distribution-mode",
     DISTRIBUTION_MODE,
-    "How Spark distributes the rows of MERGE; as `write.distribution-mode` says where it is not set.",
+    "How Spark distributes the rows of MERGE; `write.distribution-mode` where it is not set.",
 )
-# Of engines that write in many tasks. Without fan-out rows come to a file's writer sorted by partition, so that one file of a task is open at a time.
+# For engines that write in many tasks. Without fan-out, rows reach a task's writer sorted by partition, so that a task has one open file at a time.
 FANOUT_ENABLED = _flag(
     "write.spark.fanout.enabled",
     "Whether a task keeps a file open for each partition. With `false` its rows are sorted by partition first, and one file is open at a time.",
@@ -252,7 +256,7 @@ PARQUET_PAGE_VERSION = _choice("write.parquet.page-version", "v1", "v1", "v2", m
 PARQUET_BLOOM_MAX_BYTES = _number(
     "write.parquet.bloom-filter-max-bytes", 1_048_576, 32, "bytes", "Largest bloom filter of a Parquet column."
 )
-# The rest of these names is a column's.
+# Prefixes of property names; the rest of the name is a column's.
 _BLOOM_ENABLED = _flag(
     "write.parquet.bloom-filter-enabled.column.", "Whether the column has bloom filters in Parquet files.", default=False
 )
@@ -285,17 +289,17 @@ ORC_BLOOM_FILTER_FPP = Property(
     "write.orc.bloom.filter.fpp", 0.05, _probability, "a number between 0 and 1", "Probability of a false positive of these bloom filters."
 )
 
-# Of Parquet delete files, by the properties of data files that hold where these are not set. JAVA: TableProperties.DELETE_*.
+# Properties of Parquet delete files, by the properties of data files that apply where these are not set. JAVA: TableProperties.DELETE_*.
 DELETE_FILE_PROPERTIES: Mapping[str, Property[Any]] = {
-    known.name: Property(
-        "write.delete." + known.name.removeprefix("write."),
+    of_data_files.name: Property(
+        "write.delete." + of_data_files.name.removeprefix("write."),
         None,
-        known.parse,
-        known.allowed,
-        f"The same as `{known.name}` of Parquet delete files, which holds where this is not set.",
-        "67108864" if known is TARGET_FILE_SIZE_BYTES else None,
+        of_data_files.parse,
+        of_data_files.allowed,
+        f"The same as `{of_data_files.name}` for Parquet delete files; `{of_data_files.name}` where it is not set.",
+        "67108864" if of_data_files is TARGET_FILE_SIZE_BYTES else None,
     )
-    for known in (
+    for of_data_files in (
         *(TARGET_FILE_SIZE_BYTES, PARQUET_ROW_GROUP_SIZE_BYTES, PARQUET_PAGE_SIZE_BYTES, PARQUET_PAGE_ROW_LIMIT, PARQUET_PAGE_VERSION),
         *(PARQUET_DICT_SIZE_BYTES, PARQUET_CODEC, PARQUET_COMPRESSION_LEVEL),
     )
@@ -325,7 +329,7 @@ METRICS_COLUMN: Property[str] = Property(
 )
 METRICS_COLUMN_PREFIX = METRICS_COLUMN.name
 
-# Metadata files. However small, the log names the file before: see `metadata_log.py`.
+# Metadata files. The metadata log has at least one entry: see `metadata_log.py`.
 METADATA_PATH = _location(
     "write.metadata.path",
     "Folder of new metadata files, manifest lists and manifests; `metadata` below the table's location where it is not set.",
@@ -355,7 +359,7 @@ NAME_MAPPING: Property[NameMapping | None] = Property(
     "Field ids for the columns of data files that have none, by name.",
 )
 
-# The table's key at a key service. Tables that have one are not written: see `encryption.py`.
+# The table's key in a key service. Tables that have one are not written: see `encryption.py`.
 ENCRYPTION_KEY: Property[str | None] = Property(
     "encryption.key-id", None, str, "the name of a key", "The table's key at a key service. Tables that have one are read-only."
 )
@@ -370,7 +374,7 @@ DELETE_MODE = _choice(
 )
 UPDATE_MODE = _choice("write.update.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for UPDATE.")
 MERGE_MODE = _choice("write.merge.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for MERGE and upserts.")
-# The table property's own default is `partition`; Java's Spark writes by file where it is not set, and so do we: such deletes leave with their data file.
+# The property's own default is `partition`. Java's Spark writes by file where it is not set, as does Icefloe: such deletes leave with their data file.
 DELETE_GRANULARITY = _choice(
     "write.delete.granularity",
     "file",
@@ -391,7 +395,7 @@ MERGE_ISOLATION_LEVEL = _choice(
     "write.merge.isolation-level", "serializable", "serializable", "snapshot", meaning="The same for MERGE and upserts."
 )
 
-# Reads. Where sizes are not set, the engine's own hold.
+# Reads. Where sizes are not set, the engine's own sizes apply.
 SPLIT_SIZE: Property[int | None] = Property(
     "read.split.target-size",
     None,
@@ -446,7 +450,7 @@ WAP_ENABLED = _flag(
     "write.wap.enabled", "Whether the session's `spark.wap.id` and `spark.wap.branch` stage the table's writes.", default=False
 )
 
-# Retention of snapshots and references. The first is five days.
+# Retention of snapshots and references. The default age of snapshots is five days.
 MAX_SNAPSHOT_AGE_MS = _number(
     "history.expire.max-snapshot-age-ms", 432_000_000, 0, "milliseconds", "Age from which on snapshots may expire."
 )
@@ -456,12 +460,12 @@ MIN_SNAPSHOTS_TO_KEEP = _number(
 MAX_REF_AGE_MS = _number(
     "history.expire.max-ref-age-ms", 2**63 - 1, 1, "milliseconds", "Age from which on branches and tags, but for `main`, may expire."
 )
-# False says that files of the table may be those of other tables too.
+# With `false`, files of the table may belong to other tables too.
 GC_ENABLED = _flag(
     "gc.enabled", "`false`: files of the table may belong to other tables, so that expiry and purge delete none.", default=True
 )
 
-# Given when a table is made; never kept among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
+# An argument at the creation of a table; never kept among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
 FORMAT_VERSION = _number(
     "format-version",
     2,
@@ -469,7 +473,7 @@ FORMAT_VERSION = _number(
     "version",
     "Version of the format. It is given when a table is created or upgraded, and is not kept among the properties.",
 )
-# What metadata says elsewhere, under names that some writers list among properties.
+# Names of values that metadata holds under other keys; some writers list them among the properties.
 DERIVED = frozenset(
     {
         "uuid",
@@ -492,27 +496,37 @@ ALL: tuple[Property[object], ...] = (
 def property_texts(given: Mapping[str, object], what: str = "table") -> dict[str, str]:
     """Return the properties as texts: numbers as they are written, truth values as true or false.
 
+    Args:
+        given: Names and values as the caller passed them.
+        what: Owner of the properties, for messages.
+
     Raises:
-        InvalidPropertyError: a name is no text, or a value is neither text nor a number nor a truth value; None is not a value.
+        InvalidPropertyError: a name is not text, or a value is neither text nor a number nor a truth value; None is not a value.
     """
     for name, value in given.items():
         if not isinstance(name, str):
-            raise InvalidPropertyError(f"{name!r} cannot be the name of a {what} property: names are text", next_step="pass a text")
+            raise InvalidPropertyError(
+                f"{name!r} cannot be the name of a {what} property: names are text", next_step="pass the name as text"
+            )
         if not isinstance(value, str | int | float):
             raise InvalidPropertyError(
                 f"the {what} property {name} cannot be {value!r}: properties are text",
-                next_step="leave it out, or pass a text" if value is None else "pass a text",
+                next_step="leave it out, or pass text" if value is None else "pass text",
             )
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
 
 def without_derived(given: Mapping[str, str]) -> dict[str, str]:
-    """Those that a new table may be given: a list of another table's properties may hold more."""
+    """Return the properties without those that metadata holds under other keys, as a list of another table's properties may contain."""
     return {name: text for name, text in given.items() if name not in DERIVED}
 
 
 def column_metrics_modes(properties: Mapping[str, str]) -> dict[str, str]:
-    """The metrics mode of every column that has one of its own, by the column's dotted name. Raises `InvalidPropertyError`."""
+    """Return the metrics mode of every column that has its own, by the column's dotted name.
+
+    Raises:
+        InvalidPropertyError: a mode is invalid.
+    """
     modes = {}
     for name in properties:
         if name.startswith(METRICS_COLUMN_PREFIX):
@@ -522,33 +536,41 @@ def column_metrics_modes(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def bloom_filter_columns(properties: Mapping[str, str]) -> dict[str, tuple[float, int | None]]:
-    """By the dotted name of each column that is to have a bloom filter in Parquet: the chance of a false answer, and the distinct values where said.
+    """Return the columns that get a bloom filter in Parquet, by dotted name.
 
-    Raises `InvalidPropertyError`.
+    Returns:
+        By column, the probability of a false positive and the number of distinct values, None where it is not set.
+
+    Raises:
+        InvalidPropertyError: a property of a bloom filter is invalid.
     """
-    found = {}
+    bloom_filters = {}
     for name in properties:
         column = name.removeprefix(BLOOM_ENABLED_PREFIX)
         if column != name and _BLOOM_ENABLED.of_column(column).read(properties):
-            found[column] = _BLOOM_FPP.of_column(column).read(properties), _BLOOM_NDV.of_column(column).read(properties)
-    return found
+            bloom_filters[column] = _BLOOM_FPP.of_column(column).read(properties), _BLOOM_NDV.of_column(column).read(properties)
+    return bloom_filters
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Looks at every property that Icefloe acts on. Raises `InvalidPropertyError` that lists each wrong one."""
+    """Check every property that Icefloe acts on.
+
+    Raises:
+        InvalidPropertyError: properties have invalid values; lists each.
+    """
     problems = list(_property_problems(properties))
     if problems:
         names = ", ".join(problem.where for problem in problems)
-        raise InvalidPropertyError(f"table properties that are not what they may be: {names}", problems=problems)
+        raise InvalidPropertyError(f"table properties with invalid values: {names}", problems=problems)
 
 
 def _property_problems(properties: Mapping[str, str]) -> Iterator[Problem]:
-    for known in ALL:
+    for table_property in ALL:
         try:
-            known.read(properties)
+            table_property.read(properties)
         except InvalidPropertyError as error:
-            yield Problem(where=known.name, what=error.message)
-            yield from (Problem(where=f"{known.name} {problem.where}", what=problem.what) for problem in error.problems)
+            yield Problem(where=table_property.name, what=error.message)
+            yield from (Problem(where=f"{table_property.name} {problem.where}", what=problem.what) for problem in error.problems)
     for prefix, read in ((METRICS_COLUMN_PREFIX, column_metrics_modes), (BLOOM_ENABLED_PREFIX, bloom_filter_columns)):
         try:
             read(properties)

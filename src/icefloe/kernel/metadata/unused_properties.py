@@ -1,6 +1,6 @@
-"""Table properties of Java's that Icefloe keeps and does not act on, each with the reason; `properties.py` has those that it acts on.
+"""Table properties known to Java that Icefloe keeps but does not act on, each with the reason; `table_properties.py` has those that it acts on.
 
-A property that is ignored in silence looks as if it held. Spec: Table Metadata Fields (`properties`).
+A property that is ignored in silence seems to have an effect. Spec: Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _DELETE_FILES = (
 _OBJECT_LAYOUT = "data files are written below write.data.path or the table's location, partition by partition"
 _VARIANTS = "variants are written whole"
 _ORC_READS = "ORC files are read by Arrow, in batches of its own size"
-_ENGINE = "it is a setting of another engine's"
+_ENGINE = "it is a setting of another engine"
 _MANIFESTS = "manifests are written with the codec of write.avro.compression-codec, at its default level"
 
 UNUSED_PROPERTIES: Mapping[str, str] = {
@@ -35,23 +35,23 @@ UNUSED_PROPERTIES: Mapping[str, str] = {
     "write.parquet.row-group-check-min-record-count": "row groups are divided by the size of the rows in memory, batch by batch",
     "write.parquet.row-group-check-max-record-count": "row groups are divided by the size of the rows in memory, batch by batch",
     "write.parquet.row-group-size-track-uncompressed": "row groups are divided by the size of the rows in memory, batch by batch",
-    "write.parquet.bloom-filter-adaptive-enabled": "bloom filters have the size that the number of distinct values asks for",
+    "write.parquet.bloom-filter-adaptive-enabled": "bloom filters have the size that the number of distinct values requires",
     "write.avro.compression-level": "Avro files are written at the default level of their codec",
     "write.manifest.compression-codec": _MANIFESTS,
     "write.manifest.compression-level": _MANIFESTS,
     "write.orc.block-size-bytes": "Arrow writes ORC without padding to blocks",
     "write.orc.vectorized.batch-size": "Arrow writes ORC in batches of its own size",
     "read.split.metadata-target-size": "manifests are read by the megabyte, or by a Spark job where planning is distributed",
-    "read.split.planning-lookback": "Spark packs files into tasks by a rule of its own",
+    "read.split.planning-lookback": "Spark packs files into tasks by its own rule",
     "read.orc.vectorization.enabled": _ORC_READS,
     "read.orc.vectorization.batch-size": _ORC_READS,
     "read.delete-planning-mode": "delete manifests are planned where data manifests are: read.data-planning-mode",
-    "identifier-fields.rely": "Spark is given no constraints, so that no query is changed by them",
+    "identifier-fields.rely": "Icefloe reports no constraints to Spark, so that no query is changed by them",
     "write.object-storage.enabled": _OBJECT_LAYOUT,
     "write.object-storage.partitioned-paths": _OBJECT_LAYOUT,
     "write.object-storage.path": _OBJECT_LAYOUT,
     "write.folder-storage.path": _OBJECT_LAYOUT,
-    "write.location-provider.impl": "classes of Java's are not loaded; " + _OBJECT_LAYOUT,
+    "write.location-provider.impl": "Java classes are not loaded; " + _OBJECT_LAYOUT,
     "write.summary.partition-limit": "summaries count changed partitions and list none",
     "write.manifest-lists.enabled": "every snapshot has a manifest list",
     "compatibility.snapshot-id-inheritance.enabled": "snapshot ids are inherited in every version of the format",
@@ -60,17 +60,17 @@ UNUSED_PROPERTIES: Mapping[str, str] = {
     "write.upsert.enabled": _ENGINE,
     "encryption.data-key-length": "tables with a key are not written",
 }
-# The rest of such a name is a column's.
+# Prefixes of property names; the rest of the name is a column's.
 UNUSED_PREFIXES: Mapping[str, str] = {
     "write.parquet.stats-enabled.column.": "statistics in Parquet footers are written of every column",
-    "write.parquet.dict-encoding-enabled.column.": "Arrow falls back from dictionaries by itself, where write.parquet.dict-size-bytes is reached",
+    "write.parquet.dict-encoding-enabled.column.": "Arrow itself stops writing a dictionary where write.parquet.dict-size-bytes is reached",
 }
 
 
 def unused_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the names among the properties that have no effect, each with the reason; of a property of a column the prefix alone.
+    """Return the names among the properties that have no effect, each with the reason; for a property of a column only its prefix.
 
-    What a table's metadata says of columns may be of any length and hold any letters, and these names are logged.
+    These names are logged, and names of columns come from the table's metadata with any length and any letters.
     """
-    found = {name: UNUSED_PROPERTIES[name] for name in properties if name in UNUSED_PROPERTIES}
-    return found | {prefix: reason for prefix, reason in UNUSED_PREFIXES.items() if any(name.startswith(prefix) for name in properties)}
+    reasons = {name: UNUSED_PROPERTIES[name] for name in properties if name in UNUSED_PROPERTIES}
+    return reasons | {prefix: reason for prefix, reason in UNUSED_PREFIXES.items() if any(name.startswith(prefix) for name in properties)}

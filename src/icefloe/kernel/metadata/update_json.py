@@ -1,6 +1,6 @@
 """Updates of metadata as the JSON of a REST catalog's commit, both ways.
 
-What each update does is beside its value, in `table_updates.py`, `update_layout.py`, `snapshot_updates.py` and `update_statistics.py`.
+The effect of each update is beside its value, in `table_updates.py`, `layout_updates.py`, `snapshot_updates.py` and `statistics_updates.py`.
 Spec: REST catalog, TableUpdate.
 """
 
@@ -50,9 +50,13 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JsonForm:
-    """How one kind of update or requirement stands in JSON: the keys beside its name, and the two ways between object and value.
+    """The JSON form of one kind of update or requirement.
 
-    `read` is given the object, whose keys have been checked, and its JSON path; `write` gives the keys without the name.
+    Attributes:
+        kind: The class of the value.
+        keys: The keys beside the name of the kind.
+        read: Returns the value of an object, whose keys have been checked, and its JSON path.
+        write: Returns the keys of a value, without the name of the kind.
     """
 
     kind: type
@@ -62,16 +66,17 @@ class JsonForm:
 
 
 def update_to_json(update: Update) -> dict[str, Any]:
-    """An update as a JSON object with its `action`. Spec: REST catalog, TableUpdate."""
+    """Return an update as a JSON object with its `action`. Spec: REST catalog, TableUpdate."""
     return named_to_json(update, "action", UPDATE_FORMS)
 
 
 def update_from_json(value: object, path: str = "$") -> Update:
-    """The update that parsed JSON describes.
+    """Return the update that parsed JSON describes.
 
     Raises:
-        MetadataFormatError: every problem, named by JSON path from `path` on.
-        UnsupportedFeatureError: an action that is not known; lists those that are.
+        MetadataFormatError: every problem, with its JSON path below `path`.
+        UnsupportedFeatureError: the action is unknown; lists the known ones.
+
     Spec: REST catalog, TableUpdate.
     """
     update: Update = named_from_json(value, path, "action", UPDATE_FORMS, "the update")
@@ -79,13 +84,25 @@ def update_from_json(value: object, path: str = "$") -> Update:
 
 
 def named_to_json(value: object, name_key: str, forms: Mapping[str, JsonForm]) -> dict[str, Any]:
-    """A value as the JSON object that `forms` has for its kind, the name first."""
+    """Return a value as the JSON object that `forms` defines for its class, the name of the kind first."""
     name = next(name for name, form in forms.items() if form.kind is type(value))
     return {name_key: name, **forms[name].write(value)}
 
 
 def named_from_json(value: object, path: str, name_key: str, forms: Mapping[str, JsonForm], what: str) -> Any:
-    """The value of a JSON object whose kind stands under `name_key`. Raises as `update_from_json` does."""
+    """Return the value of a JSON object whose kind is under `name_key`.
+
+    Args:
+        value: The parsed JSON.
+        path: JSON path of the object.
+        name_key: Key that holds the name of the kind.
+        forms: The JSON form of each kind, by name.
+        what: The object in words, for messages.
+
+    Raises:
+        MetadataFormatError: every problem, with its JSON path below `path`.
+        UnsupportedFeatureError: the kind is unknown; lists the known ones.
+    """
     refuse(list(object_problems(value, path, (Key(name_key, a_string),))), what)
     assert isinstance(value, Mapping)  # noqa: S101  # the line above refused anything else
     name = value[name_key]
@@ -100,12 +117,12 @@ def named_from_json(value: object, path: str, name_key: str, forms: Mapping[str,
 
 
 def _single(kind: type, key: str, check: Callable[[Any], str | None], attribute: str) -> JsonForm:
-    """The form of a value with one field, which JSON holds as it is."""
+    """Return the form of a value with one field, which JSON holds as it is."""
     return JsonForm(kind, (Key(key, check),), lambda value, _: kind(value[key]), lambda update: {key: getattr(update, attribute)})
 
 
 def _several(kind: type, key: str, check: Callable[[Any], str | None], attribute: str) -> JsonForm:
-    """The form of a value with one field that is a tuple."""
+    """Return the form of a value with one field that is a tuple."""
     return JsonForm(
         kind,
         (Key(key, array_of(check)),),
@@ -115,7 +132,7 @@ def _several(kind: type, key: str, check: Callable[[Any], str | None], attribute
 
 
 def _nested(kind: type, key: str, read: Callable[[Any, str], Any], write: Callable[[Any], Any], attribute: str) -> JsonForm:
-    """The form of a value with one field that has a JSON form of its own."""
+    """Return the form of a value with one field that has its own JSON form."""
     return JsonForm(
         kind,
         (Key(key, an_object),),
@@ -129,12 +146,12 @@ def _add_schema(value: Object, path: str) -> AddSchema:
 
 
 def _add_schema_json(update: AddSchema) -> dict[str, Any]:
-    found = {"schema": schema_to_json(update.schema)}
-    return found if update.last_column_id is None else {**found, "last-column-id": update.last_column_id}
+    update_json = {"schema": schema_to_json(update.schema)}
+    return update_json if update.last_column_id is None else {**update_json, "last-column-id": update.last_column_id}
 
 
 def _spec(value: Object, path: str) -> Any:
-    return spec_from_json({"spec-id": 0, **value}, where=path)  # a catalog gives the id, so a client need not
+    return spec_from_json({"spec-id": 0, **value}, where=path)  # a catalog assigns the id, so that a client need not send one
 
 
 def _sort_order(value: Object, path: str) -> Any:
@@ -142,7 +159,7 @@ def _sort_order(value: Object, path: str) -> Any:
 
 
 def _set_snapshot_ref(value: Object, path: str) -> SetSnapshotRef:
-    # Keys that are not known here are the update's and not the reference's to keep.
+    # Unknown keys belong to the update; the reference must not keep them.
     return SetSnapshotRef(value["ref-name"], replace(snapshot_ref_from_json(value, path), unknown={}))
 
 
@@ -152,33 +169,33 @@ def _set_snapshot_ref_json(update: SetSnapshotRef) -> dict[str, Any]:
 
 def _set_statistics(value: Object, path: str) -> SetStatistics:
     file = statistics_file_from_json(value["statistics"], f"{path}.statistics")
-    said = value.get("snapshot-id")
-    if said is not None and said != file.snapshot_id:
+    snapshot_id = value.get("snapshot-id")
+    if snapshot_id is not None and snapshot_id != file.snapshot_id:
         refuse(
-            [Problem(where=f"{path}.snapshot-id", what=f"is {said}, and the file is of snapshot {file.snapshot_id}")],
+            [Problem(where=f"{path}.snapshot-id", what=f"is {snapshot_id}, and the file is of snapshot {file.snapshot_id}")],
             "the update set-statistics",
         )
     return SetStatistics(file)
 
 
 def _set_statistics_json(update: SetStatistics) -> dict[str, Any]:
-    # The id beside the file is deprecated; catalogs before that require it.
+    # The id beside the file is deprecated; older catalogs require it.
     return {"snapshot-id": update.file.snapshot_id, "statistics": statistics_file_to_json(update.file)}
 
 
 def _set_properties(value: Object, path: str) -> SetProperties:
-    return SetProperties(dict(_either(value, path, "updates", "updated", strings_by_name)))
+    return SetProperties(dict(_by_either_key(value, path, "updates", "updated", strings_by_name)))
 
 
 def _remove_properties(value: Object, path: str) -> RemoveProperties:
-    return RemoveProperties(tuple(_either(value, path, "removals", "removed", array_of(a_string))))
+    return RemoveProperties(tuple(_by_either_key(value, path, "removals", "removed", array_of(a_string))))
 
 
-def _either(value: Object, path: str, key: str, older: str, check: Callable[[Any], str | None]) -> Any:
-    """The value of a key that older clients call otherwise. JAVA: MetadataUpdateParser reads both names."""
-    named = key if value.get(key) is not None or value.get(older) is None else older
-    refuse(list(object_problems(value, path, (Key(named, check),))), "the update")
-    return value[named]
+def _by_either_key(value: Object, path: str, key: str, older_key: str, check: Callable[[Any], str | None]) -> Any:
+    """Return the value of a key that older clients name differently. JAVA: MetadataUpdateParser reads both names."""
+    used_key = key if value.get(key) is not None or value.get(older_key) is None else older_key
+    refuse(list(object_problems(value, path, (Key(used_key, check),))), "the update")
+    return value[used_key]
 
 
 UPDATE_FORMS: Mapping[str, JsonForm] = {
