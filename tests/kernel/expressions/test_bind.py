@@ -92,20 +92,20 @@ def test_a_filter_is_bound_exactly(text, bound):
         ("id = 1", ["'id'"]),
     ],
 )
-def test_what_cannot_be_bound_is_named(text, words):
+def test_an_error_of_binding_names_the_column_and_the_literal(text, words):
     with pytest.raises(InvalidFilterError) as refused:
         bind(parse_filter(text), SCHEMA)
     assert all(word in str(refused.value) for word in words)
 
 
-def test_null_is_no_literal():
+def test_null_is_not_a_literal():
     with pytest.raises(InvalidFilterError, match="IS NULL"):
         bind(EqualTo("n", None), SCHEMA)
     with pytest.raises(InvalidFilterError, match="IS NULL"):
         bind(In("n", [1, None]), SCHEMA)
 
 
-def test_names_match_without_case_when_asked():
+def test_names_match_without_letter_case_when_case_sensitive_is_false():
     bound = bind(EqualTo("iD", 1), SCHEMA, case_sensitive=False)
     assert isinstance(bound, BoundPredicate)
     assert (bound.field.field_id, bound.path, bound.operation, bound.value) == (1, ("Id",), Operation.EQ, 1)
@@ -141,6 +141,6 @@ def test_a_decimal_between_two_values_equals_neither_however_many_digits_it_has(
     assert bind(parse_filter("Id = DECIMAL '1e-999999999'"), SCHEMA) == AlwaysFalse()
 
 
-def test_nothing_is_zero_with_any_exponent():
+def test_zero_is_zero_with_any_exponent():
     for exponent in ("0e999999999", "-0e999999999", "0e-999999999"):
         assert bind(EqualTo("Id", Decimal(exponent)), SCHEMA).value == 0

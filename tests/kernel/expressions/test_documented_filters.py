@@ -1,4 +1,4 @@
-"""The examples of docs/filters.md are what the filters do."""
+"""Every example of docs/filters.md holds."""
 
 import re
 from pathlib import Path
@@ -60,7 +60,7 @@ SCHEMA = Schema(*(NestedField(number, name, kind) for number, (name, kind) in en
 
 
 def examples(title: str) -> list[tuple[str, str]]:
-    """The lines of the blocks with this title: what is written, and what comes of it."""
+    """Return the lines of the blocks with this title: the input, and the outcome."""
     blocks = re.findall(rf"^```{title}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     pairs = [line.split("->", 1) for block in blocks for line in block.splitlines()]
     assert pairs
@@ -68,32 +68,32 @@ def examples(title: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("text", "outcome"), examples("filters"))
-def test_a_text_becomes_the_filter_that_the_page_says(text, outcome):
+def test_a_text_is_parsed_into_the_documented_filter(text, outcome):
     assert str(parse_filter(text)) == outcome
     assert str(parse_filter(outcome)) == outcome
 
 
 @pytest.mark.parametrize(("text", "reason"), examples("refused"))
-def test_a_text_is_refused_for_the_reason_that_the_page_says(text, reason):
+def test_a_text_is_refused_for_the_documented_reason(text, reason):
     with pytest.raises(InvalidFilterError) as refused:
         parse_filter(text)
     assert reason in refused.value.message
 
 
 @pytest.mark.parametrize(("text", "outcome"), examples("bound"))
-def test_a_literal_stands_among_the_values_where_the_page_says(text, outcome):
+def test_a_literal_is_converted_as_documented(text, outcome):
     bound = bind(parse_filter(text), SCHEMA)
     assert str(bound) == outcome
     assert bind(parse_filter(outcome), SCHEMA) == bound
 
 
 @pytest.mark.parametrize(("text", "reason"), examples("refused when bound"))
-def test_a_literal_that_does_not_fit_is_refused_for_the_reason_that_the_page_says(text, reason):
+def test_a_literal_that_does_not_fit_is_refused_for_the_documented_reason(text, reason):
     with pytest.raises(InvalidFilterError) as refused:
         bind(parse_filter(text), SCHEMA)
     assert reason in refused.value.message
 
 
-def test_every_type_but_geography_is_on_the_page():
+def test_every_type_except_geography_is_documented():
     documented = " ".join(text for text, _ in examples("bound"))
     assert [name for name in KINDS if not re.search(rf"\b{name}\b", documented)] == []

@@ -1,4 +1,4 @@
-"""Filters as JSON: the forms of the REST catalog, faults by their path, and filters that keep the same rows after a round trip."""
+"""Filters as JSON: the forms of the REST catalog, problems with their path, and filters that keep the same rows after a round trip."""
 
 import json
 import math
@@ -116,7 +116,7 @@ REFERENCE = {"type": "reference", "name": "i"}
         ({"type": "eq", "term": {"type": "transform", "transform": "identity", "term": "i"}, "value": 1}, EqualTo("i", 1)),
     ],
 )
-def test_other_forms_are_read_too(value: Any, expected: BooleanExpression) -> None:
+def test_other_forms_of_json_are_read_too(value: Any, expected: BooleanExpression) -> None:
     assert expression_from_json(value, SCHEMA) == expected
 
 
@@ -151,7 +151,7 @@ def test_without_a_schema_literals_stay_as_json_has_them_and_binding_types_them(
         ({"type": "starts-with", "left": "x", "right": 1}, ["$.left"]),
     ],
 )
-def test_every_fault_is_named_by_its_path(value: Any, where: list[str]) -> None:
+def test_every_problem_is_listed_with_its_path(value: Any, where: list[str]) -> None:
     with pytest.raises(InvalidFilterError) as caught:
         expression_from_json(value, SCHEMA)
     assert [problem.where for problem in caught.value.problems] == where
@@ -165,12 +165,12 @@ def test_every_fault_is_named_by_its_path(value: Any, where: list[str]) -> None:
         {"type": "eq", "left": REFERENCE, "right": REFERENCE},
     ],
 )
-def test_what_a_filter_here_cannot_say_is_refused(value: Any) -> None:
+def test_a_form_that_filters_do_not_support_is_refused(value: Any) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"\$"):
         expression_from_json(value, SCHEMA)
 
 
-def test_a_filter_nested_beyond_reason_is_refused() -> None:
+def test_a_filter_nested_too_deeply_is_refused() -> None:
     value: Any = True
     for _ in range(100_000):
         value = {"type": "not", "child": value}
@@ -178,7 +178,7 @@ def test_a_filter_nested_beyond_reason_is_refused() -> None:
         expression_from_json(value)
 
 
-def test_many_terms_are_no_deep_tree() -> None:
+def test_many_terms_become_a_shallow_tree() -> None:
     expression = Or(*(EqualTo("i", number) for number in range(5000)))
     assert expression_from_json(json.loads(json.dumps(expression_to_json(expression)))) == expression
 
@@ -193,7 +193,7 @@ def test_a_bound_filter_keeps_the_same_rows_after_a_round_trip(data: st.DataObje
     columns = data.draw(some_columns())
     expression, found = data.draw(filters(columns)), data.draw(rows(columns))
     bound = bind(expression, SCHEMA)
-    assume("inf" not in str(bound))  # which JSON has not
+    assume("inf" not in str(bound))  # JSON has no infinity
     written = json.dumps(expression_to_json(bound), allow_nan=False)
     read = bind(expression_from_json(json.loads(written), SCHEMA), SCHEMA)
     assert arrow_mask(read, arrow_table(found)).to_pylist() == kept(expression, found)

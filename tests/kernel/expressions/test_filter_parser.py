@@ -73,14 +73,14 @@ from icefloe.kernel.expressions.predicate import (
         ("s = 'a -- b' -- c", EqualTo("s", "a -- b")),
     ],
 )
-def test_text_becomes_a_filter(text, expected):
+def test_text_is_parsed_into_a_filter(text, expected):
     assert parse_filter(text) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "nothing in it"),
+        ("", "it is empty"),
         ("a = ", "not a SQL condition"),
         ("a = 1 LIMIT 3", "'LIMIT'"),
         ("a = 1; DROP TABLE t", "not a SQL condition"),
@@ -97,22 +97,22 @@ def test_text_becomes_a_filter(text, expected):
         ("a ILIKE 'x%'", "ILIKE"),
         ("a IN (SELECT 1)", "list of literals"),
         ("a BETWEEN SYMMETRIC 2 AND 1", "SYMMETRIC"),
-        ("a = DATE '2024-13-01'", "cannot be read"),
+        ("a = DATE '2024-13-01'", "is not a value"),
         ("CAST(a AS INT) = 1", "CAST"),
         ("EXISTS (SELECT 1)", "EXISTS"),
         ("a = ?", "not a literal"),
         ("1 = 'a'", "different types"),
         ("42", "'42'"),
-        ("a = 1.5E", "'1.5E' cannot be read"),
-        ("a BETWEEN 1 AND -2e", "'2e' cannot be read"),
+        ("a = 1.5E", "'1.5E' is not a value"),
+        ("a BETWEEN 1 AND -2e", "'2e' is not a value"),
         ("(" * 5000 + "a = 1" + ")" * 5000, "nested too deeply"),
     ],
 )
-def test_what_is_no_filter_is_refused_with_the_reason(text, reason):
+def test_an_invalid_filter_is_refused_with_the_reason(text, reason):
     with pytest.raises(InvalidFilterError) as refused:
         parse_filter(text)
     assert reason in refused.value.message
-    assert "a filter is made of" in str(refused.value)
+    assert "a filter consists of" in str(refused.value)
 
 
 def test_every_digit_of_a_negative_number_is_kept():
@@ -129,7 +129,7 @@ def test_any_text_is_either_a_filter_or_refused(text):
         return
 
 
-def test_a_filter_may_be_text_or_an_expression_or_nothing():
+def test_a_filter_is_text_an_expression_or_none():
     assert to_expression(None) == AlwaysTrue()
     assert to_expression("a = 1") == EqualTo("a", 1)
     assert to_expression(IsNull("a")) == IsNull("a")

@@ -1,4 +1,4 @@
-"""The small parts of pruning: where a prefix ends, and bounds that contradict each other."""
+"""The end of a prefix, contradicting bounds, and float bounds."""
 
 import pyarrow as pa
 import pytest
@@ -12,17 +12,17 @@ from icefloe.kernel.types import DoubleType, FloatType, IntegerType
     [
         ("a", "b"),
         ("ab", "ac"),
-        ("a\ud7ff", "a\ue000"),  # the code points between are surrogates, which no text holds
+        ("a\ud7ff", "a\ue000"),  # the code points between are surrogates, which no string contains
         ("a\U0010ffff", "b"),
         ("\U0010ffff", None),
         ("", None),
     ],
 )
-def test_the_first_text_after_a_prefix(prefix, after):
+def test_the_first_string_after_a_prefix(prefix, after):
     assert after_prefix(prefix) == after
 
 
-def test_crossed_bounds_and_nan_are_unknown():
+def test_contradicting_bounds_and_nan_are_unknown():
     low, high = valid_bounds(IntegerType(), pa.array([1, 5, None], pa.int32()), pa.array([2, 4, 3], pa.int32()))
     assert (low.to_pylist(), high.to_pylist()) == ([1, None, None], [2, None, 3])
     low, high = valid_bounds(DoubleType(), pa.array([float("nan"), 1.0]), pa.array([1.0, float("nan")]))

@@ -71,12 +71,12 @@ def test_constants_are_folded():
         (Not(And(IsNull("a"), IsNull("b"))), "NOT (a IS NULL AND b IS NULL)"),
     ],
 )
-def test_the_text_is_sql_that_reads_back_as_the_same_filter(expression, text):
+def test_the_text_of_a_filter_is_sql_that_parses_into_the_same_filter(expression, text):
     assert str(expression) == text
     assert parse_filter(text) == expression
 
 
-def test_every_word_that_sql_keeps_for_itself_is_quoted():
+def test_every_reserved_word_of_sql_is_quoted():
     for word in FilterDialect.tokenizer_class.KEYWORDS:
         if word.replace("_", "a").isalnum() and not word[0].isdigit():
             name = word.lower()
@@ -87,7 +87,7 @@ def test_every_word_that_sql_keeps_for_itself_is_quoted():
 
 @settings(max_examples=150, deadline=None)
 @given(filters(), rows(max_size=6))
-def test_pickling_keeps_a_filter_and_negation_keeps_only_what_was_false(expression, found):
+def test_a_filter_survives_pickling_and_its_negation_matches_where_it_is_false(expression, found):
     assert str(pickle.loads(pickle.dumps(expression))) == str(expression)
     for row in found:
         value = truth(expression, row)

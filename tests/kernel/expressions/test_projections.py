@@ -1,4 +1,4 @@
-"""Projections through every transform, and residuals: laws over each drawn value, and cases worth reading."""
+"""Projections through every transform, and residuals: laws over generated values, and examples."""
 
 import pytest
 from hypothesis import given, settings
@@ -64,7 +64,7 @@ def test_a_filter_is_projected(column, transform, text, expected_inclusive, expe
     assert str(strict_projection(bound, spec, SCHEMA)) == expected_strict
 
 
-def test_the_least_longs_wrap_around_and_are_allowed_for():
+def test_the_projection_of_truncate_allows_for_the_least_longs_that_wrap_around():
     below = bind(parse_filter("l < 5"), SCHEMA)
     above = bind(parse_filter("l > 5"), SCHEMA)
     wrapped = parse_transform("truncate[10]").apply(SCHEMA.find_type("l"), -(2**63))
@@ -73,13 +73,13 @@ def test_the_least_longs_wrap_around_and_are_allowed_for():
     assert str(strict_projection(above, spec_of("l", "truncate[10]"), SCHEMA)) == f"p > 0 AND p != {wrapped}"
 
 
-def test_two_fields_of_one_column_both_count():
+def test_both_partition_fields_of_a_column_are_projected():
     spec = PartitionSpec(*(PartitionField(7, 1000 + n, parse_transform(name), name) for n, name in enumerate(["day", "bucket[4]"])))
     bound = bind(parse_filter("t = '1970-01-03'"), SCHEMA)
     assert str(inclusive_projection(bound, spec, SCHEMA)).startswith("day = DATE '1970-01-03' AND \"bucket[4]\" = ")
 
 
-def test_a_predicate_on_a_column_that_the_schema_has_not_says_nothing():
+def test_a_predicate_on_an_unknown_column_excludes_no_partition():
     bound = bind(EqualTo("i", 1), SCHEMA)
     other = Schema(SCHEMA.find_field("s"))
     assert inclusive_projection(bound, spec_of("i", "identity"), other) == AlwaysTrue()
@@ -106,7 +106,7 @@ def test_an_unbound_filter_is_refused():
         ("i", "void", None, "i = 34", "i = 34"),
     ],
 )
-def test_a_residual_leaves_what_the_partition_does_not_decide(column, transform, value, text, left):
+def test_a_residual_keeps_the_predicates_that_the_partition_does_not_decide(column, transform, value, text, left):
     assert str(residual_for(bind(parse_filter(text), SCHEMA), spec_of(column, transform), SCHEMA, (value,))) == left
 
 
@@ -145,13 +145,13 @@ def test_a_residual_keeps_the_rows_of_its_partition_that_the_filter_keeps(data):
         ("i", "void", "i IS NULL", False),
     ],
 )
-def test_a_predicate_is_decided_where_each_partition_matches_whole_or_not_at_all(column, transform, text, decided):
+def test_a_predicate_is_decided_where_each_partition_matches_wholly_or_not_at_all(column, transform, text, decided):
     assert is_decided(bind(parse_filter(text), SCHEMA), spec_of(column, transform), SCHEMA) is decided
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_the_rows_of_a_partition_that_decides_all_match_or_none_does(data):
+def test_in_a_partition_that_decides_a_predicate_all_rows_match_or_none(data):
     columns = data.draw(some_columns())
     spec = data.draw(specs(columns))
     files = data.draw(tables(spec, columns))

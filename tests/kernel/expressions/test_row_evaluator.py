@@ -1,4 +1,4 @@
-"""A bound filter evaluated on Arrow rows, against one row at a time in Python."""
+"""A bound filter evaluated on Arrow rows, compared with an evaluation of one row at a time in Python."""
 
 import math
 import pickle
@@ -27,7 +27,7 @@ def test_a_filter_on_arrow_rows_keeps_the_rows_for_which_it_is_true(expression, 
 
 @settings(max_examples=100, deadline=None)
 @given(filters(), rows())
-def test_batches_and_chunks_and_pickled_filters_give_the_same(expression, found):
+def test_batches_chunks_and_pickled_filters_give_the_same_rows(expression, found):
     bound = pickle.loads(pickle.dumps(bind(expression, SCHEMA)))
     table = arrow_table(found)
     in_chunks = pa.concat_tables([table.slice(0, 3), table.slice(3)])
@@ -49,7 +49,7 @@ def test_nan_equals_nan_and_is_greater_than_infinity():
     assert keep(NotNaN("f")) == [False, True, True]
 
 
-def test_both_zeros_are_one_value_in_a_list():
+def test_in_treats_both_zeros_as_one_value():
     zeros = pa.table({"f": pa.array([-0.0, 0.0, 1.0, None], pa.float64())})
     assert arrow_mask(bind(parse_filter("f IN (0.0, 5)"), SCHEMA), zeros).to_pylist() == [True, True, False, False]
     assert arrow_mask(bind(parse_filter("f NOT IN (0.0, 5)"), SCHEMA), zeros).to_pylist() == [False, False, True, False]
@@ -66,7 +66,7 @@ def test_a_member_of_a_null_struct_is_null():
 
 
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.string_view()])
-def test_other_arrow_forms_of_a_text_are_read(kind):
+def test_strings_in_other_arrow_types_are_compared(kind):
     table = pa.table({"s": pa.array(["a", None, "b"]).cast(kind)})
     assert arrow_mask(bind(parse_filter("s = 'b' OR s LIKE 'a%'"), SCHEMA), table).to_pylist() == [True, False, True]
 
@@ -76,7 +76,7 @@ def test_a_timestamp_of_another_unit_is_compared_in_microseconds():
     assert arrow_mask(bind(parse_filter("t >= TIMESTAMP '1970-01-01 00:00:01'"), SCHEMA), table).to_pylist() == [False, True]
 
 
-def test_a_column_that_the_rows_lack_is_named():
+def test_a_column_that_the_rows_lack_is_named_in_the_error():
     with pytest.raises(InvalidFilterError, match="'s'"):
         arrow_mask(bind(EqualTo("s", "a"), SCHEMA), pa.table({"i": [1]}))
 

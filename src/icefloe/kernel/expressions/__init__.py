@@ -1,1 +1,1 @@
-"""Row filters: as values and from text, bound to a schema, evaluated on rows and on bounds, projected through partition specs."""
+"""Row filters: parsed from text, bound to a schema, evaluated on rows and on metrics, and projected through partition specs."""

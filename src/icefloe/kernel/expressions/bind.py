@@ -1,7 +1,7 @@
-"""Binding a filter to a schema: names become fields, literals become physical values, NOT is pushed down.
+"""Binding of a filter to a schema: names become fields, literals become physical values, and NOT is pushed down to the predicates.
 
-A bound filter has only `And`, `Or`, constants and `BoundPredicate`, its literals are never NaN, and it means the same in every evaluator: it keeps the rows
-for which it is TRUE. Evaluating is `evaluate.py` (rows) and `ranges.py` (bounds). Spec: Scan Planning.
+A bound filter consists of `And`, `Or`, constants and `BoundPredicate`. Its literals are never NaN, and every evaluator gives it the same meaning: it keeps the
+rows for which it is TRUE. `row_evaluator.py` evaluates it on rows, `metrics_evaluator.py` on bounds and counts. Spec: Scan Planning.
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,7 +59,7 @@ from icefloe.kernel.values import to_human, to_python
 
 
 class Operation(Enum):
-    """What a bound predicate tests; the value is its SQL."""
+    """The test of a bound predicate; the value is its SQL."""
 
     IS_NULL = "IS NULL"
     NOT_NULL = "IS NOT NULL"
@@ -81,8 +81,12 @@ class Operation(Enum):
 class BoundPredicate(BooleanExpression):
     """A test of one field.
 
-    `path` holds the names from the top-level column down. `values` are physical, none for a test without literal, sorted and distinct for IN and NOT IN;
-    those of a float or double column are doubles, never NaN and never -0.0.
+    Attributes:
+        operation: The test.
+        field: The field of the schema.
+        path: The names from the top-level column down to the field.
+        values: Physical literals: none for a test without a literal, sorted and distinct for IN and NOT IN. Those of a float or double column are doubles,
+            never NaN and never -0.0.
     """
 
     operation: Operation
@@ -92,19 +96,23 @@ class BoundPredicate(BooleanExpression):
 
     @property
     def value(self) -> Any:
-        """The one literal of a comparison."""
+        """The only literal of a comparison."""
         return self.values[0]
 
     @property
     def kind(self) -> PrimitiveType:
-        """The type of a primitive field. Raises `InvalidFilterError` for a struct, list, map or variant, which can only be tested for null."""
+        """The type of a primitive field.
+
+        Raises:
+            InvalidFilterError: The field is a struct, list, map or variant, which can only be tested for null.
+        """
         if not isinstance(self.field.field_type, PrimitiveType):
             raise InvalidFilterError(f"column {self.column!r} is of type {self.field.field_type}, which has no values to compare")
         return self.field.field_type
 
     @property
     def column(self) -> str:
-        """The dotted name."""
+        """The dotted name of the column."""
         return ".".join(self.path)
 
     def __str__(self) -> str:
@@ -119,7 +127,7 @@ class BoundPredicate(BooleanExpression):
     def _text(self, value: Any) -> str:
         try:
             return literal_text(to_python(self.kind, value))
-        except InvalidInputError:  # a year that Python has no date for
+        except InvalidInputError:  # Python has no date for the year
             return literal_text(to_human(self.kind, value))
 
 
@@ -143,21 +151,27 @@ _PREFIX_TESTS = (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH)
 
 
 def bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool = True) -> BooleanExpression:
-    """The filter on a schema's fields, without NOT, constants folded. What is bound already stays as it is.
+    """Bind a filter to the fields of a schema, without NOT and with constants folded; a bound predicate is kept as it is.
 
-    A name that the schema does not have may be that of a metadata column: `_file`, `_pos`, `_spec_id`, `_row_id`, `_last_updated_sequence_number`.
+    Args:
+        expression: The filter.
+        schema: The schema of the table. A name that it does not have may be a metadata column: `_file`, `_pos`, `_spec_id`, `_row_id`,
+            `_last_updated_sequence_number`.
+        case_sensitive: Whether column names are matched by letter case.
 
     Raises:
-        InvalidFilterError: a column is not in the schema or lies inside a list or map, or its type cannot be compared with the literal.
+        InvalidFilterError: A column is not in the schema or is inside a list or map, or its type cannot be compared with the literal.
     """
     return _bind(rewrite_not(expression), schema, case_sensitive)
 
 
 def rewrite_not(expression: BooleanExpression) -> BooleanExpression:
-    """The same filter without any `Not`.
+    """Return the same filter without any `Not`.
+
+    In SQL's three-valued logic `NOT (a = 1)` is `a != 1`, which is null for a null: neither matches it.
 
     Raises:
-        InvalidFilterError: a predicate under a `Not` has no opposite (it is bound already).
+        InvalidFilterError: A predicate under a `Not` has no opposite, because it is bound already.
     """
     return _rewrite(expression, negated=False)
 
@@ -199,7 +213,7 @@ def _bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool) -
 
 
 def predicates(expression: BooleanExpression) -> Iterator[BoundPredicate]:
-    """Every predicate of a bound filter, left to right."""
+    """Yield every predicate of a bound filter, left to right."""
     if isinstance(expression, And | Or):
         for term in expression.terms:
             yield from predicates(term)
@@ -215,7 +229,7 @@ def _find(name: str, schema: Schema, case_sensitive: bool) -> "_Column":
         return _Column(name, field, (name,))
     if path is None:
         raise InvalidFilterError(
-            f"the filter names a column {name!r} that the table does not have", next_step=f"use one of {', '.join(schema.column_names)}"
+            f"the filter refers to column {name!r}, which the table does not have", next_step=f"use one of {', '.join(schema.column_names)}"
         )
     fields = schema.fields
     for depth, part in enumerate(path):
@@ -224,8 +238,8 @@ def _find(name: str, schema: Schema, case_sensitive: bool) -> "_Column":
             break
         if not isinstance(field.field_type, StructType):
             raise InvalidFilterError(
-                f"the filter tests {name!r}, which lies inside {'.'.join(path[: depth + 1])} of type {field.field_type}",
-                next_step="filter by columns outside lists and maps; a row has many values of the others",
+                f"the filter tests {name!r}, which is inside {'.'.join(path[: depth + 1])} of type {field.field_type}",
+                next_step="filter by columns outside of lists and maps; a row has many values of the others",
             )
         fields = field.field_type.fields
     return _Column(name, field, path)
@@ -233,18 +247,19 @@ def _find(name: str, schema: Schema, case_sensitive: bool) -> "_Column":
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column found in the schema; makes predicates on it."""
+    """A column of the schema, which builds predicates on itself."""
 
     name: str
     field: NestedField
     path: tuple[str, ...]
 
     def unary(self, operation: Operation) -> BooleanExpression:
+        """Build the predicate of a test without a literal."""
         if operation in (Operation.IS_NAN, Operation.NOT_NAN) and not isinstance(self.field.field_type, FloatType | DoubleType):
             raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; only float and double have NaN")
-        if isinstance(self.field.field_type, UnknownType):  # no value but null is known of it, in no file
+        if isinstance(self.field.field_type, UnknownType):  # every value of an unknown column is null
             return AlwaysTrue() if operation is Operation.IS_NULL else AlwaysFalse()
-        # Of a required column too: a file may hold null in one that was made required later. Where a file has counts of nulls, they prune as much.
+        # A required column is tested too: files written before it became required may contain nulls. The null counts of a file prune just as well.
         return BoundPredicate(operation, self.field, self.path)
 
     def _with(self, operation: Operation, value: Any) -> BooleanExpression:
@@ -254,7 +269,7 @@ class _Column:
     def _is_number(self) -> BooleanExpression:
         return all_of((self.unary(Operation.NOT_NAN), self.unary(Operation.NOT_NULL)))
 
-    def _place(self, literal: Any) -> ConvertedLiteral:
+    def _convert(self, literal: Any) -> ConvertedLiteral:
         kind = self.field.field_type
         if not isinstance(kind, PrimitiveType) or isinstance(kind, UnknownType | GeometryType | GeographyType):
             raise InvalidFilterError(
@@ -273,32 +288,33 @@ class _Column:
             ) from error
 
     def compare(self, operation: Operation, literal: Any) -> BooleanExpression:
+        """Build the predicate of a comparison with one literal."""
         if operation in _PREFIX_TESTS:
             return self._prefix(operation, literal)
-        placed = self._place(literal)
-        if placed.standing is LiteralPosition.NAN:
+        converted = self._convert(literal)
+        if converted.position is LiteralPosition.NAN:
             return self._compare_nan(operation)
-        if placed.standing is LiteralPosition.EXACT:
-            return self._with(operation, placed.value)
+        if converted.position is LiteralPosition.EXACT:
+            return self._with(operation, converted.value)
         if operation is Operation.EQ:
             return AlwaysFalse()
         if operation is Operation.NOT_EQ:
             return self.unary(Operation.NOT_NULL)
-        less = operation in (Operation.LT, Operation.LT_EQ)
-        if placed.standing is LiteralPosition.BETWEEN:
-            return self._with(Operation.LT_EQ if less else Operation.GT, placed.value)
-        return self.unary(Operation.NOT_NULL) if less == (placed.standing is LiteralPosition.ABOVE_MAX) else AlwaysFalse()
+        is_less = operation in (Operation.LT, Operation.LT_EQ)
+        if converted.position is LiteralPosition.BETWEEN:
+            return self._with(Operation.LT_EQ if is_less else Operation.GT, converted.value)
+        return self.unary(Operation.NOT_NULL) if is_less == (converted.position is LiteralPosition.ABOVE_MAX) else AlwaysFalse()
 
     def _prefix(self, operation: Operation, literal: Any) -> BooleanExpression:
         if not isinstance(self.field.field_type, StringType):
             raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; LIKE and StartsWith are for strings")
-        prefix = self._place(literal).value
+        prefix = self._convert(literal).value
         if prefix:
             return self._with(operation, prefix)
         return self.unary(Operation.NOT_NULL) if operation is Operation.STARTS_WITH else AlwaysFalse()
 
     def _compare_nan(self, operation: Operation) -> BooleanExpression:
-        """NaN equals NaN and sorts after every number, as in Spark."""
+        """Compare with NaN, which equals NaN and sorts after every number, as in Spark."""
         match operation:
             case Operation.EQ | Operation.GT_EQ:
                 return self.unary(Operation.IS_NAN)
@@ -310,9 +326,10 @@ class _Column:
                 return AlwaysFalse()
 
     def one_of(self, literals: tuple[Any, ...], *, negated: bool) -> BooleanExpression:
-        placed = [self._place(literal) for literal in literals]
-        values = sorted({place.value for place in placed if place.standing is LiteralPosition.EXACT})
-        has_nan = any(place.standing is LiteralPosition.NAN for place in placed)
+        """Build the predicate of IN or NOT IN."""
+        converted = [self._convert(literal) for literal in literals]
+        values = sorted({literal.value for literal in converted if literal.position is LiteralPosition.EXACT})
+        has_nan = any(literal.position is LiteralPosition.NAN for literal in converted)
         single, several = (Operation.NOT_EQ, Operation.NOT_IN) if negated else (Operation.EQ, Operation.IN)
         terms: list[BooleanExpression] = []
         if values:
@@ -321,5 +338,5 @@ class _Column:
             terms.append(self._is_number if negated else self.unary(Operation.IS_NAN))
         if not negated:
             return any_of(terms)
-        # An empty NOT IN keeps every row; one whose literals no value can equal still drops nulls.
+        # An empty NOT IN keeps every row. A NOT IN whose literals equal no possible value still drops nulls.
         return all_of(terms or ([self.unary(Operation.NOT_NULL)] if literals else []))

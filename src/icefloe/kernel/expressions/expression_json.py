@@ -1,7 +1,7 @@
-"""Filters as JSON, as REST catalogs take and give them, and both the current and the deprecated form of operands.
+"""JSON of filters as REST catalogs send and receive it, with the current and the deprecated form of operands.
 
-Written is the deprecated form (`term`, `value`), the only one that Java knows so far. Literals are single values in JSON; what a text such as a date or the
-hex digits of bytes stands for only a column's type tells, so that reading with a schema is exact and reading without one leaves it to binding.
+The deprecated form (`term`, `value`) is written, because Java supports no other so far. Literals are single values in JSON. Only a column's type determines
+whether a text is a date, the hex digits of bytes or a string: reading with a schema is exact, and reading without one leaves it to binding.
 Spec: REST catalog, Predicate; Appendix D, JSON single-value serialization. JAVA: ExpressionParser.
 """
 
@@ -73,18 +73,20 @@ _LITERAL: Mapping[str, type[LiteralPredicate]] = {
 _SET: Mapping[str, type[SetPredicate]] = {"in": In, "not-in": NotIn}
 _NAMES: Mapping[type, str] = {kind: name for names in (_UNARY, _LITERAL, _SET) for name, kind in names.items()}
 _COUNTED = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
-# A comparison whose literal comes first says the same with its sides changed over.
-_TURNED = {"lt": "gt", "gt": "lt", "lt-eq": "gt-eq", "gt-eq": "lt-eq", "eq": "eq", "not-eq": "not-eq"}
+# The operation with its two sides exchanged, for a comparison whose literal comes first.
+_MIRRORED = {"lt": "gt", "gt": "lt", "lt-eq": "gt-eq", "gt-eq": "lt-eq", "eq": "eq", "not-eq": "not-eq"}
 
 
 # ---- writing ----
 
 
 def expression_to_json(expression: BooleanExpression) -> Any:
-    """The filter as a JSON value. Bind it first where its literals are of other Python types than its columns: a bound one is written by their types.
+    """Return the filter as a JSON value.
+
+    Bind the filter first where its literals have other Python types than its columns: the literals of a bound filter are written by the types of the columns.
 
     Raises:
-        InvalidFilterError: a literal has no form in JSON, as NaN or a variant.
+        InvalidFilterError: A literal has no form in JSON, such as NaN or a variant.
     """
     match expression:
         case AlwaysTrue():
@@ -100,11 +102,11 @@ def expression_to_json(expression: BooleanExpression) -> Any:
             return _bound_to_json(exact) if isinstance(exact, BoundPredicate) else expression_to_json(exact)
         case UnboundPredicate():
             return _unbound_to_json(expression)
-    raise InvalidFilterError(f"{expression!r} is no filter that JSON has a form for")
+    raise InvalidFilterError(f"{expression!r} has no form as a filter in JSON")
 
 
 def _joined(word: str, terms: Sequence[Any]) -> Any:
-    """Terms two by two, as a tree as flat as can be: readers go down it by recursion."""
+    """Join terms pairwise into a tree of least depth, because readers walk it by recursion."""
     if len(terms) == 1:
         return terms[0]
     half = len(terms) // 2
@@ -112,19 +114,19 @@ def _joined(word: str, terms: Sequence[Any]) -> Any:
 
 
 def _as_floats(predicate: BoundPredicate) -> BooleanExpression:
-    """The same test of a 32-bit column with literals of 32 bits: those of a bound one are doubles, and a reader rounds what it reads.
+    """Return an equivalent test of a 32-bit column with 32-bit literals, because a reader rounds the doubles of a bound test.
 
-    Where the nearest float lies above the literal, what is greater than the literal is that float and those above it; and so on.
+    Where the nearest float is above the literal, `> literal` is `>=` that float; the other comparisons are adjusted in the same way.
     """
-    if not isinstance(predicate.field.field_type, FloatType) or all(_nearest(value) == value for value in predicate.values):
+    if not isinstance(predicate.field.field_type, FloatType) or all(_nearest_float(value) == value for value in predicate.values):
         return predicate
     if predicate.operation in (Operation.EQ, Operation.IN):
-        held = tuple(value for value in predicate.values if _nearest(value) == value)
-        return replace(predicate, operation=Operation.IN, values=held) if held else AlwaysFalse()
+        exact = tuple(value for value in predicate.values if _nearest_float(value) == value)
+        return replace(predicate, operation=Operation.IN, values=exact) if exact else AlwaysFalse()
     if predicate.operation in (Operation.NOT_EQ, Operation.NOT_IN):
-        held = tuple(value for value in predicate.values if _nearest(value) == value)
-        return replace(predicate, operation=Operation.NOT_IN if held else Operation.NOT_NULL, values=held)
-    nearest = _nearest(predicate.value)
+        exact = tuple(value for value in predicate.values if _nearest_float(value) == value)
+        return replace(predicate, operation=Operation.NOT_IN if exact else Operation.NOT_NULL, values=exact)
+    nearest = _nearest_float(predicate.value)
     is_less = predicate.operation in (Operation.LT, Operation.LT_EQ)
     if nearest > predicate.value:
         operation = Operation.LT if is_less else Operation.GT_EQ
@@ -133,29 +135,29 @@ def _as_floats(predicate: BoundPredicate) -> BooleanExpression:
     return replace(predicate, operation=operation, values=(nearest,))
 
 
-def _nearest(value: float) -> float:
+def _nearest_float(value: float) -> float:
     with np.errstate(over="ignore"):
         return float(np.float32(value))
 
 
 def _bound_to_json(predicate: BoundPredicate) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": predicate.operation.name.lower().replace("_", "-"), "term": predicate.column}
+    document: dict[str, Any] = {"type": predicate.operation.name.lower().replace("_", "-"), "term": predicate.column}
     try:
         values = [to_json_value(predicate.kind, value) for value in predicate.values] if predicate.values else []
     except InvalidInputError as error:
         raise InvalidFilterError(f"the filter {predicate} has no form in JSON: {error.message}") from error
     if predicate.operation in (Operation.IN, Operation.NOT_IN):
-        return {**found, "values": values}
-    return {**found, "value": values[0]} if values else found
+        return {**document, "values": values}
+    return {**document, "value": values[0]} if values else document
 
 
 def _unbound_to_json(predicate: UnboundPredicate) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": _NAMES[type(predicate)], "term": predicate.term}
+    document: dict[str, Any] = {"type": _NAMES[type(predicate)], "term": predicate.term}
     if isinstance(predicate, LiteralPredicate):
-        found["value"] = _literal_to_json(predicate.literal, predicate)
+        document["value"] = _literal_to_json(predicate.literal, predicate)
     elif isinstance(predicate, SetPredicate):
-        found["values"] = [_literal_to_json(value, predicate) for value in predicate.literals]
-    return found
+        document["values"] = [_literal_to_json(value, predicate) for value in predicate.literals]
+    return document
 
 
 def _literal_to_json(value: Any, predicate: UnboundPredicate) -> Any:
@@ -164,7 +166,7 @@ def _literal_to_json(value: Any, predicate: UnboundPredicate) -> Any:
     match value:
         case float() if not math.isfinite(value):
             raise InvalidFilterError(
-                f"the filter {predicate} has no form in JSON, which has no {value}", next_step="use IsNaN, or a finite number"
+                f"the filter {predicate} has no form in JSON, which cannot hold {value}", next_step="use IsNaN, or a finite number"
             )
         case bool() | int() | float() | str():
             return value
@@ -181,31 +183,36 @@ def _literal_to_json(value: Any, predicate: UnboundPredicate) -> Any:
             return to_json_value(DateType(), to_physical(DateType(), value))
         case time():
             return to_json_value(TimeType(), to_physical(TimeType(), value))
-    raise InvalidFilterError(f"the filter {predicate} has no form in JSON: {value!r} is no value of a type of the format")
+    raise InvalidFilterError(f"the filter {predicate} has no form in JSON: {value!r} is not a value of an Iceberg type")
 
 
 # ---- reading ----
 
 
 def expression_from_json(value: Any, schema: Schema | None = None, *, case_sensitive: bool = True) -> BooleanExpression:
-    """The filter that parsed JSON describes. With a schema, columns given by id become names, and literals values of their columns' types.
+    """Return the filter that parsed JSON describes.
+
+    Args:
+        value: The parsed JSON.
+        schema: Columns referenced by id become names, and literals become values of their columns' types; without it neither happens.
+        case_sensitive: Whether column names are matched by letter case.
 
     Raises:
-        InvalidFilterError: the JSON has another shape, or does not fit the schema; every problem is listed with its path.
-        UnsupportedFeatureError: an operand is a transform or a function, or is compared with another column.
+        InvalidFilterError: The JSON has another shape, or does not fit the schema; every problem is listed with its path.
+        UnsupportedFeatureError: An operand is a transform or a function, or is compared with another column.
     """
     reader = _Reader(schema, case_sensitive)
     try:
-        found = reader.expression(value, "$")
+        expression = reader.expression(value, "$")
     except RecursionError as error:
         raise InvalidFilterError("the filter is nested too deeply to be read") from error
     if reader.problems:
         raise InvalidFilterError("the filter cannot be read from JSON", problems=reader.problems)
-    return found
+    return expression
 
 
 class _Reader:
-    """One reading, and the problems it meets; where there is one, what is returned means nothing."""
+    """The state of reading one filter: its problems. Where there is a problem, the returned expression has no meaning."""
 
     def __init__(self, schema: Schema | None, case_sensitive: bool) -> None:
         self._schema = schema
@@ -241,18 +248,18 @@ class _Reader:
             return self._comparison(word, value, path)
         if word in _SET:
             return self._set(_SET[word], value, path)
-        return self._refuse(f"{path}.type", f"there is no {value['type']!r} among filters")
+        return self._refuse(f"{path}.type", f"{value['type']!r} is not an operation of filters")
 
     def _refuse(self, where: str, what: str) -> BooleanExpression:
         self.problems.append(Problem(where=where, what=what))
         return AlwaysTrue()
 
     def _unary(self, kind: type[UnaryPredicate], value: Mapping[str, Any], path: str) -> BooleanExpression:
-        self._only(value, path, "term", "child")
+        self._check_keys(value, path, "term", "child")
         return kind(self._operand(value, path, "child")[0])
 
     def _set(self, kind: type[SetPredicate], value: Mapping[str, Any], path: str) -> BooleanExpression:
-        self._only(value, path, "term", "child", "values")
+        self._check_keys(value, path, "term", "child", "values")
         name, field = self._operand(value, path, "child")
         values: Any = value.get("values")
         data_type, at = None, f"{path}.values"
@@ -260,17 +267,17 @@ class _Reader:
             values, data_type, at = values.get("values"), values.get("data-type"), f"{at}.values"
         if not isinstance(values, list):
             return self._refuse(at, f"expected an array of literals, found {kind_of(values)}")
-        return kind(name, [self._literal(one, data_type, field, f"{at}[{place}]") for place, one in enumerate(values)])
+        return kind(name, [self._literal(item, data_type, field, f"{at}[{index}]") for index, item in enumerate(values)])
 
     def _comparison(self, word: str, value: Mapping[str, Any], path: str) -> BooleanExpression:
-        self._only(value, path, "term", "value", "left", "right")
+        self._check_keys(value, path, "term", "value", "left", "right")
         if "left" not in value:
             name, field = self._operand(value, path, "left")
             return _LITERAL[word](name, self._literal(value.get("value"), None, field, f"{path}.value"))
         sides = [(value["left"], f"{path}.left"), (value.get("right"), f"{path}.right")]
-        if _is_column(sides[1][0]) and not _is_column(sides[0][0]) and word in _TURNED:
+        if _is_column(sides[1][0]) and not _is_column(sides[0][0]) and word in _MIRRORED:
             sides.reverse()
-            word = _TURNED[word]
+            word = _MIRRORED[word]
         if _is_column(sides[1][0]):
             raise UnsupportedFeatureError(
                 f"{path}: a filter that compares two columns is not supported", next_step="compare them after the scan"
@@ -278,30 +285,33 @@ class _Reader:
         name, field = self._column(*sides[0])
         return _LITERAL[word](name, self._literal(sides[1][0], None, field, sides[1][1]))
 
-    def _only(self, value: Mapping[str, Any], path: str, *keys: str) -> None:
+    def _check_keys(self, value: Mapping[str, Any], path: str, *keys: str) -> None:
         for key in ("term", "child", "left", "right", "value", "values"):
             if key in value and key not in keys:
-                self._refuse(f"{path}.{key}", f"{value['type']} has none")
+                self._refuse(f"{path}.{key}", f"{value['type']} does not have this key")
 
     def _operand(self, value: Mapping[str, Any], path: str, key: str) -> tuple[str, NestedField | None]:
-        """The column under the current key, or the deprecated `term`."""
-        found = key if key in value else "term"
-        return self._column(value.get(found), f"{path}.{found}", by_name=found == "term")
+        """Read the column under the current key, or under the deprecated `term`."""
+        operand_key = key if key in value else "term"
+        return self._column(value.get(operand_key), f"{path}.{operand_key}", by_name=operand_key == "term")
 
     def _column(self, value: Any, path: str, *, by_name: bool = False) -> tuple[str, NestedField | None]:
-        """The name of a column, and its field where a schema tells. A bare text is one in the deprecated form alone: in the current one it is a literal."""
+        """Read the name of a column, and its field where a schema is present.
+
+        A bare text is a column in the deprecated form only; in the current form it is a literal.
+        """
         if isinstance(value, Mapping) and value.get("type") in ("transform", "apply"):
             if value["type"] == "transform" and value.get("transform") == "identity":
                 return self._column(value.get("term"), f"{path}.term", by_name=True)
-            called = value.get("transform") or value.get("function")
+            function = value.get("transform") or value.get("function")
             raise UnsupportedFeatureError(
-                f"{path}: a filter of {called!r} of a column is not supported", next_step="filter by the column itself"
+                f"{path}: a filter on {function!r} of a column is not supported", next_step="filter by the column itself"
             )
         name: Any = value if by_name else None
         if isinstance(value, Mapping) and value.get("type") == "reference":
             if "id" in value:
                 return self._column_of_id(value["id"], f"{path}.id")
-            name = value.get("name", value.get("term"))  # JAVA calls the name `term`
+            name = value.get("name", value.get("term"))  # in Java the key of the name is `term`
         if not isinstance(name, str):
             self._refuse(path, f"expected a column's name or a reference to one, found {kind_of(value)}")
             return "", None
@@ -321,7 +331,7 @@ class _Reader:
         return name, self._schema.find_field(field_id)
 
     def _literal(self, value: Any, data_type: Any, field: NestedField | None, path: str) -> Any:
-        """A value for Python: of the literal's own type or else the column's, as it stands where there is neither."""
+        """Read a Python value of the literal's own type, or else of the column's; as it is in JSON where neither is known."""
         if isinstance(value, Mapping) and value.get("type") == "literal":
             value, data_type, path = value.get("value"), value.get("data-type", data_type), f"{path}.value"
         if not isinstance(value, bool | int | float | str):
@@ -349,5 +359,5 @@ def _is_column(value: Any) -> bool:
 def _native(kind: PrimitiveType, physical: Any) -> Any:
     try:
         return to_python(kind, physical)
-    except IcefloeError:  # a year, or a part of a second, that Python has no value for: binding takes the number as well
+    except IcefloeError:  # Python cannot hold the year or the nanoseconds; binding accepts the number too
         return physical

@@ -1,7 +1,7 @@
-"""A filter from the text of a SQL WHERE clause.
+"""Parsing of a filter from the text of a SQL WHERE clause.
 
-`sqlglot` reads the text; this module takes the few forms that Iceberg can prune by and refuses the rest by name. Types are checked later, by `bind.py`.
-Identifiers may stand in double quotes or backticks; strings stand in single quotes, doubled to escape one.
+`sqlglot` parses the SQL; this module accepts the forms that Iceberg can prune by and refuses the others by name. `bind.py` checks names and types later.
+Identifiers may be in double quotes or backticks; strings are in single quotes, which are doubled to escape one.
 """
 
 import operator
@@ -37,16 +37,16 @@ from icefloe.kernel.expressions.predicate import (
 )
 
 ALLOWED = (
-    "a filter is made of column =, !=, <>, <, <=, >, >=, <=> literal, [NOT] IN (...), [NOT] BETWEEN, IS [NOT] NULL, IS [NOT] NAN, "
+    "a filter consists of column =, !=, <>, <, <=, >, >=, <=> literal, [NOT] IN (...), [NOT] BETWEEN, IS [NOT] NULL, IS [NOT] NAN, "
     "[NOT] LIKE 'prefix%', AND, OR, NOT, parentheses, TRUE and FALSE; literals are numbers, 'text', X'00', DATE '...', TIMESTAMP '...'"
 )
 
 
-class FilterDialect(Dialect):  # type: ignore[misc]  # sqlglot is not typed here
-    """SQL with both kinds of quoted identifiers and no backslash escapes in strings."""
+class FilterDialect(Dialect):  # type: ignore[misc]  # sqlglot has no types here
+    """SQL with both kinds of quoted identifiers and without backslash escapes in strings."""
 
     class Tokenizer(tokens.Tokenizer):  # type: ignore[misc]  # as above
-        """Which quotes mean what."""
+        """The quotes of identifiers and strings."""
 
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot reads these as class settings
         QUOTES = ["'"]  # noqa: RUF012
@@ -66,33 +66,37 @@ _COMPARISONS: Mapping[type, tuple[type[Any], type[Any], Callable[[Any, Any], boo
 
 
 class _RefusedError(Exception):
-    """A form that a filter may not have; becomes an `InvalidFilterError` with the whole text."""
+    """A form that a filter may not have; it becomes an `InvalidFilterError` with the whole text."""
 
 
 def parse_filter(text: str) -> BooleanExpression:
-    """The filter that a WHERE clause (without the word WHERE) states; columns and types are not checked yet.
+    """Parse a WHERE clause, without the word WHERE; columns and types are not checked yet.
 
     Raises:
-        InvalidFilterError: the text is not SQL, or uses a form that a filter may not have; the message says which.
+        InvalidFilterError: The text is not SQL, or has a form that filters do not support; the message names the form.
     """
     try:
         trees = [tree for tree in FilterDialect().parse_into(exp.Condition, text) if tree is not None]
         if len(trees) != 1:
-            raise _RefusedError("it is more than one statement" if trees else "there is nothing in it")
+            raise _RefusedError("it is more than one statement" if trees else "it is empty")
         return _expression(trees[0])
     except _RefusedError as refused:
         reason = str(refused)
     except SqlglotError as error:
-        found = (getattr(error, "errors", None) or [{}])[0].get("highlight")
-        reason = "it is not a SQL condition" + (f" (see {found!r})" if found else "")
+        highlight = (getattr(error, "errors", None) or [{}])[0].get("highlight")
+        reason = "it is not a SQL condition" + (f" (see {highlight!r})" if highlight else "")
     except RecursionError:
         reason = "it is nested too deeply"
     shown = text if len(text) <= 500 else text[:500] + "..."
-    raise InvalidFilterError(f"cannot read the filter {shown!r}: {reason}", next_step=ALLOWED)
+    raise InvalidFilterError(f"cannot parse the filter {shown!r}: {reason}", next_step=ALLOWED)
 
 
 def to_expression(row_filter: str | BooleanExpression | None) -> BooleanExpression:
-    """A filter given as text, as an expression, or not at all (every row). Raises `InvalidFilterError`."""
+    """Return a filter passed as text, as an expression, or as None, which keeps every row.
+
+    Raises:
+        InvalidFilterError: The text cannot be parsed, or the value is neither.
+    """
     if row_filter is None:
         return AlwaysTrue()
     if isinstance(row_filter, BooleanExpression):
@@ -157,7 +161,7 @@ def _in(tree: Any) -> BooleanExpression:
 
 def _between(tree: Any) -> BooleanExpression:
     if tree.args.get("symmetric"):
-        raise _RefusedError("BETWEEN SYMMETRIC is not known")
+        raise _RefusedError("BETWEEN SYMMETRIC is not supported")
     column = _column(tree.this)
     return And(GreaterThanOrEqual(column, _literal(tree.args["low"])), LessThanOrEqual(column, _literal(tree.args["high"])))
 
@@ -169,22 +173,20 @@ def _like(tree: Any) -> BooleanExpression:
 
 
 def _prefix(column: str, pattern: Any) -> BooleanExpression:
-    """LIKE as a prefix test; a backslash takes the meaning from the next character, as in Spark."""
+    """Return LIKE as a prefix test; a backslash escapes the next character, as in Spark."""
     if not isinstance(pattern, str):
-        raise _RefusedError("LIKE takes a text")
+        raise _RefusedError("LIKE takes a string")
     plain, position = "", 0
     while position < len(pattern):
-        sign = pattern[position]
-        if sign == "\\" and pattern[position + 1 : position + 2] in ("\\", "%", "_"):
+        character = pattern[position]
+        if character == "\\" and pattern[position + 1 : position + 2] in ("\\", "%", "_"):
             position += 1
-            sign = pattern[position]
-        elif sign == "%" and not pattern[position:].strip("%"):
+            character = pattern[position]
+        elif character == "%" and not pattern[position:].strip("%"):
             return StartsWith(column, plain)
-        elif sign in "%_":
-            raise _RefusedError(
-                f"LIKE {pattern!r}: a wildcard may only be one % at the end (put a backslash before a {sign} that is meant literally)"
-            )
-        plain += sign
+        elif character in "%_":
+            raise _RefusedError(f"LIKE {pattern!r}: a wildcard may only be one % at the end (put a backslash before a literal {character})")
+        plain += character
         position += 1
     return EqualTo(column, plain)
 
@@ -228,18 +230,18 @@ def _column(tree: Any) -> str:
     if isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Identifier):
         return f"{_column(tree.this)}.{tree.expression.name}"
     if not isinstance(tree, exp.Column) or not all(isinstance(part, exp.Identifier) for part in tree.parts):
-        raise _RefusedError(f"{_sql(tree)!r} stands where a column's name is wanted")
+        raise _RefusedError(f"{_sql(tree)!r} is not a column name")
     return ".".join(part.name for part in tree.parts)
 
 
 def _literal(tree: Any) -> Any:
-    """The Python value of a literal: int, Decimal (1.5), float (1e5), str, bool, bytes, date, datetime, time."""
+    """Return the Python value of a literal: int, Decimal (1.5), float (1e5), str, bool, bytes, date, datetime, time."""
     tree = _unwrap(tree)
     if isinstance(tree, exp.Neg):
         value = _literal(tree.this)
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise _RefusedError(f"{_sql(tree)!r} is not a number")
-        return value.copy_negate() if isinstance(value, Decimal) else -value  # the minus of a Decimal rounds it to 28 digits
+        return value.copy_negate() if isinstance(value, Decimal) else -value  # unary minus would round a Decimal to 28 digits
     if isinstance(tree, exp.Literal):
         return str(tree.this) if tree.is_string else _converted(tree, _number, str(tree.this))
     if isinstance(tree, exp.Boolean):
@@ -252,7 +254,7 @@ def _literal(tree: Any) -> Any:
         return _cast(tree)
     if _is_column(tree):
         raise _RefusedError(
-            f"{_sql(tree)!r} stands where a literal is wanted (a text stands in single quotes; two columns cannot be compared)"
+            f"{_sql(tree)!r} is a column where a literal is expected (put text in single quotes; two columns cannot be compared)"
         )
     raise _RefusedError(f"{_sql(tree)!r} is not a literal")
 
@@ -263,28 +265,28 @@ def _number(text: str) -> int | float | Decimal:
     return float(text) if "e" in text.lower() else Decimal(text)
 
 
-def _moment(text: str) -> datetime | str:
-    """A moment; one finer than Python's stays a text, which the column's type reads."""
-    found = datetime.fromisoformat(text)
-    return text if _FINER_THAN_MICROS.search(text) else found
+def _timestamp(text: str) -> datetime | str:
+    """Return a datetime, or the text itself where it is finer than a microsecond; the column's type parses the text then."""
+    timestamp = datetime.fromisoformat(text)
+    return text if _FINER_THAN_MICROS.search(text) else timestamp
 
 
-def _clock(text: str) -> time | str:
-    found = time.fromisoformat(text)
-    return text if _FINER_THAN_MICROS.search(text) else found
+def _time(text: str) -> time | str:
+    time_of_day = time.fromisoformat(text)
+    return text if _FINER_THAN_MICROS.search(text) else time_of_day
 
 
-# Python drops the digits after the sixth.
+# Python drops fraction digits after the sixth.
 _FINER_THAN_MICROS = re.compile(r"[.,]\d{7}")
-# The types a literal may be cast to, and how its text is read.
+# The types that a literal may be cast to, and the parser of its text.
 _CASTS: Mapping[Any, Callable[[str], Any]] = {
     exp.DataType.Type.DATE: date.fromisoformat,
-    exp.DataType.Type.TIMESTAMP: _moment,
-    exp.DataType.Type.TIMESTAMPTZ: _moment,
-    exp.DataType.Type.TIMESTAMPNTZ: _moment,
-    exp.DataType.Type.DATETIME: _moment,
-    exp.DataType.Type.TIMESTAMP_NS: _moment,
-    exp.DataType.Type.TIME: _clock,
+    exp.DataType.Type.TIMESTAMP: _timestamp,
+    exp.DataType.Type.TIMESTAMPTZ: _timestamp,
+    exp.DataType.Type.TIMESTAMPNTZ: _timestamp,
+    exp.DataType.Type.DATETIME: _timestamp,
+    exp.DataType.Type.TIMESTAMP_NS: _timestamp,
+    exp.DataType.Type.TIME: _time,
     exp.DataType.Type.FLOAT: float,
     exp.DataType.Type.DOUBLE: float,
     exp.DataType.Type.INT: int,
@@ -307,4 +309,4 @@ def _converted(tree: Any, convert: Callable[[str], Any], text: str) -> Any:
     try:
         return convert(text)
     except (ValueError, ArithmeticError) as error:
-        raise _RefusedError(f"{_sql(tree)!r} cannot be read as a value") from error
+        raise _RefusedError(f"{_sql(tree)!r} is not a value of its type") from error

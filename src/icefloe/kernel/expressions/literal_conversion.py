@@ -1,6 +1,7 @@
-"""Where a literal stands among the values of a column's type: on one, between two, beyond them all, or NaN.
+"""Conversion of a literal to a column's type: to a value of the type, or to its position among the values where the type has no such value.
 
 A filter may compare an int column with 2.5 or 10^12, or a date column with a time of day; the comparison is still exact.
+JAVA: Literal.to, with aboveMax and belowMin.
 """
 
 import math
@@ -31,7 +32,7 @@ from icefloe.kernel.types import (
 )
 from icefloe.kernel.values import to_physical
 
-# A time that the one type has no value for may be one of the other.
+# The timestamp type of the other unit. A time that one of the two types cannot hold may be a value of the other.
 _OTHER_UNIT: Mapping[type[PrimitiveType], PrimitiveType] = {
     TimestampType: TimestampNanoType(),
     TimestamptzType: TimestamptzNanoType(),
@@ -40,70 +41,70 @@ _OTHER_UNIT: Mapping[type[PrimitiveType], PrimitiveType] = {
 }
 # Enough digits for any value of a decimal(38, s).
 _WIDE = Context(prec=200)
-# A literal with more digits before its point lies beyond every value.
-_MOST_DIGITS = 100
+# A literal with more digits before its point is beyond every value.
+_MAX_DIGITS = 100
 
 
 class LiteralPosition(Enum):
-    """How a literal relates to a type's values."""
+    """Where a literal is among the values of a type."""
 
     EXACT = "is a value"
-    BETWEEN = "lies just above a value"
-    BELOW_MIN = "lies below every value"
-    ABOVE_MAX = "lies above every value"
+    BETWEEN = "is between two values"
+    BELOW_MIN = "is below every value"
+    ABOVE_MAX = "is above every value"
     NAN = "is NaN"
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertedLiteral:
-    """A literal's standing; `value` is the physical value it is, or the nearest below it."""
+    """A literal's position; `value` is the physical value that it equals, or the greatest below it."""
 
-    standing: LiteralPosition
+    position: LiteralPosition
     value: Any = None
 
 
 def convert_literal(kind: PrimitiveType, literal: Any) -> ConvertedLiteral:
-    """Where a Python value, or its text, stands among the values of `kind`.
+    """Convert a Python value, or its text, to a type.
 
-    Both float types are compared as doubles, as Spark does, so that a literal is not rounded to 32 bits.
+    Both float types are compared as doubles, as in Spark, so that a literal is not rounded to 32 bits.
 
     Raises:
-        InvalidInputError: the literal cannot be compared with the type.
+        InvalidInputError: The literal cannot be compared with the type.
     """
     value = literal.item() if isinstance(literal, np.generic) and not isinstance(literal, np.datetime64) else literal
     if isinstance(kind, FloatType | DoubleType):
-        return _place_float(value)
+        return _convert_float(value)
     if isinstance(kind, IntegerType | LongType):
         low, high = INTEGER_RANGES[type(kind)]
-        return _place_whole(kind, value, low, high, 0)
+        return _convert_number(kind, value, low, high, 0)
     if isinstance(kind, DecimalType):
         limit = 10**kind.precision - 1
-        return _place_whole(kind, value, -limit, limit, kind.scale)
+        return _convert_number(kind, value, -limit, limit, kind.scale)
     if isinstance(kind, DateType) and isinstance(value, str | datetime | np.datetime64):
-        return _place_date(kind, value)
+        return _convert_date(kind, value)
     if type(kind) in _OTHER_UNIT:
-        return _place_timestamp(kind, value)
+        return _convert_timestamp(kind, value)
     return ConvertedLiteral(LiteralPosition.EXACT, to_physical(kind, value))
 
 
-def _place_float(value: Any) -> ConvertedLiteral:
+def _convert_float(value: Any) -> ConvertedLiteral:
     try:
         number = to_physical(DoubleType(), value)
     except InvalidInputError:
         if isinstance(value, bool) or not isinstance(value, int):
             raise
-        # An int beyond the doubles lies between the last of them and infinity.
+        # An int beyond the doubles is between the last of them and infinity.
         return ConvertedLiteral(LiteralPosition.BETWEEN, float(np.finfo(np.float64).max) if value > 0 else -math.inf)
     # Adding zero turns -0.0 into 0.0, which it equals.
     return ConvertedLiteral(LiteralPosition.NAN) if math.isnan(number) else ConvertedLiteral(LiteralPosition.EXACT, number + 0.0)
 
 
-def _place_whole(kind: PrimitiveType, value: Any, low: int, high: int, scale: int) -> ConvertedLiteral:
-    """Among the multiples of 10^-scale from `low` to `high` of them; int types are scale 0."""
+def _convert_number(kind: PrimitiveType, value: Any, low: int, high: int, scale: int) -> ConvertedLiteral:
+    """Find a number among the multiples of 10^-scale from `low` to `high` of them; int types have scale 0."""
     number = _decimal(value)
     if number.is_nan():
         return ConvertedLiteral(LiteralPosition.ABOVE_MAX)  # NaN sorts after every number
-    if number and (number.is_infinite() or number.adjusted() > _MOST_DIGITS):
+    if number and (number.is_infinite() or number.adjusted() > _MAX_DIGITS):
         return ConvertedLiteral(LiteralPosition.ABOVE_MAX if number > 0 else LiteralPosition.BELOW_MIN)
     floor, is_whole = _floor(number, scale)
     if floor < low:
@@ -116,7 +117,7 @@ def _place_whole(kind: PrimitiveType, value: Any, low: int, high: int, scale: in
 
 def _floor(number: Decimal, scale: int) -> tuple[int, bool]:
     """Return the greatest whole number up to `number` times 10^scale, and whether it is that number. No digit is rounded, however many there are."""
-    if not number or number.adjusted() < -scale:  # nothing, or a fraction of one, whose zeros need not be written out
+    if not number or number.adjusted() < -scale:  # zero, or a fraction of one unit, whose many zeros need not be computed
         return (-1 if number < 0 else 0), not number
     sign, digits, exponent = number.as_tuple()
     shifted = Decimal((sign, digits, int(exponent) + scale))
@@ -133,28 +134,30 @@ def _decimal(value: Any) -> Decimal:
         raise InvalidInputError(f"{value!r} is not a number") from error
 
 
-def _place_date(kind: PrimitiveType, value: str | datetime | np.datetime64) -> ConvertedLiteral:
+def _convert_date(kind: PrimitiveType, value: str | datetime | np.datetime64) -> ConvertedLiteral:
     try:
         return ConvertedLiteral(LiteralPosition.EXACT, to_physical(kind, value))
     except InvalidInputError as not_a_date:
         try:
-            placed = _place_timestamp(TimestampType(), value)
+            timestamp = _convert_timestamp(TimestampType(), value)
         except InvalidInputError:
             raise not_a_date from None
-    days, rest = divmod(placed.value, MICROS_PER_DAY)
-    return ConvertedLiteral(LiteralPosition.BETWEEN if rest or placed.standing is LiteralPosition.BETWEEN else LiteralPosition.EXACT, days)
+    days, rest = divmod(timestamp.value, MICROS_PER_DAY)
+    return ConvertedLiteral(
+        LiteralPosition.BETWEEN if rest or timestamp.position is LiteralPosition.BETWEEN else LiteralPosition.EXACT, days
+    )
 
 
-def _place_timestamp(kind: PrimitiveType, value: Any) -> ConvertedLiteral:
-    """Among microseconds, which leave out finer times, or nanoseconds, which end in the years 1677 and 2262."""
+def _convert_timestamp(kind: PrimitiveType, value: Any) -> ConvertedLiteral:
+    """Find a time among microseconds, which leave out finer times, or nanoseconds, which end in the years 1677 and 2262."""
     try:
         return ConvertedLiteral(LiteralPosition.EXACT, to_physical(kind, value))
-    except InvalidInputError as unfit:
+    except InvalidInputError as error:
         other = _OTHER_UNIT[type(kind)]
         try:
             number = to_physical(other, value)
         except InvalidInputError:
-            raise unfit from None
+            raise error from None
     if isinstance(other, TimestampNanoType | TimestamptzNanoType):
         return ConvertedLiteral(LiteralPosition.BETWEEN, number // NANOS_PER_MICRO)
     return ConvertedLiteral(LiteralPosition.ABOVE_MAX if number > 0 else LiteralPosition.BELOW_MIN)

@@ -1,9 +1,10 @@
-"""What is known about many stretches of rows at once, and whether a predicate may match a row of each (inclusive) or surely matches every row (strict).
+"""Evaluation of a bound predicate on bounds and counts: whether a row may match (inclusive), and whether every row matches (strict).
 
-A stretch is a data file with its bounds and counts, a manifest with a partition summary, or a file with its exact partition value; all are a `ColumnRange`:
-arrays in, a mask out. What is not known keeps a stretch in an inclusive mask and out of a strict one. Where the numbers come from is kernel.scan.
-Nulls: strict masks follow SQL, where no null matches `!=`; inclusive masks also keep nulls for `!=`, NOT IN and NOT LIKE, which other engines take to match.
-Spec: Scan Planning; Appendix D (the order of values).
+The rows are those of a data file with its bounds and counts, of a manifest with a partition summary, or of a file with its exact partition value. All of these
+are one element of a `ColumnRange`; many are evaluated at once: arrays in, a mask out. An unknown keeps an element in an inclusive mask and out of a strict one.
+kernel.scan provides the numbers. Nulls: strict masks follow SQL, where no null matches `!=`; inclusive masks also keep nulls for `!=`, NOT IN and NOT LIKE,
+because other engines let them match.
+Spec: Scan Planning; Appendix D (the order of values). JAVA: InclusiveMetricsEvaluator, StrictMetricsEvaluator, ManifestEvaluator.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, B
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType
 from icefloe.kernel.values import physical_array
 
-# Above this many literals, IN is pruned by the smallest and the largest alone.
+# With more literals than this, IN is pruned by the smallest and the largest only.
 MAX_SET_PRUNED = 200
 
 Mask = NDArray[np.bool_]
@@ -30,10 +31,14 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRange:
-    """One column over n stretches of rows; every array has length n.
+    """The values of one column in each of n files, manifests or partitions; every array has length n.
 
-    `lower` and `upper` are Arrow arrays of physical values, null where nothing is known; they need not be attained, and leave out null and NaN.
-    The masks say what cannot be ruled out: nulls, NaN, ordinary values.
+    Attributes:
+        lower: Arrow array of physical values, null where unknown. A bound need not be the value of a row; nulls and NaN are left out.
+        upper: As `lower`.
+        may_have_null: Mask: nulls cannot be ruled out.
+        may_have_nan: Mask: NaN cannot be ruled out.
+        may_have_value: Mask: other values cannot be ruled out.
     """
 
     lower: Any
@@ -47,25 +52,25 @@ class ColumnRange:
 
 
 def is_float(kind: PrimitiveType) -> bool:
-    """Whether the type has NaN."""
+    """Return True if the type has NaN."""
     return isinstance(kind, FloatType | DoubleType)
 
 
 def comparison_array(kind: PrimitiveType, array: Any) -> Any:
-    """An Arrow array of physical values in the form literals are compared in: float as double, so that no literal is rounded."""
+    """Return physical values in the form in which literals are compared: float as double, so that no literal is rounded."""
     plain = array_of_chunks(array)
     return plain.cast(pa.float64()) if isinstance(kind, FloatType) else plain
 
 
 def literal_array(kind: PrimitiveType, values: tuple[Any, ...]) -> Any:
-    """Physical literals as an Arrow array that compares with `comparison_array`."""
+    """Return physical literals as an Arrow array that compares with `comparison_array`."""
     return physical_array(DoubleType() if isinstance(kind, FloatType) else kind, values)
 
 
 def valid_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]:
-    """The bounds in comparison form, both unknown where they contradict each other.
+    """Return the bounds in comparison form, both unknown where they contradict each other.
 
-    NaN is no bound. A lower above its upper comes of a writer that sorts otherwise (Java compares the halves of a UUID as signed numbers): unsure means keep.
+    NaN is no bound. A lower bound above its upper bound was written in another order (Java compares the halves of a UUID as signed numbers), so it is not used.
     """
     low, high = comparison_array(kind, lower), comparison_array(kind, upper)
     unknown = scalar_of(None, low.type)
@@ -81,7 +86,10 @@ def valid_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]
 def range_of_bounds(
     kind: PrimitiveType, lower: Any, upper: Any, *, may_have_null: Mask, may_have_nan: Mask, may_have_value: Mask
 ) -> ColumnRange:
-    """A `ColumnRange` of bounds that have not been checked. A bound that is there proves that there are values, whatever the counts say."""
+    """Build a `ColumnRange` of bounds that have not been checked.
+
+    A bound proves that there are values, whatever the counts are.
+    """
     low, high = valid_bounds(kind, lower, upper)
     known = _mask(pc.or_(pc.is_valid(low), pc.is_valid(high)))
     nan = may_have_nan if is_float(kind) else np.zeros(len(may_have_null), dtype=bool)
@@ -89,7 +97,7 @@ def range_of_bounds(
 
 
 def range_of_values(kind: PrimitiveType, values: Any) -> ColumnRange:
-    """A `ColumnRange` of stretches whose rows all have the one value that is given (or null, or NaN): both masks are then exact."""
+    """Build a `ColumnRange` of elements whose rows all have one value, null or NaN; both masks are exact for it."""
     plain = comparison_array(kind, values)
     null = _mask(pc.is_null(plain))
     nan = np.zeros(len(null), dtype=bool)
@@ -100,18 +108,18 @@ def range_of_values(kind: PrimitiveType, values: Any) -> ColumnRange:
 
 
 def after_prefix(prefix: str) -> str | None:
-    """The first string, in the order of code points, after every string with this prefix; None where there is none."""
+    """Return the first string, in the order of code points, after every string with this prefix; None where there is none."""
     for end in range(len(prefix), 0, -1):
         point = ord(prefix[end - 1]) + 1
         if 0xD800 <= point <= 0xDFFF:
-            point = 0xE000  # surrogates are no characters
+            point = 0xE000  # surrogates are not characters
         if point <= 0x10FFFF:
             return prefix[: end - 1] + chr(point)
     return None
 
 
-def may_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: PLR0912 - one case an operation
-    """Whether a row of each stretch can match: False only where none can.
+def may_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: PLR0912 - one case for each operation
+    """Return which elements may have a matching row; False only where no row can match.
 
     Spec: Scan Planning, inclusive evaluation of bounds and counts.
     """
@@ -137,17 +145,17 @@ def may_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: 
         case Operation.GT_EQ:
             return nan | (value & ~test.upper_below())
         case Operation.IN:
-            return value & test.may_hold_one()
+            return value & test.may_contain_literal()
         case Operation.NOT_EQ | Operation.NOT_IN:
-            return null | nan | ~test.is_one()
+            return null | nan | ~test.is_single_literal()
         case Operation.STARTS_WITH:
-            return value & ~test.beside_prefix()
+            return value & ~test.never_has_prefix()
         case Operation.NOT_STARTS_WITH:
-            return null | ~test.within_prefix()
+            return null | ~test.always_has_prefix()
 
 
-def must_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: PLR0912 - one case an operation
-    """Whether every row of each stretch matches: True only where each surely does.
+def must_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: PLR0912 - one case for each operation
+    """Return the elements whose rows all match; True only where that is certain.
 
     Spec: Scan Planning, strict evaluation.
     """
@@ -163,7 +171,7 @@ def must_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa:
         case Operation.NOT_NAN:
             return no_nan
         case Operation.EQ | Operation.IN:
-            return no_null & no_nan & test.is_one()
+            return no_null & no_nan & test.is_single_literal()
         case Operation.LT:
             return no_null & no_nan & test.upper_below()
         case Operation.LT_EQ:
@@ -175,18 +183,23 @@ def must_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa:
         case Operation.NOT_EQ:
             return no_null & (no_value | test.upper_below() | test.lower_above())
         case Operation.NOT_IN:
-            return no_null & (no_value | ~test.may_hold_one())
+            return no_null & (no_value | ~test.may_contain_literal())
         case Operation.STARTS_WITH:
-            return no_null & test.within_prefix()
+            return no_null & test.always_has_prefix()
         case Operation.NOT_STARTS_WITH:
-            return no_null & (no_value | test.beside_prefix())
+            return no_null & (no_value | test.never_has_prefix())
 
 
 def tree_mask(expression: BooleanExpression, length: int, leaf: Callable[[BoundPredicate], Mask]) -> Mask:
-    """The mask of a whole bound filter over `length` stretches, from the masks of its predicates; the same for inclusive and strict ones.
+    """Return the mask of a whole bound filter from the masks of its predicates, inclusive or strict.
+
+    Args:
+        expression: The bound filter.
+        length: Number of elements.
+        leaf: Returns the mask of one predicate.
 
     Raises:
-        InvalidFilterError: the filter is not bound.
+        InvalidFilterError: The filter is not bound.
     """
     if isinstance(expression, BoundPredicate):
         return leaf(expression)
@@ -202,54 +215,56 @@ def tree_mask(expression: BooleanExpression, length: int, leaf: Callable[[BoundP
 
 
 class _Comparer:
-    """Comparisons of bounds with a predicate's literals; each says True only where it is proven."""
+    """Comparisons of bounds with a predicate's literals; each mask is True only where the comparison is certain."""
 
     def __init__(self, predicate: BoundPredicate, column: ColumnRange) -> None:
         self._lower, self._upper = column.lower, column.upper
         self._values = predicate.values
-        # Bounds of a column promoted since the filter's schema are of the wider type.
+        # Where the column was promoted since the filter's schema, the bounds have the wider type.
         self._literals: Any = literal_array(predicate.kind, predicate.values).cast(column.lower.type) if predicate.values else None
 
     def _literal(self, index: int) -> Any:
         return self._literals[index]
 
     def upper_below(self, index: int = 0, *, or_equal: bool = False) -> Mask:
+        """Return where the upper bound is below (or equal to) a literal."""
         compare = pc.less_equal if or_equal else pc.less
         return _mask(compare(self._upper, self._literal(index)))
 
     def lower_above(self, index: int = 0, *, or_equal: bool = False) -> Mask:
+        """Return where the lower bound is above (or equal to) a literal."""
         compare = pc.greater_equal if or_equal else pc.greater
         return _mask(compare(self._lower, self._literal(index)))
 
-    def is_one(self) -> Mask:
-        """Both bounds are the same literal, so every ordinary value is it."""
+    def is_single_literal(self) -> Mask:
+        """Return where both bounds are the same literal, so every ordinary value equals it."""
         single = _mask(pc.equal(self._lower, self._upper))
         if single.any():
             single &= _mask(pc.is_in(_without_negative_zero(self._lower), value_set=self._literals))
         return single
 
-    def may_hold_one(self) -> Mask:
-        """Whether a literal lies between the bounds."""
+    def may_contain_literal(self) -> Mask:
+        """Return where a literal is between the bounds."""
         last = len(self._values) - 1
         within = ~(self.lower_above(last) | self.upper_below(0))
         if last < MAX_SET_PRUNED and within.any():
-            found = np.zeros(len(within), dtype=bool)
+            contains_literal = np.zeros(len(within), dtype=bool)
             for index in range(last + 1):
-                found |= ~(self.lower_above(index) | self.upper_below(index))
-            within &= found
+                contains_literal |= ~(self.lower_above(index) | self.upper_below(index))
+            within &= contains_literal
         return within
 
-    def within_prefix(self) -> Mask:
-        """Every ordinary value starts with the literal."""
+    def always_has_prefix(self) -> Mask:
+        """Return where every ordinary value starts with the literal."""
         within = self.lower_above(or_equal=True)
         end = after_prefix(self._values[0])
         return within if end is None else within & _mask(pc.less(self._upper, scalar_of(end, self._upper.type)))
 
-    def beside_prefix(self) -> Mask:
-        """No value starts with the literal."""
-        beside = self.upper_below()
+    def never_has_prefix(self) -> Mask:
+        """Return where no value starts with the literal."""
+        outside = self.upper_below()
         end = after_prefix(self._values[0])
-        return beside if end is None else beside | _mask(pc.greater_equal(self._lower, scalar_of(end, self._lower.type)))
+        return outside if end is None else outside | _mask(pc.greater_equal(self._lower, scalar_of(end, self._lower.type)))
 
 
 def _without_negative_zero(array: Any) -> Any:
@@ -257,5 +272,5 @@ def _without_negative_zero(array: Any) -> Any:
 
 
 def _mask(array: Any) -> Mask:
-    """A Boolean Arrow array as numpy, null as False."""
+    """Return a Boolean Arrow array as numpy, null as False."""
     return numpy_of(filled(array, False))

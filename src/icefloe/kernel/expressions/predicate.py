@@ -1,8 +1,8 @@
-"""Row filters as values: constants, AND, OR, NOT, and predicates over a column's name, with the class names that PyIceberg's users know.
+"""Row filters as values: constants, AND, OR, NOT, and predicates on a column's name, with the class names of PyIceberg.
 
-These are unbound: a column is its dotted name and a literal is any Python value. `bind.py` gives them a schema; `parse.py` makes them from text.
-A filter keeps the rows for which it is TRUE in SQL's three-valued logic, so that a null never matches a comparison, not even `!=` or `NOT IN`.
-Nothing here evaluates. Spec: Scan Planning.
+These are unbound: a column is its dotted name and a literal is any Python value. `bind.py` binds them to a schema; `filter_parser.py` parses them from text.
+A filter keeps the rows for which it is TRUE in SQL's three-valued logic, so a null never matches a comparison, not even `!=` or `NOT IN`.
+Evaluation is left to `row_evaluator.py` and `metrics_evaluator.py`. Spec: Scan Planning.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
-# Words that a column's name must be quoted for, in lower case. More than one SQL dialect needs: quoting too much does no harm.
+# Column names that must be quoted in SQL, in lower case. These are more than one dialect needs; quoting too many does no harm.
 RESERVED_WORDS = frozenset(
     """
     alter analyze and any as begin between call case cast connect_by_root create cross current_catalog current_date current_time
@@ -25,12 +25,12 @@ RESERVED_WORDS = frozenset(
     merge nan not notnull null on optimize or order outer partitioned_by pivot pragma prepare qualify regexp rename returning
     revoke rlike rollback select session_user show straight_join table tablesample then true truncate uncache union unpivot update
     use using vacuum values when where with xor
-    """.split()  # noqa: SIM905 - a list of 80 strings reads worse
+    """.split()  # noqa: SIM905 - a list of 80 strings would be harder to read
 )
 
 
 class BooleanExpression:
-    """Any filter. `&`, `|` and `~` combine; `str()` is the SQL text."""
+    """A filter. `&`, `|` and `~` combine filters; `str()` is the SQL text."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class BooleanExpression:
 
 @dataclass(frozen=True, slots=True)
 class AlwaysTrue(BooleanExpression):
-    """Matches every row."""
+    """A filter that matches every row."""
 
     def __str__(self) -> str:
         return "TRUE"
@@ -54,7 +54,7 @@ class AlwaysTrue(BooleanExpression):
 
 @dataclass(frozen=True, slots=True)
 class AlwaysFalse(BooleanExpression):
-    """Matches no row."""
+    """A filter that matches no row."""
 
     def __str__(self) -> str:
         return "FALSE"
@@ -62,7 +62,7 @@ class AlwaysFalse(BooleanExpression):
 
 @dataclass(frozen=True, init=False)
 class And(BooleanExpression):
-    """`And(left, right, *more)`: every term is true. Terms that are themselves ANDs are taken in flat."""
+    """`And(left, right, *more)`: every term is true. The terms of an AND among the terms become terms of this one."""
 
     terms: tuple[BooleanExpression, ...]
 
@@ -78,7 +78,7 @@ class And(BooleanExpression):
 
 @dataclass(frozen=True, init=False)
 class Or(BooleanExpression):
-    """`Or(left, right, *more)`: at least one term is true. Terms that are themselves ORs are taken in flat."""
+    """`Or(left, right, *more)`: at least one term is true. The terms of an OR among the terms become terms of this one."""
 
     terms: tuple[BooleanExpression, ...]
 
@@ -94,7 +94,7 @@ class Or(BooleanExpression):
 
 @dataclass(frozen=True, slots=True)
 class Not(BooleanExpression):
-    """The term is false (not: null)."""
+    """The term is false, not null."""
 
     child: BooleanExpression
 
@@ -111,28 +111,28 @@ def _flat(kind: type[And] | type[Or], terms: Iterable[BooleanExpression]) -> Ite
 
 
 def all_of(terms: Iterable[BooleanExpression]) -> BooleanExpression:
-    """The conjunction, simplified: constants are folded, and no terms at all is `AlwaysTrue`."""
-    kept = [term for term in _flat(And, terms) if not isinstance(term, AlwaysTrue)]
-    if any(isinstance(term, AlwaysFalse) for term in kept):
+    """Return the conjunction of the terms with constants folded; `AlwaysTrue` for no terms."""
+    operands = [term for term in _flat(And, terms) if not isinstance(term, AlwaysTrue)]
+    if any(isinstance(term, AlwaysFalse) for term in operands):
         return AlwaysFalse()
-    if not kept:
+    if not operands:
         return AlwaysTrue()
-    return And(*kept) if len(kept) > 1 else kept[0]
+    return And(*operands) if len(operands) > 1 else operands[0]
 
 
 def any_of(terms: Iterable[BooleanExpression]) -> BooleanExpression:
-    """The disjunction, simplified: constants are folded, and no terms at all is `AlwaysFalse`."""
-    kept = [term for term in _flat(Or, terms) if not isinstance(term, AlwaysFalse)]
-    if any(isinstance(term, AlwaysTrue) for term in kept):
+    """Return the disjunction of the terms with constants folded; `AlwaysFalse` for no terms."""
+    operands = [term for term in _flat(Or, terms) if not isinstance(term, AlwaysFalse)]
+    if any(isinstance(term, AlwaysTrue) for term in operands):
         return AlwaysTrue()
-    if not kept:
+    if not operands:
         return AlwaysFalse()
-    return Or(*kept) if len(kept) > 1 else kept[0]
+    return Or(*operands) if len(operands) > 1 else operands[0]
 
 
 @dataclass(frozen=True, slots=True)
 class UnboundPredicate(BooleanExpression):
-    """A test of one column, by its dotted name."""
+    """A test of one column, named by its dotted name."""
 
     term: str
 
@@ -160,7 +160,7 @@ class LiteralPredicate(UnboundPredicate):
 
 @dataclass(frozen=True, init=False)
 class SetPredicate(UnboundPredicate):
-    """A comparison with several literals, given as any iterable."""
+    """A comparison with several literals, passed as any iterable."""
 
     literals: tuple[Any, ...]
     text: ClassVar[str]
@@ -195,7 +195,7 @@ class IsNaN(UnaryPredicate):
 
 
 class NotNaN(UnaryPredicate):
-    """The value is not NaN; a null is not NaN, so it matches."""
+    """The value is not NaN; null is not NaN, so it matches."""
 
     text = "IS NOT NAN"
 
@@ -243,7 +243,7 @@ class In(SetPredicate):
 
 
 class NotIn(SetPredicate):
-    """The value is not null and equals none of the literals."""
+    """The value is not null and differs from every literal."""
 
     text = "NOT IN"
 
@@ -280,7 +280,7 @@ OPPOSITES: Mapping[type[Any], type[Any]] = {kind: other for pair in _PAIRS for k
 
 
 def negation(expression: BooleanExpression) -> BooleanExpression:
-    """NOT of an expression: the opposite predicate where it is one predicate, else a `Not`."""
+    """Return NOT of an expression: the opposite of a single predicate, else a `Not`."""
     opposite = OPPOSITES.get(type(expression))
     negated: BooleanExpression
     match expression:
@@ -300,14 +300,14 @@ def negation(expression: BooleanExpression) -> BooleanExpression:
 
 
 def column_text(name: str) -> str:
-    """A dotted column name as SQL: in double quotes where it is not made of plain words."""
+    """Return a dotted column name as SQL, in double quotes unless it consists of plain words."""
     if _PLAIN_NAME.fullmatch(name) and not any(part.lower() in RESERVED_WORDS for part in name.split(".")):
         return name
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal_text(value: object) -> str:
-    """A Python value as a SQL literal."""
+    """Return a Python value as a SQL literal."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, float) and not math.isfinite(value):
@@ -330,5 +330,5 @@ def literal_text(value: object) -> str:
 
 
 def like_text(prefix: object) -> str:
-    """The LIKE pattern of a prefix, wildcards in it escaped by a backslash."""
+    """Return the LIKE pattern of a prefix, with wildcards in it escaped by a backslash."""
     return literal_text(re.sub(r"([\\%_])", r"\\\1", str(prefix)) + "%")

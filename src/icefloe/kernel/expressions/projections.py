@@ -1,8 +1,8 @@
-"""Projecting a bound filter through a partition spec: from a test of rows to a test of partition values.
+"""Projection of a bound filter through a partition spec: from a test of rows to a test of partition values.
 
-The inclusive projection is true for every partition that may hold a matching row; the strict one only for partitions whose rows all match.
-A projected predicate is bound to a field of the partition type, by partition field id. Testing partitions against it is `ranges.py`.
-Spec: Scan Planning; Partition Transforms.
+The inclusive projection is true for every partition that may contain a matching row; the strict projection only for partitions whose rows all match.
+A projected predicate is bound to a field of the partition type, by partition field id. `metrics_evaluator.py` tests partitions against it.
+Spec: Scan Planning; Partition Transforms. JAVA: Projections.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,28 +26,30 @@ _PREFIX_TESTS = (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH)
 
 
 def inclusive_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
-    """A test that every partition with a matching row passes; `AlwaysTrue` where the partition says nothing.
+    """Return a test that every partition with a matching row passes; `AlwaysTrue` where the partition values exclude nothing.
 
     Raises:
-        InvalidFilterError: the filter is not bound.
+        InvalidFilterError: The filter is not bound.
     Spec: Scan Planning, inclusive projection.
     """
     return _map(bound, lambda predicate: all_of(projected.inclusive() for projected in _projections(predicate, spec, schema)))
 
 
 def strict_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
-    """A test that only partitions pass whose rows all match; `AlwaysFalse` where the partition cannot tell.
+    """Return a test that only partitions pass whose rows all match; `AlwaysFalse` where partition values do not determine that.
 
     Raises:
-        InvalidFilterError: the filter is not bound.
+        InvalidFilterError: The filter is not bound.
     Spec: Scan Planning, strict projection.
     """
     return _map(bound, lambda predicate: any_of(projected.strict() for projected in _projections(predicate, spec, schema)))
 
 
 def is_decided(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema) -> bool:
-    """Whether each value of some partition field but null says alone that none or all of its rows match: `ts >= '2024-03-01'` by the day, not by the month
-    of a later moment. Then no statistics of files can say more."""
+    """Return True if each non-null value of some partition field alone determines that no row or every row matches.
+
+    `ts >= '2024-03-01'` is decided by a partition by day, `ts >= '2024-03-01 12:00'` is not. The metrics of files cannot prune further then.
+    """
     return any(_is_exact(projected.inclusive(), projected.strict()) for projected in _projections(predicate, spec, schema))
 
 
@@ -58,7 +60,7 @@ def _is_exact(inclusive_test: BooleanExpression, strict_test: BooleanExpression)
 
 
 def _closed(test: BoundPredicate) -> BoundPredicate:
-    """The same test of whole numbers without `<` and `>`."""
+    """Return the same test of whole numbers without `<` and `>`."""
     step = {Operation.LT: -1, Operation.GT: 1}.get(test.operation)
     if step is None or not isinstance(test.kind, IntegerType | LongType | DateType):
         return test
@@ -78,7 +80,7 @@ def _map(bound: BooleanExpression, replace: Callable[[BoundPredicate], BooleanEx
 
 
 def _projections(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema) -> Iterator["_Projection"]:
-    """One for each partition field that says something of the predicate's column: void and unknown transforms do not."""
+    """Yield one projection for each partition field of the predicate's column; void and unknown transforms have none."""
     if predicate.field.field_id not in schema or not predicate.field.field_type.is_primitive:
         return
     for field in spec.by_source_id.get(predicate.field.field_id, ()):
@@ -97,19 +99,21 @@ def _projections(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema)
 
 @dataclass(frozen=True, slots=True)
 class _Projection:
-    """One predicate under one partition field; here under identity, where the test stays as it is."""
+    """One predicate under one partition field; this class is for identity, where the test stays the same."""
 
     predicate: BoundPredicate
     field: PartitionField
 
     def inclusive(self) -> BooleanExpression:
+        """Return the inclusive projection of the predicate."""
         return self._test(self.predicate.operation, self.predicate.values)
 
     def strict(self) -> BooleanExpression:
+        """Return the strict projection of the predicate."""
         return self._test(self.predicate.operation, self.predicate.values)
 
     def _test(self, operation: Operation, values: Sequence[Any] = ()) -> BooleanExpression:
-        """The predicate on the partition field; sets of one value become comparisons."""
+        """Build the predicate on the partition field; sets of one value become comparisons."""
         distinct = tuple(sorted(set(values)))
         if len(distinct) == 1 and operation is Operation.IN:
             operation = Operation.EQ
@@ -123,7 +127,7 @@ class _Projection:
 
 
 class _BucketProjection(_Projection):
-    """Equal values share a bucket; nothing else is known."""
+    """The bucket transform: equal values have one bucket, and nothing else is known."""
 
     __slots__ = ()
 
@@ -139,7 +143,7 @@ class _BucketProjection(_Projection):
 
 
 class _OrderedProjection(_Projection):
-    """A transform that keeps the order: a < b gives T(a) <= T(b)."""
+    """A transform that preserves order: a < b implies T(a) <= T(b)."""
 
     __slots__ = ()
 
@@ -151,11 +155,11 @@ class _OrderedProjection(_Projection):
             case Operation.EQ | Operation.IN:
                 return self._is_one_of(self._results())
             case Operation.LT:
-                return self._at_most(self._floor(self._beside(value, -1)))
+                return self._at_most(self._floor(self._adjacent(value, -1)))
             case Operation.LT_EQ:
                 return self._at_most(self._floor(value))
             case Operation.GT:
-                return self._at_least(self._floor(self._beside(value, 1)))
+                return self._at_least(self._floor(self._adjacent(value, 1)))
             case Operation.GT_EQ:
                 return self._at_least(self._floor(value))
             case _:
@@ -171,23 +175,23 @@ class _OrderedProjection(_Projection):
             case Operation.LT:
                 return self._below(self._floor(value))
             case Operation.LT_EQ:
-                return self._below(self._floor(self._beside(value, 1)))
+                return self._below(self._floor(self._adjacent(value, 1)))
             case Operation.GT:
                 return self._above(self._floor(value))
             case Operation.GT_EQ:
-                return self._above(self._floor(self._beside(value, -1)))
+                return self._above(self._floor(self._adjacent(value, -1)))
             case _:
                 return AlwaysFalse()
 
-    def _beside(self, value: Any, step: int) -> Any:
-        """The next or the previous value of a type whose values can be counted; else the value itself, which is safe too."""
+    def _adjacent(self, value: Any, step: int) -> Any:
+        """Return the next or previous value of a countable type; else the value itself, which is safe too."""
         kind = self.predicate.kind
         if isinstance(kind, DecimalType):
             return decimal_of(unscaled(value, kind.scale) + step, kind.scale)
         return value + step if isinstance(value, int) else value
 
     def _floor(self, value: Any) -> Any:
-        """The transform's result in unbounded numbers, or None where the result type cannot hold it."""
+        """Return the transform's result without overflow, or None where the result type cannot hold it."""
         return self.field.transform.apply(self.predicate.kind, value)
 
     def _is_one_of(self, results: list[Any]) -> BooleanExpression:
@@ -210,10 +214,10 @@ class _OrderedProjection(_Projection):
 
 
 class _TimeProjection(_OrderedProjection):
-    """Year, month, day, hour.
+    """Year, month, day and hour.
 
-    Early versions of Java rounded times before 1970 toward zero, so that a negative result may stand in a manifest as the one above it; tables so written
-    are still about, and each comparison allows for it.
+    Early versions of Java rounded times before 1970 toward zero, so a manifest may contain the next higher value instead of a negative result. Tables written
+    in that way still exist, and every comparison allows for it.
     """
 
     __slots__ = ()
@@ -236,7 +240,7 @@ class _TimeProjection(_OrderedProjection):
 
 
 class _NumberProjection(_OrderedProjection):
-    """Truncated numbers. Of ints and longs, the least few wrap around to one large result, which stands outside the order."""
+    """Truncated numbers. The few least ints and longs wrap around to one large result, which is outside of the order."""
 
     __slots__ = ()
 
@@ -278,7 +282,7 @@ class _NumberProjection(_OrderedProjection):
 
 
 class _TextProjection(_OrderedProjection):
-    """Strings and binary cut to the first `width` code points or bytes."""
+    """Strings and binary truncated to the first `width` code points or bytes."""
 
     __slots__ = ()
 
@@ -293,7 +297,7 @@ class _TextProjection(_OrderedProjection):
         return _OrderedProjection.strict(self)
 
     def _prefix(self, can_be_cut: bool, unknown: BooleanExpression) -> BooleanExpression:
-        """A prefix test is exact up to the width; a longer prefix is cut where that errs on the safe side."""
+        """Project a prefix test: exact up to the width; a longer prefix is truncated where that is safe."""
         prefix, width = self.predicate.value, int(getattr(self.field.transform, "width", 0))
         if len(prefix) < width:
             return self._test(self.predicate.operation, [prefix])

@@ -1,6 +1,6 @@
-"""Residuals: what is left of a filter for the rows of one partition, after what the partition value itself decides.
+"""Residuals: the part of a filter that must still be tested on the rows of one partition, after the partition value decided the rest.
 
-Spec: Scan Planning.
+Spec: Scan Planning. JAVA: ResidualEvaluator.
 """
 
 from collections.abc import Callable
@@ -17,35 +17,47 @@ from icefloe.kernel.values import physical_array
 
 
 def residual_for(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, partition: tuple[Any, ...]) -> BooleanExpression:
-    """The filter with every predicate that the partition value decides replaced by a constant, and simplified.
+    """Replace every predicate that the partition value decides by a constant, and simplify.
 
-    `partition` holds physical values in the order of the spec's fields. A row of the partition matches the result exactly where it matches `bound`.
+    Args:
+        bound: The bound filter.
+        spec: The partition spec.
+        schema: The schema that the filter is bound to.
+        partition: Physical values in the order of the spec's fields.
+
+    Returns:
+        A filter that a row of the partition matches exactly where it matches `bound`.
 
     Raises:
-        InvalidFilterError: the filter is not bound, or the tuple does not fit the spec.
+        InvalidFilterError: The filter is not bound, or the tuple does not fit the spec.
     """
     if len(partition) != len(spec.fields):
         raise InvalidFilterError(f"a partition of {len(partition)} values does not fit the partition spec {spec}")
     values = {field.field_id: value for field, value in zip(spec.fields, partition, strict=True)}
     ranges: dict[int, ColumnRange] = {}
 
-    def one_value(predicate: BoundPredicate) -> ColumnRange:
+    def partition_range(predicate: BoundPredicate) -> ColumnRange:
         field_id = predicate.field.field_id
         if field_id not in ranges:
             ranges[field_id] = range_of_values(predicate.kind, physical_array(predicate.kind, [values[field_id]]))
         return ranges[field_id]
 
     def decide(predicate: BoundPredicate) -> bool | None:
-        if tree_mask(strict_projection(predicate, spec, schema), 1, lambda test: must_match(test, one_value(test)))[0]:
+        if tree_mask(strict_projection(predicate, spec, schema), 1, lambda test: must_match(test, partition_range(test)))[0]:
             return True
-        possible = tree_mask(inclusive_projection(predicate, spec, schema), 1, lambda test: may_match(test, one_value(test)))[0]
+        possible = tree_mask(inclusive_projection(predicate, spec, schema), 1, lambda test: may_match(test, partition_range(test)))[0]
         return None if possible else False
 
     return simplify(bound, {predicate: decide(predicate) for predicate in predicates(bound)}.get)
 
 
 def simplify(bound: BooleanExpression, decided: Callable[[BoundPredicate], bool | None]) -> BooleanExpression:
-    """A bound filter with the decided predicates replaced by constants; None leaves a predicate as it is."""
+    """Replace the decided predicates of a bound filter by constants.
+
+    Args:
+        bound: The bound filter.
+        decided: Returns the constant of a predicate, or None to keep it.
+    """
     if isinstance(bound, And):
         return all_of(simplify(term, decided) for term in bound.terms)
     if isinstance(bound, Or):

@@ -1,7 +1,7 @@
-"""Evaluating a bound filter on rows, as an Arrow mask, with the semantics of Spark SQL.
+"""Evaluation of a bound filter on Arrow rows, with the semantics of Spark SQL.
 
 A row is kept where the filter is TRUE: null matches no comparison, NaN equals NaN and sorts after every number, -0.0 equals 0.0, strings sort by code point.
-Bounds are `ranges.py`.
+Bounds and counts of files are evaluated by `metrics_evaluator.py`.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,18 @@ _UNITS: Mapping[type[PrimitiveType], str] = {
 
 
 def arrow_mask(bound: BooleanExpression, rows: Any) -> Any:
-    """Which rows of a `pyarrow.Table` or `RecordBatch` match: a `BooleanArray` as long as the rows, without nulls.
+    """Return which rows match a bound filter.
 
-    Columns are found by the names of each predicate's path; their Arrow types are those of the table's schema, or their large, view or dictionary forms.
+    Args:
+        bound: The bound filter.
+        rows: A `pyarrow.Table` or `RecordBatch`. Columns are found by the names of each predicate's path; their Arrow types are those of the table's schema,
+            or their large, view or dictionary forms.
+
+    Returns:
+        A `BooleanArray` as long as the rows, without nulls.
 
     Raises:
-        InvalidFilterError: the filter is not bound, or the rows lack a column that it tests.
+        InvalidFilterError: The filter is not bound, or the rows lack a column that it tests.
     """
     if isinstance(bound, AlwaysTrue | AlwaysFalse):
         return _constant(isinstance(bound, AlwaysTrue), rows.num_rows)
@@ -63,7 +69,7 @@ def _column(predicate: BoundPredicate, rows: Any) -> Any:
 
 
 def _physical(kind: PrimitiveType, column: Any) -> Any:
-    """The column as physical values: dates and times as their counts, fixed and uuid as binary."""
+    """Return the column as physical values: dates and times as numbers, fixed and uuid as binary."""
     if isinstance(kind, TimeType) and column.type != pa.time64("us"):
         column = column.cast(pa.time64("us"))
     elif type(kind) in _UNITS and pa.types.is_timestamp(column.type) and column.type.unit != _UNITS[type(kind)]:
@@ -115,5 +121,5 @@ def _or_nan(mask: Any, values: Any, floats: bool) -> Any:
 
 
 def _plain_zero(values: Any, floats: bool) -> Any:
-    """Arrow's hashes tell -0.0 from 0.0; adding zero makes them one."""
+    """Replace -0.0 by 0.0, which Arrow's hashes treat as another value; adding zero does so."""
     return pc.add(values, 0.0) if floats else values
