@@ -227,4 +227,4 @@ def test_keys_of_every_kind_find_their_rows_and_leave_out_files(sql: Run, lake: 
     [(1_000, 20, 10_000), (broadcast_source.MOST_SOURCE_BYTES + 1, 20, 0), (1_000, 2**20, 64), (2**63 - 1, 20, 10_000)],
 )
 def test_how_much_of_a_source_is_read_first(size: int, width: int, first: int) -> None:
-    assert broadcast_source.rows_to_look_at(size, width) == first
+    assert broadcast_source.first_rows(size, width) == first

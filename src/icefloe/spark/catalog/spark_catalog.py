@@ -20,12 +20,12 @@ from icefloe.spark.catalog.alter_table import alter
 from icefloe.spark.catalog.changelog_table import CHANGES, ChangelogTable, session_procedures
 from icefloe.spark.catalog.schema_evolving_table import SchemaEvolvingTable
 from icefloe.spark.catalog.spark_metadata_table import SparkMetadataTable
-from icefloe.spark.catalog.spark_procedures import SYSTEM, SparkProcedure
+from icefloe.spark.catalog.spark_procedures import SparkProcedure
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.catalog.spark_views import relation_of
 from icefloe.spark.catalog.staged_table import StagedTable
 from icefloe.spark.catalog.table_definition import definition_of
-from icefloe.spark.functions.spark_functions import FUNCTIONS, SparkFunction, is_for_functions
+from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, is_for_functions
 from icefloe.spark.scan.table_selector import at_timestamp, at_version, select
 
 Asked = Mapping[str, Any]

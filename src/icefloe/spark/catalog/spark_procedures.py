@@ -28,7 +28,6 @@ from icefloe.spark.catalog.source_tables import source_folders
 from icefloe.spark.scan.cached_tables import recache
 from icefloe.spark.types.spark_types import schema_to_struct
 
-SYSTEM = "system"
 _PARTITION_FILTER = "partition_filter"
 _PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
 # By which a row of Spark's gives a value.

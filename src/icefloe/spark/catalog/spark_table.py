@@ -16,19 +16,19 @@ from icefloe.kernel.types import NestedField
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.catalog.alter_table import takes_change
 from icefloe.spark.catalog.table_definition import columns_struct, partitioning_of, table_properties
+from icefloe.spark.row_level.operation import RowLevelTable
 from icefloe.spark.scan.plan_cache import ScanPlans
 from icefloe.spark.scan.pushed_scan import PushedScan, SparkScan
 from icefloe.spark.scan.scan_builder import ConnectorScan, Wanted, metadata_columns
 from icefloe.spark.scan.table_selector import Selected
 from icefloe.spark.types.geo_types import with_shapes
-from icefloe.spark.write.write_builder import WritableTable
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 # Capabilities that a property gives; Spark before 4.1 does not know the second.
 _ASKED_FOR = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTION": AUTO_SCHEMA_EVOLUTION}
 
 
-class SparkTable(WritableTable):
+class SparkTable(RowLevelTable):
     """A table, or a branch, tag or snapshot of one."""
 
     interfaces: ClassVar[tuple[str, ...]] = (

@@ -19,7 +19,7 @@ from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.catalog.table_definition import definition_of
 from icefloe.spark.scan.table_selector import Selected
 from icefloe.spark.write.formatted_rows import RowsInForm
-from icefloe.spark.write.sql_write import branch_of, understood
+from icefloe.spark.write.sql_write import branch_of, options_of_write
 from icefloe.spark.write.write_builder import SparkWriteBuilder
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata
@@ -47,7 +47,7 @@ class StagedTable(SparkTable):
         """The rows of the new table: whatever was there before is gone with the commit already."""
         self._is_written = True
         name = self._selected.table.full_name
-        how = understood(spark, asked.options, self._member.table_metadata, name)
+        how = options_of_write(spark, asked.options, self._member.table_metadata, name)
         self._member.append(RowsInForm(rows=rows(), form=how.form), how.snapshot_properties, branch_of(how, None, name) or MAIN)
 
     @connector_method

@@ -24,7 +24,7 @@ from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.catalog.column_defaults import default_texts, given_default
-from icefloe.spark.statements.sort_keys import FROM_SPARK, sort_order_of, sort_order_text
+from icefloe.spark.catalog.sort_keys import FROM_SPARK, sort_order_of, sort_order_text
 from icefloe.spark.types.spark_types import COMMENT_KEY, from_spark, schema_to_struct, struct_to_schema
 
 # Spark's names of transforms, where they differ from the spec's; both are taken.

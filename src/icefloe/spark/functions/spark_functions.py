@@ -28,12 +28,13 @@ from icefloe.kernel.types import (
     TimestamptzType,
 )
 from icefloe.spark.bridge.callback import ConnectorObject, connector_method
-from icefloe.spark.catalog.spark_procedures import SYSTEM
 from icefloe.spark.functions.portable_transforms import truncated_within
 from icefloe.spark.functions.transform_columns import TransformColumns
 from icefloe.spark.scan.filter_columns import column_named
 from icefloe.table.engine import VERSION
 
+# The namespace of functions and procedures in every catalog.
+SYSTEM = "system"
 _NUMBER = spark_types.IntegerType()
 _NUMBERS = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType)
 _SHORT_RANGES: Mapping[type[DataType], tuple[int, int]] = {

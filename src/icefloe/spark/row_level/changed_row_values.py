@@ -1,6 +1,6 @@
-"""What Spark's tasks that change rows share: rows in the table's form, with the row ids they keep, and the positions of rows that go, by file.
+"""Values of changed rows in Spark tasks: rows with the table's schema, the row ids that they keep, and positions of deleted rows by data file.
 
-The tasks are those of `upsert.py` and `changed_rows_job.py`. Spec: Row Lineage; Row-level Deletes.
+The tasks are those of `changed_rows_job.py` and `upsert_job.py`. Spec: Row Lineage; Row-level Deletes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,50 +18,63 @@ from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.spark.types.arrow_conversion import from_spark_form
 
 Positions = NDArray[np.int64]
-# By the path of a data file: how many positions there are, and their deletion vector as bytes.
+# By location of a data file: the number of positions, and their serialized deletion vector.
 PackedPositions = Mapping[str, tuple[int, bytes]]
 
 
-def rows_in_form(batch: pa.RecordBatch, places: Sequence[int], names: Sequence[str], schema: Schema) -> Any:
-    """The columns at these places, called so, as the table has them: a `pyarrow.Table`. Raises `SchemaMismatchError`."""
-    kinds = {column.name: column.field_type for column in schema.fields}
-    arrays = [from_spark_form(batch.column(place), kinds[name], name) for place, name in zip(places, names, strict=True)]
+def table_rows(batch: pa.RecordBatch, ordinals: Sequence[int], names: Sequence[str], schema: Schema) -> Any:
+    """Return columns of a batch as rows of the table's schema.
+
+    Args:
+        batch: rows as Spark gives them to a task.
+        ordinals: ordinals of the columns.
+        names: their names in the table, in the same order.
+        schema: the table's schema.
+
+    Returns:
+        A `pyarrow.Table`.
+
+    Raises:
+        SchemaMismatchError: a value does not fit its column.
+    """
+    field_types = {column.name: column.field_type for column in schema.fields}
+    arrays = [from_spark_form(batch.column(ordinal), field_types[name], name) for ordinal, name in zip(ordinals, names, strict=True)]
     return cast_to_schema(pa.Table.from_arrays(arrays, names=list(names)), schema)
 
 
 def with_row_ids(rows: Any, row_ids: Any, schema: Schema) -> Any:
-    """The rows with the columns of row lineage, whose names `with_lineage` gives them. Null: the row gets an id when it is committed."""
+    """Return the rows with the two row lineage columns; a row with a null row id gets one at the commit, as every row gets its sequence number."""
     lineage = (row_ids, pa.nulls(rows.num_rows, pa.int64()))
-    for added, column in zip(with_lineage(schema.fields)[-2:], lineage, strict=True):
-        rows = rows.append_column(added.name, column)
+    for field, column in zip(with_lineage(schema.fields)[-2:], lineage, strict=True):
+        rows = rows.append_column(field.name, column)
     return rows
 
 
-class GonePositions:
-    """The positions of rows that go, gathered by the path of their file."""
+class DeletedPositions:
+    """Positions of deleted rows in one task, by location of their data file."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[Positions]] = {}
+        self._by_path: dict[str, list[Positions]] = {}
 
-    def note(self, paths: Any, positions: Any) -> None:
-        """Adds rows: Arrow arrays of their paths and positions, without nulls."""
-        coded = paths.dictionary_encode()
-        codes, numbers = numpy_of(coded.indices), numpy_of(positions.cast(pa.int64()))
-        for code, path in enumerate(coded.dictionary.to_pylist()):
-            self._found.setdefault(path, []).append(numbers[codes == code])
+    def add(self, paths: Any, positions: Any) -> None:
+        """Add rows, by Arrow arrays without nulls of their files' locations and their positions."""
+        encoded = paths.dictionary_encode()
+        codes, all_positions = numpy_of(encoded.indices), numpy_of(positions.cast(pa.int64()))
+        for code, path in enumerate(encoded.dictionary.to_pylist()):
+            self._by_path.setdefault(path, []).append(all_positions[codes == code])
 
     def packed(self) -> PackedPositions:
-        """Return how many they are and their deletion vector as bytes, which are few, by path."""
-        return {path: _packed(np.unique(np.concatenate(found))) for path, found in self._found.items()}
+        """Return the number of positions and their serialized deletion vector, by location."""
+        return {path: _packed(np.unique(np.concatenate(parts))) for path, parts in self._by_path.items()}
 
 
 def joined_positions(packed: Iterable[PackedPositions]) -> dict[str, Positions]:
-    """The positions of all tasks by path, ascending; from what `GonePositions.packed` of each gave."""
-    found: dict[str, list[Positions]] = {}
+    """Return the positions of all tasks by location, ascending."""
+    by_path: dict[str, list[Positions]] = {}
     for outcome in packed:
         for path, (count, vector) in outcome.items():
-            found.setdefault(path, []).append(decode_deletion_vector(vector, cardinality=count, path=path).positions().astype(np.int64))
-    return {path: np.sort(np.concatenate(parts)) for path, parts in found.items()}
+            by_path.setdefault(path, []).append(decode_deletion_vector(vector, cardinality=count, path=path).positions().astype(np.int64))
+    return {path: np.sort(np.concatenate(parts)) for path, parts in by_path.items()}
 
 
 def _packed(positions: NDArray[Any]) -> tuple[int, bytes]:

@@ -1,6 +1,7 @@
-"""The rows of an UPDATE, MERGE or DELETE as Spark computes them: one job writes the new ones as data files and tells which old ones go.
+"""The Spark job of a DELETE, UPDATE or MERGE: it writes the new rows as data files and returns the positions of the old ones.
 
-The rows say themselves what becomes of each; committing is `table/rows/row_level_commit.py`. Spec: Row Lineage; Row-level Deletes; Writing Data Files.
+Each row has its operation in its first column. `operation.py` gives the rows, `table/rows/row_level_commit.py` commits the result.
+Spec: Row Lineage; Row-level Deletes; Writing Data Files.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,12 +17,12 @@ from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.schema.metadata_columns import with_lineage
+from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID, with_lineage
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
-from icefloe.spark.row_level.changed_row_values import GonePositions, PackedPositions, joined_positions, rows_in_form, with_row_ids
+from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedPositions, joined_positions, table_rows, with_row_ids
 from icefloe.spark.types.arrow_conversion import with_offsets
 from icefloe.spark.types.geo_types import wkb_of_shapes
 from icefloe.spark.write.data_file_job import advised, small_batches
@@ -29,22 +30,30 @@ from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.table.rows.row_level_commit import ChangedRows
 
-# What Spark's first column says of a row.
+# Operations of rows, as Spark's first column has them (`RowDeltaUtils`).
 DELETE, UPDATE, INSERT, REINSERT = 1, 2, 3, 4
 _RESULT = StructType([StructField("outcome", BinaryType(), False)])
-_OWN = "icefloe "
-# Of a job that ran, and how many rows it updated and deleted: how many of these matched no row of the source of a MERGE. None where that is not known.
+_PREFIX = "icefloe "
+# From a job that ran and its numbers of updated and deleted rows: how many of each matched no source row of a MERGE; None where Spark has no count.
 Unmatched = Callable[[DataFrame, int, int], tuple[int | None, int | None]]
 
 
 def none_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
-    """Return that every row matched one, as where a statement has no clause for others."""
+    """Return zero counts, for statements without a clause for unmatched rows."""
     return 0, 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowPlaces:
-    """Which columns of the rows are what, by place: the operation, the table's columns (none where rows only go), where the old row is, its row id."""
+class RowOrdinals:
+    """The ordinals of the columns of the changed rows.
+
+    Attributes:
+        operation: the operation.
+        row: names and ordinals of the table's columns; empty if rows are only deleted.
+        path: the data file of the old row.
+        position: the position of the old row in its file.
+        row_id: the row id that the new row keeps; None if it gets a new one.
+    """
 
     operation: int
     row: tuple[tuple[str, int], ...]
@@ -55,7 +64,7 @@ class RowPlaces:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What one Spark task did, in which attempt."""
+    """The result of one Spark task; `counts` has the number of rows by operation."""
 
     attempt: Attempt
     files: list[DataFile] = field(default_factory=list)
@@ -68,72 +77,81 @@ _VALUES = TaskValues(_Outcome, Attempt)
 
 @dataclass(frozen=True)
 class TaskChanger:
-    """Runs in Spark's tasks: rows with their operations in, one row with the outcome as bytes out."""
+    """The function of the Spark tasks: rows with their operations in, one row with the outcome as bytes out."""
 
-    target: WriteTarget  # its schema has the columns of row lineage where rows keep their ids
+    target: WriteTarget  # its schema has the row lineage columns if rows keep their ids
     schema: Schema
-    places: RowPlaces
+    ordinals: RowOrdinals
     finished: FinishedFiles
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        outcome, gone = _Outcome(this_attempt()), GonePositions()
+        outcome, deleted = _Outcome(this_attempt()), DeletedPositions()
         with self.errors.carried():
             outcome.files = write_batches(
                 self.target,
-                self._written(batches, outcome, gone),
+                self._written(batches, outcome, deleted),
                 partition_id=context.partitionId() if context is not None else 0,
                 task_id=context.taskAttemptId() if context is not None else 0,
             )
         if outcome.files:
             self.finished.add([file.file_path for file in outcome.files])
-        outcome.positions = gone.packed()
+        outcome.positions = deleted.packed()
         yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(outcome)], pa.binary())], names=["outcome"])
 
-    def _written(self, batches: Iterable[pa.RecordBatch], outcome: _Outcome, gone: GonePositions) -> Iterator[pa.RecordBatch]:
+    def _written(self, batches: Iterable[pa.RecordBatch], outcome: _Outcome, deleted: DeletedPositions) -> Iterator[pa.RecordBatch]:
         for batch in map(with_offsets, batches):
-            operations = numpy_of(batch.column(self.places.operation))
+            operations = numpy_of(batch.column(self.ordinals.operation))
             outcome.counts = (np.bincount(operations, minlength=REINSERT + 1) + outcome.counts).tolist()
-            goes = operations <= UPDATE
-            if goes.any():
-                old = batch if goes.all() else batch.filter(pa.array(goes))
-                gone.note(old.column(self.places.path), old.column(self.places.position))
-            comes = operations >= UPDATE
-            if comes.any():
-                new = batch if comes.all() else batch.filter(pa.array(comes))
-                yield from self._in_form(new).combine_chunks().to_batches()
+            is_deleted = operations <= UPDATE
+            if is_deleted.any():
+                old_rows = batch if is_deleted.all() else batch.filter(pa.array(is_deleted))
+                deleted.add(old_rows.column(self.ordinals.path), old_rows.column(self.ordinals.position))
+            is_written = operations >= UPDATE
+            if is_written.any():
+                new_rows = batch if is_written.all() else batch.filter(pa.array(is_written))
+                yield from self._table_rows(new_rows).combine_chunks().to_batches()
 
-    def _in_form(self, batch: pa.RecordBatch) -> pa.Table:
-        names, places = zip(*self.places.row, strict=True)
-        rows = rows_in_form(batch, places, names, self.schema)
-        return rows if self.places.row_id is None else with_row_ids(rows, batch.column(self.places.row_id), self.schema)
+    def _table_rows(self, batch: pa.RecordBatch) -> pa.Table:
+        names, ordinals = zip(*self.ordinals.row, strict=True)
+        rows = table_rows(batch, ordinals, names, self.schema)
+        return rows if self.ordinals.row_id is None else with_row_ids(rows, batch.column(self.ordinals.row_id), self.schema)
 
 
-def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget, unmatched: Unmatched = none_unmatched) -> ChangedRows:
-    """Runs the job. What its tasks wrote is deleted where it fails; what lost attempts at them wrote, in any case.
+def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarget, unmatched: Unmatched = none_unmatched) -> ChangedRows:
+    """Run the job that writes the changed rows.
 
-    `unmatched` tells of the job's rows, once it ran, how many of those updated and deleted matched no row of a MERGE's source.
+    Files of a failed job are deleted, and files of task attempts without a result in any case.
+
+    Args:
+        rows: the rows of the statement, with the operation in the first column.
+        ordinals: the ordinals of their columns.
+        target: where and how files are written.
+        unmatched: counts, after the job, the updated and deleted rows that matched no source row of a MERGE.
+
+    Returns:
+        The data files, the positions of old rows by data file, and the numbers of rows.
 
     Raises:
         SchemaMismatchError: a value does not fit the table.
-        StorageError: storage refused a task, and Spark's retries too.
-        EngineError: the job failed for another reason, such as a row of a MERGE that matches several.
+        StorageError: the storage refused a task, and Spark's retries too.
+        EngineError: the job failed for another reason, such as a row of a MERGE that matches several source rows.
     """
     spark, schema = rows.sparkSession, target.schema
     if target.sort_order.is_unsorted:
-        # No file may say that it is sorted when nothing sorted it.
+        # Nothing sorts the rows, so the files must not name a sort order.
         target = replace(target, sort_order_id=0)
-    ready = _spread(wkb_of_shapes(rows), places, target)
-    if places.row_id is not None:
+    ready = _spread(wkb_of_shapes(rows), ordinals, target)
+    if ordinals.row_id is not None:
         target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
     with advised(spark, target), small_batches(spark, schema), writing_job(spark, target) as finished:
-        # mapInArrow looks each column up by its name as if it were a path through structs.
-        plain = ready.toDF(*(f"column_{place}" for place in range(len(ready.columns))))
-        work = TaskChanger(target, schema, places, finished)
-        job = plain.mapInArrow(work, _RESULT)
-        found = run_job(spark, f"change rows of {target.table_name}", job.collect)
-        outcomes = [_VALUES.from_bytes(packed, _Outcome) for (packed,) in found]
+        # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.
+        renamed = ready.toDF(*(f"column_{ordinal}" for ordinal in range(len(ready.columns))))
+        work = TaskChanger(target, schema, ordinals, finished)
+        job = renamed.mapInArrow(work, _RESULT)
+        results = run_job(spark, f"change rows of {target.table_name}", job.collect)
+        outcomes = [_VALUES.from_bytes(packed, _Outcome) for (packed,) in results]
         files = tuple(file for outcome in outcomes for file in outcome.files)
         delete_lost_attempts(spark, target, {file.file_path for file in files}, (outcome.attempt for outcome in outcomes))
     counts = [sum(outcome.counts[operation] for outcome in outcomes) for operation in range(REINSERT + 1)]
@@ -149,20 +167,30 @@ def write_changed_rows(rows: DataFrame, places: RowPlaces, target: WriteTarget, 
     )
 
 
-def _spread(rows: DataFrame, places: RowPlaces, target: WriteTarget) -> DataFrame:
-    """The rows in the tasks that write them, as the table asks; columns stay in their places."""
-    if not places.row:
+def _spread(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarget) -> DataFrame:
+    """Return the rows distributed and sorted as the table's properties require; ordinals stay the same."""
+    if not ordinals.row:
         return rows
-    names = [f"{_OWN}{place}" for place in range(len(rows.columns))]
-    for name, place in places.row:
-        names[place] = name
+    names = [f"{_PREFIX}{ordinal}" for ordinal in range(len(rows.columns))]
+    for name, ordinal in ordinals.row:
+        names[ordinal] = name
     return distributed(rows.toDF(*names), target)
 
 
-def row_places(columns: Sequence[tuple[str, int]], row_id: Sequence[tuple[str, int]], metadata: Sequence[tuple[str, int]]) -> RowPlaces:
-    """The places of the table's columns, of `_file` and `_pos`, and of `_row_id` among the metadata columns, where there are any."""
-    found, kept = dict(row_id), dict(metadata)
-    keeps = bool(columns) and "_row_id" in kept
-    return RowPlaces(
-        operation=0, row=tuple(columns), path=found["_file"], position=found["_pos"], row_id=kept["_row_id"] if keeps else None
+def row_ordinals(columns: Sequence[tuple[str, int]], row_id: Sequence[tuple[str, int]], metadata: Sequence[tuple[str, int]]) -> RowOrdinals:
+    """Return the ordinals of the columns of changed rows.
+
+    Args:
+        columns: names and ordinals of the table's columns.
+        row_id: those of `_file` and `_pos`.
+        metadata: those of the metadata columns that a row keeps, `_row_id` in format version 3.
+    """
+    row_id_columns, metadata_columns = dict(row_id), dict(metadata)
+    keeps_row_ids = bool(columns) and ROW_ID.name in metadata_columns
+    return RowOrdinals(
+        operation=0,
+        row=tuple(columns),
+        path=row_id_columns[FILE.name],
+        position=row_id_columns[POS.name],
+        row_id=metadata_columns[ROW_ID.name] if keeps_row_ids else None,
     )

@@ -1,4 +1,4 @@
-"""Copy-on-write on Spark: every file without the deleted rows, and every group of files that become fewer, in a Spark task of its own.
+"""The Spark jobs of copy-on-write: each data file is copied without its deleted rows, and each group of files into fewer, in a task of its own.
 
 The work of a task is `datafile/copy_data_file.py` and `datafile/copy_file_group.py`. Spec: Row-level Deletes (copy-on-write).
 """
@@ -27,9 +27,9 @@ from icefloe.table.engine import RewriteGroupsRequest, RewriteRequest
 
 @dataclass(frozen=True)
 class TaskRewriter:
-    """Runs in Spark's tasks: the number and the work of one task in, the outcome and its attempt out.
+    """The function of the Spark tasks: the number and the work of one task in, its outcome and attempt out.
 
-    The work is a scan task, to be copied without the rows of the filter, or a group.
+    The work is a scan task, whose file is copied without the rows that match the filter, or a group of files.
     """
 
     target: WriteTarget
@@ -49,7 +49,7 @@ class TaskRewriter:
 
     def _outcome(self, work: FileScanTask | RewriteGroup, number: int) -> RewrittenFile | RewrittenGroup:
         context = TaskContext.get()
-        how: dict[str, Any] = {
+        shared: dict[str, Any] = {
             "schema": self.schema,
             "specs": self.specs,
             "partition_id": number,
@@ -57,22 +57,27 @@ class TaskRewriter:
             "deletes": self.deletes,
         }
         if isinstance(work, RewriteGroup):
-            return rewrite_group(self.target, work, **how)
-        return rewrite_task(self.target, work, self.delete_filter, **how)
+            return rewrite_group(self.target, work, **shared)
+        return rewrite_task(self.target, work, self.delete_filter, **shared)
 
 
 def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[RewrittenFile]:
-    """What became of each task's file, in the order of the tasks.
+    """Copy the file of each scan task without the rows that match the filter.
+
+    Returns:
+        The outcomes, in the order of the tasks.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, StorageError: as a task met it.
+        NoSuchFileError: a data or delete file is missing.
+        DataFileFormatError: a file is damaged.
+        StorageError: the storage refused a task, and Spark's retries too.
         EngineError: the job failed for another reason.
     """
     return _run(spark, request, request.tasks, request.delete_filter)
 
 
 def rewrite_groups(spark: SparkSession, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
-    """Return what became of each group, in their order. Raises as `rewrite_files`."""
+    """Copy each group of files into fewer; return the outcomes in the order of the groups. Raises as `rewrite_files`."""
     return _run(spark, request, request.groups, AlwaysFalse())
 
 
@@ -91,7 +96,7 @@ def _run(
         )
         rewriter = TaskRewriter(target, request.schema, dict(request.specs), finished, deletes, delete_filter)
         outcomes = spark.sparkContext.parallelize(numbered, min(len(numbered), MOST_SPARK_TASKS)).map(rewriter)
-        found = run_job(spark, f"rewrite files of {target.table_name}", outcomes.collect)
-        added = {file.file_path for outcome, _ in found for file in outcome.added}
-        delete_lost_attempts(spark, target, added, (attempt for _, attempt in found))
-    return [outcome for outcome, _ in found]
+        results = run_job(spark, f"rewrite files of {target.table_name}", outcomes.collect)
+        added = {file.file_path for outcome, _ in results for file in outcome.added}
+        delete_lost_attempts(spark, target, added, (attempt for _, attempt in results))
+    return [outcome for outcome, _ in results]

@@ -1,6 +1,6 @@
-"""How many rows a MERGE changed that no row of its source matched, as Spark counts them where it runs the clauses.
+"""How many rows a MERGE changed that matched no row of its source, by the counts of Spark's `MergeRows` node.
 
-The other counts are those of `spark/row_level/changed_rows_job.py`. Spec: Snapshots (summary).
+`changed_rows_job.py` counts all changed rows. Spec: Snapshots (summary).
 """
 
 from typing import Any
@@ -10,22 +10,22 @@ from pyspark.sql import DataFrame
 from icefloe.spark.bridge.catalyst_plan import chain
 from icefloe.spark.row_level.changed_rows_job import Unmatched, none_unmatched
 
-# Spark 4.1 and later count the rows of each kind of clause in the node that runs them.
+# Spark 4.1 and later count rows by kind of clause in the node that runs the clauses.
 _CLAUSES = "MergeRows"
 _KINDS = ("Updated", "Deleted")
 
 
 def unmatched_of(query: Any) -> Unmatched:
-    """Return what tells how many rows of a MERGE's query matched no row of the source, once it ran."""
+    """Return the function that counts, after the job, the rows of a MERGE's query without a source row."""
     _, clauses, name = chain(query, ("Project", "Filter"))
     if name != _CLAUSES:
-        return _unknown
+        return _not_counted
     if not clauses.notMatchedBySourceInstructions().size():
         return none_unmatched
     return _counted if clauses.matchedInstructions().size() else _all_unmatched
 
 
-def _unknown(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
+def _not_counted(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
     return None, None
 
 
@@ -34,17 +34,17 @@ def _all_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | No
 
 
 def _counted(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:
-    """Read Spark's counts of the job. They also count tasks that ran twice: where they do not add up to the rows that were written, nothing is known."""
-    plan = _node_of(job._jdf.queryExecution().executedPlan())
+    """Return Spark's counts of the job; None where they do not add up to the written rows, because they include tasks that ran twice."""
+    plan = _clauses_node(job._jdf.queryExecution().executedPlan())
     if plan is None:
         return None, None
-    found: list[int] = []
+    counts: list[int] = []
     for kind, total in zip(_KINDS, (updated, deleted), strict=True):
         matched, unmatched = (_metric(plan, f"numTargetRows{side}{kind}") for side in ("Matched", "NotMatchedBySource"))
         if matched is None or unmatched is None or matched + unmatched != total:
             return None, None
-        found.append(unmatched)
-    return found[0], found[1]
+        counts.append(unmatched)
+    return counts[0], counts[1]
 
 
 def _metric(plan: Any, name: str) -> int | None:
@@ -52,18 +52,18 @@ def _metric(plan: Any, name: str) -> int | None:
     return int(metric.get().value()) if metric.isDefined() else None
 
 
-def _node_of(plan: Any) -> Any:
-    """Return the node of a physical plan that runs the clauses; stages of adaptive execution are looked into."""
+def _clauses_node(plan: Any) -> Any:
+    """Return the node of a physical plan that runs the clauses, also within stages of adaptive execution."""
     name = plan.nodeName()
     if name == _CLAUSES:
         return plan
     if name == "AdaptiveSparkPlan":
-        return _node_of(plan.executedPlan())
+        return _clauses_node(plan.executedPlan())
     if name.endswith("QueryStage"):
-        return _node_of(plan.plan())
+        return _clauses_node(plan.plan())
     children = plan.children()
     for place in range(children.size()):
-        found = _node_of(children.apply(place))
-        if found is not None:
-            return found
+        node = _clauses_node(children.apply(place))
+        if node is not None:
+            return node
     return None

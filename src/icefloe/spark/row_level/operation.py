@@ -1,34 +1,32 @@
-"""`RowLevelTable` and `RowLevelOperation`: UPDATE, MERGE and DELETE as Spark turned them into rows: checked, computed by one job, committed as one snapshot.
+"""`RowLevelTable` and `RowLevelOperation`: DELETE, UPDATE and MERGE as Spark rewrote them into rows, run as one job and committed as one snapshot.
 
-How the rows are computed is `broadcast_source.py`'s, the job is `spark/row_level/changed_rows_job.py`, the commit `table/rows/row_level_commit.py`.
+A row of the rewritten statement has its operation (delete, update, insert), its new values, and the file and position of the old row. The rows of a MERGE
+are planned in `merge_planner.py`, written by the job of `changed_rows_job.py`, and committed by `table/rows/row_level_commit.py`.
 Spec: Row-level Deletes; Row Lineage.
 """
 
 import json
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.errors import ReadOnlyTableError, UnsupportedFeatureError
+from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
-from icefloe.spark.bridge.catalyst_plan import session_of
-from icefloe.spark.row_level.broadcast_source import OF_MERGE, merge_rows_of
-from icefloe.spark.row_level.changed_rows_job import RowPlaces, Unmatched, none_unmatched, row_places, write_changed_rows
+from icefloe.spark.row_level.changed_rows_job import RowOrdinals, Unmatched, none_unmatched, row_ordinals, write_changed_rows
 from icefloe.spark.row_level.merge_counts import unmatched_of
-from icefloe.spark.scan.cached_tables import recache
+from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
 from icefloe.spark.scan.pushed_scan import PushedScan
-from icefloe.spark.scan.scan_builder import ReadableTable, SparkScanBuilder
+from icefloe.spark.scan.scan_builder import SparkScanBuilder
 from icefloe.spark.scan.table_selector import Selected
-from icefloe.spark.write.sql_write import branch_of, understood
-from icefloe.spark.write.write_options import WriteOptions
+from icefloe.spark.write.sql_write import branch_of
+from icefloe.spark.write.write_builder import WritableTable
 from icefloe.table.commits.commit_loop import CommitReport, commit
 from icefloe.table.find_engine import engine_named
 from icefloe.table.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, row_level_result
@@ -38,91 +36,77 @@ from icefloe.table.table_handle import LoadedMetadata
 from icefloe.table.write_result import WriteResult
 
 
-class RowLevelTable(ReadableTable):
-    """The part of a loaded table that changes rows. Rows are those of the metadata that was loaded, which the commit is planned on."""
+class RowLevelTable(WritableTable):
+    """The part of a loaded table that changes single rows. The commit is planned on the metadata that was loaded, whose rows Spark read.
+
+    Attributes:
+        written: result of the statement that ran; None before.
+    """
 
     def __init__(self, spark: SparkSession, selected: Selected) -> None:
-        self._spark = spark
-        self._selected = selected
+        super().__init__(spark, selected)
         self._row_level_scans: list[PushedScan] = []
-        self.snapshot_properties: Mapping[str, str] = {}  # besides those of options and settings
-        self.written: WriteResult | None = None  # of the statement that ran
-
-    @abstractmethod
-    def name(self) -> str:
-        """The table's name in SQL."""
-
-    @abstractmethod
-    def parts(self) -> Sequence[str]:
-        """The name that statements have for it, its catalog first, a branch last; nothing where only options name it."""
-
-    def recache(self) -> None:
-        """After a statement that Spark did not run itself."""
-        if self.parts():
-            recache(self._spark, self.parts())
-
-    def frame(self, rows: Any) -> DataFrame:
-        """Rows that Spark hands over, as a DataFrame of their session."""
-        return DataFrame(rows, self.session_of(rows.sparkSession()))
-
-    def session_of(self, session: Any) -> SparkSession:
-        """A session of Java's that runs a statement, by whose settings rows are written."""
-        return session_of(self._spark, session)
-
-    def _check_writable(self) -> None:
-        if self._selected.is_past:
-            raise ReadOnlyTableError(
-                f"a tag or a snapshot of {self._selected.table.full_name} takes no writes",
-                table=self._selected.table.full_name,
-                next_step="write to the table or to a branch, such as t.branch_b",
-            )
-
-    def _options(self, options: Mapping[str, str]) -> WriteOptions:
-        """A statement's options and the session's settings for it, as those of any write."""
-        table = self._selected.table
-        found = understood(self._spark, options, table.metadata, table.full_name)
-        return replace(found, snapshot_properties={**found.snapshot_properties, **self.snapshot_properties})
+        self.written: WriteResult | None = None
 
     @connector_method
     def new_row_level_operation_builder(self, info: Mapping[str, Any]) -> "RowLevelOperationBuilder":
+        """Return the builder of a DELETE, UPDATE or MERGE."""
         return RowLevelOperationBuilder(self, Command[info["command"]], info["options"])
 
     def check_row_level(self, command: Command) -> None:
-        """Raises what the statement would, as far as that is known before there are rows."""
+        """Raise the errors of a statement that are known before it has rows."""
         self._check_writable()
-        # Whether a DELETE goes by metadata alone is not known yet; where it does not, it is refused when its rows are asked for.
+        # A DELETE may need metadata alone, which is not known yet; one that needs rows is checked when it has them.
         if command is not Command.DELETE:
             check_row_level(self._selected.table.handle, self._selected.table.metadata, command)
 
     def column_names(self) -> Collection[str]:
-        """The columns that rows are written to."""
+        """Return the names of the table's columns."""
         return self._selected.table.metadata.schema().names
 
     def row_level_columns(self) -> list[str]:
-        """The metadata columns that a row keeps."""
+        """Return the metadata columns that an updated row keeps."""
         return [ROW_ID.name] if self._selected.table.metadata.format_version > 2 else []
 
-    def query_rows(self, session: Any, query: Any, joins: Collection[str] = ()) -> DataFrame:
-        """The rows of a query that Spark hands over with its session, as planned or better, where it has one of these joins."""
-        return merge_rows_of(self._spark, session, query, joins)
+    def query_rows(self, session: Any, query: Any, *, is_append: bool) -> DataFrame:
+        """Return the rows of a write's query; an append may be a MERGE that only inserts."""
+        return plan_merge_rows(self._spark, session, query, INSERT_JOINS if is_append else ())
+
+    def statement_rows(self, session: Any, query: Any, command: Command) -> DataFrame:
+        """Return the rows of a statement's query; those of a MERGE are planned by `merge_planner.py`."""
+        return plan_merge_rows(self._spark, session, query, MERGE_JOINS if command is Command.MERGE else ())
 
     def row_level(
-        self, command: Command, rows: Callable[[], DataFrame], places: RowPlaces, given: Mapping[str, str], unmatched: Unmatched
+        self, command: Command, rows: Callable[[], DataFrame], ordinals: RowOrdinals, options: Mapping[str, str], unmatched: Unmatched
     ) -> None:
-        """Runs a statement with these options. The first column of its rows says what becomes of each."""
+        """Write the changed rows of a statement and commit them.
+
+        Args:
+            command: the kind of statement.
+            rows: gives the statement's rows, whose first column is the operation.
+            ordinals: which column of the rows is what.
+            options: the statement's write options.
+            unmatched: counts the rows of a MERGE that no row of its source matched.
+
+        Raises:
+            ReadOnlyTableError: the table is a tag or a snapshot.
+            UnsupportedFeatureError: the table's partition spec has a transform of a later version.
+            CommitInvalidatedError: a concurrent commit changed what the isolation level forbids.
+            EngineError: Spark's job failed.
+        """
         self._check_writable()
         table = self._selected.table
         base, handle, engine = table.metadata, table.handle, engine_named("spark")
         check_row_level(handle, base, command)
         check_known_transforms(base.spec())
-        options = self._options(given)
-        branch = branch_of(options, self._selected.branch, table.full_name)
+        write_options = self._options(options)
+        branch = branch_of(write_options, self._selected.branch, table.full_name)
         with branch_named(is_named=branch is not None):
-            context = commit_context(handle, base, options.snapshot_properties, branch or MAIN, engine)
-        own = command.distribution_mode(base)
-        properties = {} if own is None else {DISTRIBUTION_MODE.name: own}
-        target = options.form.of(write_target(handle, replace(base, properties={**base.properties, **properties})))
-        changed: ChangedRows = write_changed_rows(rows(), places, target, unmatched)
+            context = commit_context(handle, base, write_options.snapshot_properties, branch or MAIN, engine)
+        distribution_mode = command.distribution_mode(base)
+        properties = {} if distribution_mode is None else {DISTRIBUTION_MODE.name: distribution_mode}
+        target = write_options.form.of(write_target(handle, replace(base, properties={**base.properties, **properties})))
+        changed: ChangedRows = write_changed_rows(rows(), ordinals, target, unmatched)
         action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context, target)
         report = self._commit(action)
         self.written = row_level_result(action, command, changed, engine.name, report.attempt, report.attempts)
@@ -132,12 +116,12 @@ class RowLevelTable(ReadableTable):
         return commit(table.handle, action, LoadedMetadata(metadata=table.metadata, location=table.metadata_location))
 
     def _row_filter(self) -> BooleanExpression:
-        """What every row fulfils that the statement looked at."""
-        return any_of([question.scan.row_filter for question in self._row_level_scans]) if self._row_level_scans else AlwaysTrue()
+        """Return a filter that matches every row the statement read."""
+        return any_of([pushed.scan.row_filter for pushed in self._row_level_scans]) if self._row_level_scans else AlwaysTrue()
 
 
 class RowLevelOperationBuilder(ConnectorObject):
-    """A statement before it is known to be one that can run."""
+    """A DELETE, UPDATE or MERGE before it is checked."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("write.RowLevelOperationBuilder",)
 
@@ -148,12 +132,13 @@ class RowLevelOperationBuilder(ConnectorObject):
 
     @connector_method
     def build(self) -> "RowLevelOperation":
+        """Return the operation. Raises what `RowLevelTable.check_row_level` raises."""
         self._table.check_row_level(self._command)
         return RowLevelOperation(self._table, self._command, self._options)
 
 
 class RowLevelOperation(ConnectorObject):
-    """A statement that Spark turns into rows: what becomes of each, its new values, and where it was. Java's `SparkCommand` asks it to `run`."""
+    """A DELETE, UPDATE or MERGE that Spark rewrites into rows (`SupportsDelta`). Java's `SparkCommand` calls `run` in place of Spark's delta write."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsDelta", "write.DeltaWriteBuilder", "write.DeltaWrite")
 
@@ -163,6 +148,7 @@ class RowLevelOperation(ConnectorObject):
         self._options = options
 
     def says(self) -> Mapping[str, Any]:
+        """Return the constant results of Spark's methods, by name."""
         return {
             "command": self._command.name,
             "description": self._text(),
@@ -177,36 +163,45 @@ class RowLevelOperation(ConnectorObject):
         return f"{self._command.name} of {self._table.name()}"
 
     @connector_method
-    def new_scan_builder(self, asked: Mapping[str, Any]) -> SparkScanBuilder:
-        return SparkScanBuilder(self._table, {**asked, "operation": self._command.name})
+    def new_scan_builder(self, session_options: Mapping[str, Any]) -> SparkScanBuilder:
+        """Return the scan builder of the rows that the statement may change."""
+        return SparkScanBuilder(self._table, {**session_options, "operation": self._command.name})
 
     @connector_method
     def to_batch(self) -> None:
-        """Asked where Java's `SparkRule` is not in the session."""
+        """Refuse Spark's own delta write, which runs only in a session without Java's `SparkRule`."""
         raise UnsupportedFeatureError(
             f"rows of {self._text()} are written by Icefloe", next_step="attach the catalog to this session with icefloe.spark.attach"
         )
 
     @connector_method
     def run(self, session: Any, query: Any, projections: Any) -> None:
-        """Runs the statement: Spark's session and query, and what it says of the places of the query's columns."""
-        joins = OF_MERGE if self._command is Command.MERGE else ()
+        """Run the statement and commit it.
+
+        Args:
+            session: Spark's session that runs it, an object of Java.
+            query: the optimized plan of its rows.
+            projections: Spark's `WriteDeltaProjections`: the ordinals of the row's, the row id's and the metadata columns.
+        """
         row, metadata = (
-            _places(one.get()) if one.isDefined() else [] for one in (projections.rowProjection(), projections.metadataProjection())
+            _column_ordinals(projection.get()) if projection.isDefined() else []
+            for projection in (projections.rowProjection(), projections.metadataProjection())
         )
-        # A statement that names metadata columns has all of them among its columns. What Spark makes of these in a MERGE has too few of them.
-        own = [(name, place) for name, place in row if name in self._table.column_names()]
-        if self._command is Command.MERGE and len(own) < len(row):
+        # A statement that names metadata columns has all of them among its columns; Spark's rows of such a MERGE have too few of them.
+        table_columns = [(name, ordinal) for name, ordinal in row if name in self._table.column_names()]
+        if self._command is Command.MERGE and len(table_columns) < len(row):
             raise UnsupportedFeatureError(
                 f"{self._text()}: Spark makes no rows of a MERGE that names metadata columns of its target",
                 next_step="look for the keys of these rows in the source: USING (SELECT ... FROM the table WHERE _pos ...)",
             )
-        places = row_places(own, _places(projections.rowIdProjection()), metadata)
+        ordinals = row_ordinals(table_columns, _column_ordinals(projections.rowIdProjection()), metadata)
         unmatched = unmatched_of(query) if self._command is Command.MERGE else none_unmatched
-        self._table.row_level(self._command, lambda: self._table.query_rows(session, query, joins), places, self._options, unmatched)
+        self._table.row_level(
+            self._command, lambda: self._table.statement_rows(session, query, self._command), ordinals, self._options, unmatched
+        )
         self._table.recache()
 
 
-def _places(projection: Any) -> list[tuple[str, int]]:
+def _column_ordinals(projection: Any) -> list[tuple[str, int]]:
     names = [field["name"] for field in json.loads(projection.schema().json())["fields"]]
     return list(zip(names, map(int, filter(None, projection.colOrdinals().mkString(",").split(","))), strict=True))

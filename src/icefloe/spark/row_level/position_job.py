@@ -1,6 +1,6 @@
-"""Finding rows by a filter on Spark, for merge-on-read: files are looked through in Spark's tasks, by `datafile.positions`.
+"""The Spark job that finds rows by a filter, for merge-on-read deletes. A task searches files by `datafile/deletes/matching_positions.py`.
 
-Writing the deletes down is the floor table's. Spec: Row-level Deletes.
+The package `table` writes the delete files. Spec: Row-level Deletes.
 """
 
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.table.engine import PositionsRequest
 
-# Bytes of files that a Spark task looks through: only the filter's columns are read of them, and after each task its worker collects garbage.
-BYTES_OF_A_TASK = 128 * 1024 * 1024
+# Bytes of data files in one Spark task, of which only the filter's columns are read. Fewer, larger tasks: the Python worker collects garbage after each.
+BYTES_PER_TASK = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class TaskFinder:
-    """Runs in Spark's tasks: a scan task in, the positions of its matching rows out, as a deletion vector, which is small."""
+    """The function of the Spark tasks: a scan task in, the positions of its matching rows out, as a deletion vector, which is small."""
 
     io: FileIO
     delete_filter: BooleanExpression
@@ -41,7 +41,7 @@ class TaskFinder:
 
     def __call__(self, task: FileScanTask) -> DeletionVector:
         with self.errors.carried():
-            found = matching_positions(
+            positions = matching_positions(
                 self.io,
                 task,
                 self.delete_filter,
@@ -50,27 +50,32 @@ class TaskFinder:
                 name_mapping=self.name_mapping,
                 deletes=self.deletes,
             )
-        return deletion_vector_from_positions(found)
+        return deletion_vector_from_positions(positions)
 
 
 def find_positions(spark: SparkSession, request: PositionsRequest) -> list[NDArray[np.int64]]:
-    """For each task, in their order: where in its file the rows lie that match and are not deleted yet, ascending.
+    """Return the positions of rows that match a filter and are not deleted yet.
+
+    Returns:
+        For each scan task, in order, the positions in its data file, ascending.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, StorageError: as a task met it.
+        NoSuchFileError: a data or delete file is missing.
+        DataFileFormatError: a file is damaged.
+        StorageError: the storage refused a task, and Spark's retries too.
         EngineError: the job failed for another reason.
     """
     if not request.tasks:
         return []
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
     finder = TaskFinder(request.io, request.delete_filter, request.schema, dict(request.specs), request.name_mapping, deletes)
-    found = spark.sparkContext.parallelize(list(request.tasks), _spark_tasks(spark, request)).map(finder)
-    vectors = run_job(spark, f"find rows to delete in {request.table_name}", found.collect)
+    vectors_of_tasks = spark.sparkContext.parallelize(list(request.tasks), _spark_tasks(spark, request)).map(finder)
+    vectors = run_job(spark, f"find rows to delete in {request.table_name}", vectors_of_tasks.collect)
     return [vector.positions().astype(np.int64) for vector in vectors]
 
 
 def _spark_tasks(spark: SparkSession, request: PositionsRequest) -> int:
-    """One for each file where they are large; of smaller ones, each takes several, but as many run as this Spark has room for at a time."""
+    """Return the number of tasks: one for each `BYTES_PER_TASK`, at least as many as Spark runs at a time, at most one for each file."""
     size = sum(task.file.file_size_in_bytes for task in request.tasks)
-    wanted = max(spark.sparkContext.defaultParallelism, -(-size // BYTES_OF_A_TASK))
-    return min(len(request.tasks), wanted, MOST_SPARK_TASKS)
+    tasks = max(spark.sparkContext.defaultParallelism, -(-size // BYTES_PER_TASK))
+    return min(len(request.tasks), tasks, MOST_SPARK_TASKS)

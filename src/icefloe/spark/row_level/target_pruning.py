@@ -1,6 +1,8 @@
-"""The keys of a MERGE: the equalities by which rows of its target are looked up, and what their values in a small source say of the target's rows.
+"""The keys of a MERGE and the pruning of its target by them.
 
-The values are found by `bridge/java/GatheredRows.java`; the source is read by `broadcast_source.py`. Spec: Scan Planning.
+The equalities of the join condition look rows of the target up. The values that a small source has for them become filters of the target's scan:
+they skip files, row groups and rows that cannot match. `bridge/java/GatheredRows.java` computes the values; `broadcast_source.py` reads the source.
+Spec: Scan Planning.
 """
 
 import json
@@ -13,67 +15,93 @@ from pyspark.sql import SparkSession
 
 from icefloe.spark.bridge.catalyst_plan import catalyst_object, node, python_proxy_behind, with_part
 
-# Values of a key that plan the target's scan one by one, not as a range.
+# Distinct values of a key up to which the scan is planned by each of them; above, by their range.
 _MOST_LISTED = 1000
-# The place of the scan in `DataSourceV2ScanRelation`, after the table.
+# The ordinal of the scan in `DataSourceV2ScanRelation`, after the table.
 _SCAN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """An equality: expressions of the target's columns and of the source's."""
+class MatchKey:
+    """An equality of the join condition.
+
+    Attributes:
+        target: expression of the target's columns.
+        source: expression of the source's columns.
+        nulls_are_equal: True for `<=>`.
+    """
 
     target: Any
     source: Any
     nulls_are_equal: bool
 
 
-def keys_of(condition: Any, target_columns: Any, source_columns: Any) -> list[Key]:
-    """The equalities that must hold where the condition does; columns are Spark's sets of them."""
-    found, left = [], [condition]
-    while left:
-        one = left.pop()
-        name = one.nodeName()
+def match_keys(condition: Any, target_columns: Any, source_columns: Any) -> list[MatchKey]:
+    """Return the equalities between target and source that hold wherever the condition holds.
+
+    Args:
+        condition: Catalyst's expression.
+        target_columns: Catalyst's `AttributeSet` of the target.
+        source_columns: the same of the source.
+
+    Returns:
+        One key for each equality between an expression of one side and one of the other.
+    """
+    keys, conjuncts = [], [condition]
+    while conjuncts:
+        conjunct = conjuncts.pop()
+        name = conjunct.nodeName()
         if name == "And":
-            left += [one.right(), one.left()]
+            conjuncts += [conjunct.right(), conjunct.left()]
         elif name in ("EqualTo", "EqualNullSafe"):
-            sides = (one.left(), one.right())
+            sides = (conjunct.left(), conjunct.right())
             for target, source in (sides, sides[::-1]):
                 if _is_of(target_columns, target) and _is_of(source_columns, source):
-                    found.append(Key(target=target, source=source, nulls_are_equal=name == "EqualNullSafe"))
-    return found
+                    keys.append(MatchKey(target=target, source=source, nulls_are_equal=name == "EqualNullSafe"))
+    return keys
 
 
-def _is_of(columns: Any, side: Any) -> bool:
-    references = side.references()
+def _is_of(columns: Any, expression: Any) -> bool:
+    references = expression.references()
     return not references.isEmpty() and bool(references.subsetOf(columns))
 
 
-def narrowed(spark: SparkSession, target: Any, keys: Iterable[Key], columns: Any, rows: Any) -> Any:
-    """The target's scan without files and row groups in which no key of the source can be. `rows` are `GatheredRows` of the source's columns."""
+def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], source_columns: Any, rows: Any) -> Any:
+    """Return the target's scan relation without the files and row groups that have no key of the source.
+
+    Args:
+        spark: the session of Python.
+        relation: the `DataSourceV2ScanRelation` of the target.
+        keys: equalities of the join condition. Only those of a plain column of the target prune.
+        source_columns: the source's output attributes, in the order of the rows.
+        rows: Java's `GatheredRows` of the source.
+
+    Returns:
+        The relation, with a filter node on top where a key prunes.
+    """
     predicates: list[Mapping[str, Any]] = []
-    tests = []
-    places = catalyst_object(spark, "expressions.package").AttributeSeq(columns)
+    conditions = []
+    attributes = catalyst_object(spark, "expressions.package").AttributeSeq(source_columns)
     for key in keys:
         if key.target.nodeName() != "AttributeReference" or not key.target.dataType().equals(key.source.dataType()):
             continue
-        place = catalyst_object(spark, "expressions.BindReferences").bindReference(key.source, places, False)
-        least, greatest, said, has_null = rows.values(place, _MOST_LISTED)
-        ends_and_values = json.loads(said)
-        if ends_and_values[0]["value"] is None or (has_null and key.nulls_are_equal):
+        bound = catalyst_object(spark, "expressions.BindReferences").bindReference(key.source, attributes, False)
+        least, greatest, literals_json, has_null = rows.values(bound, _MOST_LISTED)
+        literals = json.loads(literals_json)  # the least value, the greatest, then all of them unless they are too many
+        if literals[0]["value"] is None or (has_null and key.nulls_are_equal):
             continue
-        predicates += _predicates(key.target.name(), ends_and_values[:2], ends_and_values[2:])
-        tests.append(node(spark, "expressions.GreaterThanOrEqual", key.target, least))
-        tests.append(node(spark, "expressions.LessThanOrEqual", key.target, greatest))
-    if not tests:
-        return target
-    scan = python_proxy_behind(spark, target.scan()).made("narrowed", json.dumps([predicates]))
-    test = reduce(lambda one, other: node(spark, "expressions.And", one, other), tests)
-    return node(spark, "plans.logical.Filter", test, with_part(spark, target, _SCAN, scan))
+        predicates += _predicates(key.target.name(), literals[:2], literals[2:])
+        conditions.append(node(spark, "expressions.GreaterThanOrEqual", key.target, least))
+        conditions.append(node(spark, "expressions.LessThanOrEqual", key.target, greatest))
+    if not conditions:
+        return relation
+    scan = python_proxy_behind(spark, relation.scan()).made("narrowed", json.dumps([predicates]))
+    condition = reduce(lambda left, right: node(spark, "expressions.And", left, right), conditions)
+    return node(spark, "plans.logical.Filter", condition, with_part(spark, relation, _SCAN, scan))
 
 
-def _predicates(name: str, ends: Sequence[Any], values: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """What is true of the column in every row that matches, as Spark would push it. `values` are none where they are too many."""
-    column = {"is": "reference", "parts": [name]}
-    said = [("IN", values)] if values else [(">=", ends[:1]), ("<=", ends[1:])]
-    return [{"is": "Predicate", "name": test, "children": [column, *literals]} for test, literals in said]
+def _predicates(column_name: str, bounds: Sequence[Any], values: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """Return what holds for the column in every matching row, as predicates that Spark would push: IN the values, else a range."""
+    column = {"is": "reference", "parts": [column_name]}
+    operands = [("IN", values)] if values else [(">=", bounds[:1]), ("<=", bounds[1:])]
+    return [{"is": "Predicate", "name": name, "children": [column, *literals]} for name, literals in operands]

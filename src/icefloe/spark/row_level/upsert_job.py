@@ -1,6 +1,6 @@
-"""An upsert on Spark: one join of the source with the planned files, compared and written in its tasks; no row comes to the driver, positions do.
+"""The Spark job of an upsert: one join of the source with the planned files, whose tasks compare and write rows. Only positions come to the driver.
 
-The source is `upsert_source.py`; comparing is `datafile/same_values.py`, as in-process. Spec: Row Lineage; Identifier Field IDs.
+`upsert_rows_source.py` checks the source; `datafile/same_values.py` compares rows, as without Spark. Spec: Row Lineage; Identifier Field IDs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from icefloe.kernel.types import NestedField
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
-from icefloe.spark.row_level.changed_row_values import GonePositions, PackedPositions, joined_positions, rows_in_form, with_row_ids
+from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedPositions, joined_positions, table_rows, with_row_ids
 from icefloe.spark.row_level.upsert_rows_source import SparkRows, key_column, source_column
 from icefloe.spark.scan.filter_columns import column_named, quoted
 from icefloe.spark.scan.planned_rows import read
@@ -38,15 +38,15 @@ from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, d
 from icefloe.table.engine import UpsertedRows, UpsertRequest
 from icefloe.table.rows.upsert_source import SHOWN_KEYS, ambiguous_keys
 
-# What the columns of the join are called beside the source's; the sign keeps them apart from any column of a table.
-_STORED, _KEY, _FOUND_KEY = "icefloe stored ", "icefloe key ", "icefloe found key "
-_PLACE = tuple(f"icefloe {name}" for name in (FILE.name, POS.name, ROW_ID.name))
+# Names of the join's columns besides the source's. The space keeps them apart from names that tables are likely to have.
+_STORED, _SOURCE_KEY, _TABLE_KEY = "icefloe stored ", "icefloe key ", "icefloe found key "
+_LOCATION_COLUMNS = tuple(f"icefloe {name}" for name in (FILE.name, POS.name, ROW_ID.name))
 _RESULT = StructType([StructField("outcome", BinaryType(), False)])
 
 
 @dataclass(slots=True)
 class TaskOutcome:
-    """What one Spark task did. `positions` are those of replaced rows, by the path of their file, as deletion vectors."""
+    """The result of one Spark task; `positions` are those of replaced rows, by location of their data file."""
 
     attempt: Attempt
     files: list[DataFile] = field(default_factory=list)
@@ -61,12 +61,12 @@ _VALUES = TaskValues(TaskOutcome, Attempt)
 
 @dataclass(frozen=True)
 class TaskUpserter:
-    """Runs in Spark's tasks: joined rows in, one row with the `TaskOutcome` as bytes out.
+    """The function of the Spark tasks: joined rows in, one row with the `TaskOutcome` as bytes out.
 
-    The columns are those of the source, which are `names`, then the table's where rows are compared, then the matching row's file, position and row id.
+    The columns are the source's, called `names`; then the table's, if rows are compared; then file, position and row id of the matching row.
     """
 
-    target: WriteTarget  # its schema has the columns of row lineage where rows keep their ids
+    target: WriteTarget  # its schema has the row lineage columns if rows keep their ids
     schema: Schema
     names: tuple[str, ...]
     compares: bool
@@ -78,7 +78,7 @@ class TaskUpserter:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         outcome = TaskOutcome(this_attempt())
-        replaced = GonePositions()
+        replaced = DeletedPositions()
         with self.errors.carried():
             outcome.files = write_batches(
                 self.target,
@@ -91,39 +91,46 @@ class TaskUpserter:
         outcome.positions = replaced.packed()
         yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(outcome)], pa.binary())], names=["outcome"])
 
-    def _written(self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: GonePositions) -> Iterator[pa.RecordBatch]:
-        """The rows to write; what becomes of the others is counted."""
+    def _written(self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: DeletedPositions) -> Iterator[pa.RecordBatch]:
+        """Yield the rows to write, and count all rows."""
         for batch in map(with_offsets, batches):
-            rows = rows_in_form(batch, range(len(self.names)), self.names, self.schema)
-            matched = numpy_of(batch.column(batch.num_columns - len(_PLACE)).is_valid())
+            rows = table_rows(batch, range(len(self.names)), self.names, self.schema)
+            matched = numpy_of(batch.column(batch.num_columns - len(_LOCATION_COLUMNS)).is_valid())
             changed = np.zeros(batch.num_rows, np.bool_)
             if self.compares and matched.any():
-                here = batch.filter(pa.array(matched))
-                changed[np.flatnonzero(matched)] = self._changed(rows.filter(pa.array(matched)), here)
-                old = batch.filter(pa.array(changed))
-                replaced.note(old.column(old.num_columns - len(_PLACE)), old.column(old.num_columns - len(_PLACE) + 1))
+                matched_rows = batch.filter(pa.array(matched))
+                changed[np.flatnonzero(matched)] = self._changed(rows.filter(pa.array(matched)), matched_rows)
+                old_rows = batch.filter(pa.array(changed))
+                path_ordinal = old_rows.num_columns - len(_LOCATION_COLUMNS)
+                replaced.add(old_rows.column(path_ordinal), old_rows.column(path_ordinal + 1))
             outcome.matched += int(matched.sum())
             outcome.updated += int(changed.sum())
             outcome.unmatched += int((~matched).sum())
-            chosen = changed | ~matched if self.inserts else changed
-            if chosen.any():
-                kept = with_row_ids(rows, batch.column(batch.num_columns - 1), self.schema) if self.keeps_row_ids else rows
-                yield from kept.filter(pa.array(chosen)).combine_chunks().to_batches()
+            is_written = changed | ~matched if self.inserts else changed
+            if is_written.any():
+                written = with_row_ids(rows, batch.column(batch.num_columns - 1), self.schema) if self.keeps_row_ids else rows
+                yield from written.filter(pa.array(is_written)).combine_chunks().to_batches()
 
     def _changed(self, rows: Any, joined: pa.RecordBatch) -> NDArray[np.bool_]:
-        places = range(len(self.names), len(self.names) + len(self.schema.names))
-        stored = rows_in_form(joined, places, self.schema.names, self.schema)
-        found = (differing(rows.column(column.name), stored.column(column.name)) for column in self.schema.fields)
-        return np.asarray(np.logical_or.reduce(list(found)))
+        ordinals = range(len(self.names), len(self.names) + len(self.schema.names))
+        stored_rows = table_rows(joined, ordinals, self.schema.names, self.schema)
+        differences = [differing(rows.column(column.name), stored_rows.column(column.name)) for column in self.schema.fields]
+        return np.asarray(np.logical_or.reduce(differences))
 
 
 def upsert_rows(request: UpsertRequest) -> UpsertedRows:
-    """See `Engine.upsert`.
+    """Join the source with the planned files, write new and changed rows, and return what became of the source's rows.
+
+    Args:
+        request: the source, whose `rows` are `SparkRows`; the planned files; the keys; whether matched rows are updated and others inserted.
+
+    Returns:
+        Positions of replaced rows for each scan task, the added files, and the numbers of rows.
 
     Raises:
-        InvalidInputError: a key matches several rows that are to be updated. What was written is deleted.
-        SchemaMismatchError: a value does not fit the table, such as a null where one is required.
-        UnsupportedTypeError: the table has a column that Spark has no type for.
+        InvalidInputError: a key matches several rows that are to be updated. Written files are deleted.
+        SchemaMismatchError: a value does not fit the table, such as a null in a required column.
+        UnsupportedTypeError: a column of the table has no type in Spark.
         EngineError: Spark's job failed for another reason.
     """
     source: SparkRows = request.source.rows
@@ -132,15 +139,15 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
     names = tuple(source.frame.columns)
     target = request.target if not request.target.sort_order.is_unsorted else replace(request.target, sort_order_id=0)
     joined = distributed(_joined(request, compares=compares), target)
-    keeps = compares and request.keeps_row_ids
-    if keeps:
+    keeps_row_ids = compares and request.keeps_row_ids
+    if keeps_row_ids:
         target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
     with small_batches(spark, target.schema), writing_job(spark, target) as finished:
-        work = TaskUpserter(target, schema, names, compares, request.inserts, keeps, finished)
-        # mapInArrow looks each column up by its name as if it were a path through structs.
-        plain = joined.toDF(*(f"column_{place}" for place in range(len(joined.columns))))
-        found = run_job(spark, f"upsert into {target.table_name}", plain.mapInArrow(work, _RESULT).collect)
-        outcomes = [_VALUES.from_bytes(packed, TaskOutcome) for (packed,) in found]
+        work = TaskUpserter(target, schema, names, compares, request.inserts, keeps_row_ids, finished)
+        # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.
+        renamed = joined.toDF(*(f"column_{place}" for place in range(len(joined.columns))))
+        results = run_job(spark, f"upsert into {target.table_name}", renamed.mapInArrow(work, _RESULT).collect)
+        outcomes = [_VALUES.from_bytes(packed, TaskOutcome) for (packed,) in results]
         unmatched = sum(outcome.unmatched for outcome in outcomes)
         if compares and sum(outcome.matched for outcome in outcomes) > source.total - unmatched:
             raise _ambiguous(request)
@@ -157,42 +164,46 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
 
 
 def _joined(request: UpsertRequest, *, compares: bool) -> DataFrame:
-    """The source's rows, each with the row of the table that has its key; those without a match alone where none is to be updated."""
+    """Return the source's rows, each with the table's row of the same key; only rows without a match if none is to be updated."""
     source: SparkRows = request.source.rows
     schema, rows = request.scan.schema, source.frame
-    without = [F.lit(None).cast(kind).alias(name) for kind, name in zip(("string", "bigint", "bigint"), _PLACE, strict=True)]
+    no_location = [
+        F.lit(None).cast(type_name).alias(name) for type_name, name in zip(("string", "bigint", "bigint"), _LOCATION_COLUMNS, strict=True)
+    ]
     if not request.tasks or request.source.keys is None:
-        return rows.select("*", *without)
+        return rows.select("*", *no_location)
     left = rows.select("*", *_source_keys(request))
     right = _stored(request, schema.fields if compares else ())
     condition = _same_keys(request)
     if not compares:
-        return left.join(right, condition, "left_anti").drop(*_key_names(request, _KEY)).select("*", *without)
+        return left.join(right, condition, "left_anti").drop(*_key_names(request, _SOURCE_KEY)).select("*", *no_location)
     joined = left.join(right, condition, "left")
     stored = [f"{_STORED}{place}" for place in range(len(schema.fields))]
-    return joined.select(*map(quoted, (*rows.columns, *stored, *_PLACE)))
+    return joined.select(*map(quoted, (*rows.columns, *stored, *_LOCATION_COLUMNS)))
 
 
 def _stored(request: UpsertRequest, fields: Sequence[NestedField]) -> DataFrame:
-    """The planned files' rows: these columns, their keys, and where they are."""
+    """Return the rows of the planned files: some of their columns, their keys, and their locations."""
     scan = request.scan
-    taken = {column.name for column in scan.schema.fields}
-    extra = [replace(column, name=f"{column.name}_{column.field_id}") if column.name in taken else column for column in (FILE, POS, ROW_ID)]
-    frame = read(request.source.rows.frame.sparkSession, replace(scan, projection=Schema(*scan.schema.fields, *extra)))
+    names = {column.name for column in scan.schema.fields}
+    location_columns = [
+        replace(column, name=f"{column.name}_{column.field_id}") if column.name in names else column for column in (FILE, POS, ROW_ID)
+    ]
+    frame = read(request.source.rows.frame.sparkSession, replace(scan, projection=Schema(*scan.schema.fields, *location_columns)))
     keys = [
         key_column(source_column(frame, scan.schema, key_id), scan.schema.find_type(key_id)).alias(name)
-        for key_id, name in zip(request.key_ids, _key_names(request, _FOUND_KEY), strict=True)
+        for key_id, name in zip(request.key_ids, _key_names(request, _TABLE_KEY), strict=True)
     ]
     columns = [column_named(column.name).alias(f"{_STORED}{place}") for place, column in enumerate(fields)]
-    places = [column_named(column.name).alias(name) for column, name in zip(extra, _PLACE, strict=True)]
-    return frame.select(*columns, *places, *keys)
+    locations = [column_named(column.name).alias(name) for column, name in zip(location_columns, _LOCATION_COLUMNS, strict=True)]
+    return frame.select(*columns, *locations, *keys)
 
 
 def _source_keys(request: UpsertRequest) -> list[Column]:
     schema, rows = request.scan.schema, request.source.rows.frame
     return [
         key_column(source_column(rows, schema, key_id), schema.find_type(key_id)).alias(name)
-        for key_id, name in zip(request.key_ids, _key_names(request, _KEY), strict=True)
+        for key_id, name in zip(request.key_ids, _key_names(request, _SOURCE_KEY), strict=True)
     ]
 
 
@@ -201,25 +212,25 @@ def _key_names(request: UpsertRequest, prefix: str) -> list[str]:
 
 
 def _same_keys(request: UpsertRequest) -> Column:
-    pairs = zip(_key_names(request, _KEY), _key_names(request, _FOUND_KEY), strict=True)
-    return reduce(Column.__and__, (column_named(key) == column_named(found) for key, found in pairs))
+    pairs = zip(_key_names(request, _SOURCE_KEY), _key_names(request, _TABLE_KEY), strict=True)
+    return reduce(Column.__and__, (column_named(source_key) == column_named(table_key) for source_key, table_key in pairs))
 
 
 def _positions(request: UpsertRequest, outcomes: Sequence[TaskOutcome]) -> tuple[NDArray[np.int64], ...]:
-    """The positions of replaced rows, for each task."""
-    found = joined_positions(outcome.positions for outcome in outcomes)
+    """Return the positions of replaced rows, for each scan task."""
+    by_path = joined_positions(outcome.positions for outcome in outcomes)
     empty = np.empty(0, np.int64)
-    return tuple(found.get(task.file.file_path, empty) for task in request.tasks)
+    return tuple(by_path.get(task.file.file_path, empty) for task in request.tasks)
 
 
 def _ambiguous(request: UpsertRequest) -> Exception:
-    """The error that names keys with several rows in the table; they are looked up again."""
+    """Return the error that names keys with several rows in the table, which a second join finds."""
     schema, spark = request.scan.schema, request.source.rows.frame.sparkSession
-    names = _key_names(request, _KEY)
+    names = _key_names(request, _SOURCE_KEY)
     keys = request.source.rows.frame.select(*_source_keys(request))
-    several = keys.join(_stored(request, ()), _same_keys(request), "inner").groupBy(*names).count().where("count > 1")
-    shown = run_job(spark, "look at keys that match several rows", lambda: several.limit(SHOWN_KEYS).collect())
-    count = run_job(spark, "count keys that match several rows", several.count)
+    repeated = keys.join(_stored(request, ()), _same_keys(request), "inner").groupBy(*names).count().where("count > 1")
+    shown = run_job(spark, "look at keys that match several rows", lambda: repeated.limit(SHOWN_KEYS).collect())
+    count = run_job(spark, "count keys that match several rows", repeated.count)
     titles = [schema.find_column_name(key_id) or "" for key_id in request.key_ids]
     texts = [", ".join(repr(row[name]) for name in names) for row in shown]
     return ambiguous_keys(request.scan.table_name, titles, texts, count)

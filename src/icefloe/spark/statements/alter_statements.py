@@ -12,8 +12,8 @@ from icefloe.errors import InvalidPartitionSpecError, InvalidSchemaError, NoSuch
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.partitioning.sort_order import SortDirection
 from icefloe.kernel.partitioning.transforms import parse_transform
-from icefloe.spark.statements.sort_keys import SortKey, TransformCall, sort_keys, transform_call
-from icefloe.spark.statements.tokens import Tokens
+from icefloe.spark.catalog.sort_keys import SortKey, TransformCall, sort_keys, transform_call
+from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
 

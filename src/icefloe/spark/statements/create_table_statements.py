@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError, UnsupportedFeatureError
 from icefloe.spark.catalog.attached_catalogs import found_in
+from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.spark.catalog.table_definition import own_properties
-from icefloe.spark.statements.tokens import Tokens
 from icefloe.spark.statements.view_statements import Place, Rows, Statement, is_temporary, properties_of
 from icefloe.table.table import Table
 

@@ -8,9 +8,8 @@ from fnmatch import fnmatchcase
 from pyspark.sql import SparkSession
 
 from icefloe.spark.catalog.attached_catalogs import SESSION_CATALOG, attached_catalog, found_in
-from icefloe.spark.catalog.spark_procedures import SYSTEM
-from icefloe.spark.functions.spark_functions import FUNCTIONS, Function, is_for_functions
-from icefloe.spark.statements.tokens import Tokens
+from icefloe.spark.catalog.sql_tokens import Tokens
+from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, Function, is_for_functions
 from icefloe.spark.statements.view_statements import Statement
 
 

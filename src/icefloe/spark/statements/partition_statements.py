@@ -14,8 +14,8 @@ from icefloe.kernel.partitioning.partition_spec import partition_path
 from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.types import PrimitiveType
 from icefloe.spark.catalog.attached_catalogs import found_in
+from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.spark.scan.table_selector import Selected, select
-from icefloe.spark.statements.tokens import Tokens
 from icefloe.spark.statements.view_statements import Rows, Statement
 
 # The text of each field asked for, by its name in lower case; None for null.

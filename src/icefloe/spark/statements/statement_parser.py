@@ -13,12 +13,12 @@ from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.catalog.attached_catalogs import found_in
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
+from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.spark.scan.cached_tables import recache
 from icefloe.spark.statements.alter_statements import AlterStatement, alter_statement
 from icefloe.spark.statements.create_table_statements import create_table_statement
 from icefloe.spark.statements.function_statements import function_statement
 from icefloe.spark.statements.partition_statements import partition_statement
-from icefloe.spark.statements.tokens import Tokens
 from icefloe.spark.statements.view_descriptions import shown_view
 from icefloe.spark.statements.view_statements import Statement, view_statement
 

@@ -18,10 +18,10 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.java_compiler import static_method
 from icefloe.spark.bridge.spark_errors import AnalysisError
 from icefloe.spark.catalog.attached_catalogs import current_place, found_in, is_catalog
+from icefloe.spark.catalog.sort_keys import quoted
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, analyzed_query, check_query
-from icefloe.spark.statements.sort_keys import quoted
-from icefloe.spark.statements.tokens import Tokens
+from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.spark.types.spark_types import COMMENT_KEY, struct_to_schema
 from icefloe.view.view import View
 

@@ -1,4 +1,4 @@
-"""A write by Spark SQL or a DataFrame: its options understood, its columns held against the table's, its rows appended or put in the place of others.
+"""A write by Spark SQL or a DataFrame: its options options_of_write, its columns held against the table's, its rows appended or put in the place of others.
 
 One write is one commit, also where it adds columns. Spec: Writing Data Files; Schema Evolution; Snapshots.
 """
@@ -43,7 +43,7 @@ class Write:
     whole_partitions: bool = False
 
 
-def understood(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
+def options_of_write(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
     """The options of a write in a session. Raises as `write_options`."""
     settings = spark.conf.getAll
     warn_of_settings(spark, settings)

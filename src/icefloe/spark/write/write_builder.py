@@ -1,31 +1,94 @@
-"""`WritableTable`: a table that Spark SQL writes rows to and deletes rows of by a filter; `SparkWriteBuilder`: one write.
+"""`WritableTable`, a table that takes rows and deletes by a filter, and `SparkWriteBuilder`, one write to it.
 
-What is written over what is `sql_write.py`; UPDATE and MERGE are `row_level.py`. Spec: Writing Data Files.
+`sql_write.py` checks and commits the rows. DELETE of single rows, UPDATE and MERGE are `row_level/operation.py`, whose `RowLevelTable` extends
+`WritableTable`. Spec: Writing Data Files.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
+from icefloe.errors import ReadOnlyTableError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
-from icefloe.spark.row_level.broadcast_source import OF_INSERTS
-from icefloe.spark.row_level.operation import RowLevelTable
+from icefloe.spark.bridge.catalyst_plan import rows_of, session_of
+from icefloe.spark.scan.cached_tables import recache
 from icefloe.spark.scan.filter_pushdown import expressions_of
-from icefloe.spark.write.sql_write import Write, branch_of, run_write, understood
+from icefloe.spark.scan.scan_builder import ReadableTable
+from icefloe.spark.scan.table_selector import Selected
+from icefloe.spark.write.sql_write import Write, branch_of, options_of_write, run_write
+from icefloe.spark.write.write_options import WriteOptions
 from icefloe.table.rows.staged_writes import branch_named
 
 
-class WritableTable(RowLevelTable):
-    """The part of a loaded table that rows are written to."""
+class WritableTable(ReadableTable):
+    """The part of a loaded table that appends, overwrites and deletes by a filter.
+
+    Attributes:
+        snapshot_properties: entries of the snapshot's summary, besides those of options and settings.
+    """
+
+    def __init__(self, spark: SparkSession, selected: Selected) -> None:
+        self._spark = spark
+        self._selected = selected
+        self.snapshot_properties: Mapping[str, str] = {}
+
+    @abstractmethod
+    def name(self) -> str:
+        """Return the table's name in SQL."""
+
+    @abstractmethod
+    def parts(self) -> Sequence[str]:
+        """Return the name of the table in statements: catalog, namespace, table, branch; empty where only options name it."""
+
+    def recache(self) -> None:
+        """Read cached DataFrames of the table again; Spark does it only for statements that it runs itself."""
+        if self.parts():
+            recache(self._spark, self.parts())
+
+    def frame(self, rows: Any) -> DataFrame:
+        """Return Java's Dataset as a DataFrame of its session."""
+        return DataFrame(rows, self.session_of(rows.sparkSession()))
+
+    def session_of(self, session: Any) -> SparkSession:
+        """Return Java's session as one of Python; rows are written by its settings."""
+        return session_of(self._spark, session)
+
+    def query_rows(self, session: Any, query: Any, *, is_append: bool) -> DataFrame:  # noqa: ARG002 subclasses plan appends otherwise
+        """Return the rows of a write's query.
+
+        Args:
+            session: Spark's session that runs the write, an object of Java.
+            query: its logical plan.
+            is_append: True if the write replaces no rows.
+        """
+        return rows_of(self._spark, session, query)
+
+    def _check_writable(self) -> None:
+        if self._selected.is_past:
+            raise ReadOnlyTableError(
+                f"a tag or a snapshot of {self._selected.table.full_name} takes no writes",
+                table=self._selected.table.full_name,
+                next_step="write to the table or to a branch, such as t.branch_b",
+            )
+
+    def _options(self, options: Mapping[str, str]) -> WriteOptions:
+        """Return the options of a statement, completed by the session's settings as those of any write."""
+        table = self._selected.table
+        write_options = options_of_write(self._spark, options, table.metadata, table.full_name)
+        return replace(write_options, snapshot_properties={**write_options.snapshot_properties, **self.snapshot_properties})
 
     @connector_method
     def can_delete_where(self, predicates: list[Any]) -> bool:
+        """Return True if Iceberg expressions express all predicates, and the table takes writes."""
         return not self._selected.is_past and None not in expressions_of(predicates, self._selected.table.schema())
 
     @connector_method
     def delete_where(self, predicates: list[Any]) -> None:
+        """Delete the rows that match all predicates, and commit."""
         self._check_writable()
         properties = self._options({}).snapshot_properties
         with branch_named(is_named=self._selected.branch is not None):
@@ -33,25 +96,33 @@ class WritableTable(RowLevelTable):
 
     @connector_method
     def truncate_table(self) -> bool:
+        """Delete all rows, and commit."""
         self.delete_where([])
         return True
 
     @connector_method
     def new_write_builder(self, info: Mapping[str, Any]) -> "SparkWriteBuilder":
+        """Return the builder of one write."""
         return SparkWriteBuilder(self, info["options"])
 
-    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], asked: "SparkWriteBuilder") -> None:
-        """Rows of a session: appended, or in the place of those that the predicates or the rows' partitions say."""
+    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: "SparkWriteBuilder") -> None:
+        """Write rows and commit them.
+
+        Args:
+            spark: the session whose settings complete the write's options.
+            rows: gives the rows, once the table is known to take them.
+            builder: options of the write, and which rows it replaces.
+        """
         self._check_writable()
         table = self._selected.table
-        options = understood(spark, asked.options, table.metadata, table.full_name)
+        options = options_of_write(spark, builder.options, table.metadata, table.full_name)
         self._run(
             Write(
                 rows=rows(),
                 options=options,
                 branch=branch_of(options, self._selected.branch, table.full_name),
-                overwrite_filter=None if asked.over is None else self._filter_of(asked.over),
-                whole_partitions=asked.whole_partitions,
+                overwrite_filter=None if builder.overwrite_predicates is None else self._filter_of(builder.overwrite_predicates),
+                whole_partitions=builder.whole_partitions,
             )
         )
 
@@ -59,52 +130,63 @@ class WritableTable(RowLevelTable):
         run_write(self._selected.table, write)
 
     def _filter_of(self, predicates: Sequence[Any]) -> BooleanExpression:
-        found = expressions_of(predicates, self._selected.table.schema())
-        return all_of([one for one in found if one is not None]) if found else AlwaysTrue()
+        expressions = expressions_of(predicates, self._selected.table.schema())
+        return all_of([one for one in expressions if one is not None]) if expressions else AlwaysTrue()
 
 
 class SparkWriteBuilder(ConnectorObject):
-    """Which rows the written ones replace, and the write itself, which brings a Dataset of them."""
+    """One write: its options and the rows that it replaces. It is builder and write in one, and runs over a Dataset (`V1Write`).
+
+    Attributes:
+        options: the write's options, by name.
+        overwrite_predicates: Spark's predicates of the replaced rows; None for an append.
+        whole_partitions: True if the write replaces the partitions that its rows are in.
+    """
 
     interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsOverwriteV2", "write.SupportsDynamicOverwrite", "write.V1Write")
 
     def __init__(self, table: WritableTable, options: Mapping[str, str]) -> None:
         self._table = self.owner = table
         self.options = options
-        self.over: Sequence[Any] | None = None
+        self.overwrite_predicates: Sequence[Any] | None = None
         self.whole_partitions = False
 
     def says(self) -> Mapping[str, Any]:
+        """Return the constant results of Spark's methods, by name."""
         name = self._table.name()
         return {"build": THIS, "toInsertableRelation": THIS, "description": f"write to {name}", "toString": name}
 
     @connector_method
     def can_overwrite(self, predicates: list[Any]) -> bool:
+        """Return True if rows that match these predicates can be replaced."""
         return self._table.can_delete_where(predicates)
 
     @connector_method
     def overwrite(self, predicates: list[Any]) -> str:
-        self.over = predicates
+        """Replace the rows that match all predicates."""
+        self.overwrite_predicates = predicates
         return THIS
 
     @connector_method
     def truncate(self) -> str:
+        """Replace all rows."""
         return self.overwrite([])
 
     @connector_method
     def overwrite_dynamic_partitions(self) -> str:
+        """Replace the partitions that the written rows are in."""
         self.whole_partitions = True
         return THIS
 
     @connector_method
     def run(self, session: Any, query: Any) -> None:
-        """Writes and commits the rows of a query; those to append may be the rows of a MERGE that only inserts."""
-        joins = OF_INSERTS if self.over is None and not self.whole_partitions else ()
-        self._table.write(self._table.session_of(session), lambda: self._table.query_rows(session, query, joins), self)
+        """Write and commit the rows of a query. Spark plans a MERGE that only inserts as an append of its rows."""
+        is_append = self.overwrite_predicates is None and not self.whole_partitions
+        self._table.write(self._table.session_of(session), lambda: self._table.query_rows(session, query, is_append=is_append), self)
         self._table.recache()
 
     @connector_method
     def insert(self, rows: Any) -> None:
-        """Writes and commits."""
+        """Write and commit the rows of Java's Dataset."""
         frame = self._table.frame(rows)
         self._table.write(frame.sparkSession, lambda: frame, self)

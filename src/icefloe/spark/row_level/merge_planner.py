@@ -1,0 +1,122 @@
+"""The planning of MERGE: which rows of source and target its query joins, and how.
+
+Spark rewrites a MERGE into a query over a join of the target with the source. Where the source is small and the join condition has an equality between
+columns of both, this module changes that join:
+
+1. The source is read first, once, and stays on the driver (`broadcast_source.py`).
+2. The target's scan skips files and row groups without any key of the source (`target_pruning.py`).
+3. Only target rows that match a source row take part in the join; Spark tests them where it reads the target.
+
+Any other query is left as Spark planned it, and so is a MERGE that needs target rows without a match. The nodes are changed through `catalyst_plan.py`;
+`operation.py` runs the statement, and `changed_rows_job.py` writes its rows.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from icefloe.spark.bridge.catalyst_plan import catalyst_object, chain, chained, node, python_proxy_behind, rows_of, some, with_part
+from icefloe.spark.row_level.broadcast_source import BroadcastSource, read_small_source, source_plan
+from icefloe.spark.row_level.target_pruning import MatchKey, match_keys, prune_target
+
+# Join types, target first, by which a MERGE finds its rows; and that of a MERGE which only inserts, source first, which Spark plans as an append.
+MERGE_JOINS, INSERT_JOINS = ("Inner", "RightOuter"), ("LeftAnti",)
+# The ordinal of the columns in `LogicalRDD`.
+_OUTPUT = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MergeJoin:
+    """The join of a MERGE's query.
+
+    Attributes:
+        nodes_above: the nodes over the join, from the top.
+        join: the join's node.
+        join_type: its type, such as `Inner`.
+        source: the plan of the source.
+        nodes_over_scan: the nodes between the join and the target's scan, from the top.
+        scan: the target's scan relation.
+        condition: the join condition.
+        keys: the equalities of the condition.
+    """
+
+    nodes_above: list[Any]
+    join: Any
+    join_type: str
+    source: Any
+    nodes_over_scan: list[Any]
+    scan: Any
+    condition: Any
+    keys: list[MatchKey]
+
+
+def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: Collection[str]) -> DataFrame:
+    """Return the rows of a statement's query, planned over a small source where that is possible.
+
+    Args:
+        spark: the session of Python.
+        session: Spark's session that runs the statement, an object of Java.
+        query: the optimized logical plan that Spark made of the statement.
+        join_types: `MERGE_JOINS`, `INSERT_JOINS`, or nothing to leave the query as it is.
+
+    Returns:
+        A lazy DataFrame with the columns of the query.
+    """
+    merge = _merge_join(spark, query, join_types) if join_types else None
+    source = None if merge is None else read_small_source(spark, session, merge.source)
+    return rows_of(spark, session, query if merge is None or source is None else _planned_over(spark, session, merge, source))
+
+
+def _merge_join(spark: SparkSession, query: Any, join_types: Collection[str]) -> _MergeJoin | None:
+    """Return the query's join if it has one of the types, over an Icefloe scan, with an equality; None otherwise."""
+    nodes_above, join, name = chain(query, ("Project", "Filter", "MergeRows"))
+    if name != "Join" or (join_type := join.joinType().toString()) not in join_types or not join.condition().isDefined():
+        return None
+    source, target = (join.left(), join.right()) if join_type in INSERT_JOINS else (join.right(), join.left())
+    nodes_over_scan, scan, name = chain(target, ("Project", "Filter"))
+    if name != "DataSourceV2ScanRelation" or python_proxy_behind(spark, scan.scan()) is None:
+        return None
+    condition = join.condition().get()
+    if not condition.deterministic() or catalyst_object(spark, "expressions.SubqueryExpression").hasSubquery(condition):
+        return None
+    # The condition is tested at the scan, where columns that the nodes above it compute do not exist.
+    target_columns, source_columns = scan.outputSet(), source.outputSet()
+    is_of_both = condition.references().subsetOf(getattr(target_columns, "$plus$plus")(source_columns))
+    keys = match_keys(condition, target_columns, source_columns) if is_of_both else []
+    if not keys:
+        return None
+    return _MergeJoin(
+        nodes_above=nodes_above,
+        join=join,
+        join_type=join_type,
+        source=source,
+        nodes_over_scan=nodes_over_scan,
+        scan=scan,
+        condition=condition,
+        keys=keys,
+    )
+
+
+def _planned_over(spark: SparkSession, session: Any, merge: _MergeJoin, source: BroadcastSource) -> Any:
+    """Return the query with the source's rows in place of its plan, and the target pruned and joined by them."""
+    source_columns = merge.source.output()
+    local_rows = source_plan(spark, session, merge.source.schema(), source)
+    joined_source = with_part(spark, local_rows, _OUTPUT, source_columns)
+    target = prune_target(spark, merge.scan, merge.keys, source_columns, source.rows)
+    condition, hint = merge.join.condition(), merge.join.hint()
+    broadcast = some(spark, node(spark, "plans.logical.HintInfo", some(spark, catalyst_object(spark, "plans.logical.BROADCAST"))))
+    if merge.join_type == "Inner":
+        hint = node(spark, "plans.logical.JoinHint", hint.leftHint(), broadcast)
+    else:
+        # An outer or anti join cannot broadcast the source to where the target is read; a semi join before it can.
+        broadcast_right = node(spark, "plans.logical.JoinHint", some(spark, None), broadcast)
+        semi_join = node(
+            spark, "plans.logical.Join", target, local_rows, catalyst_object(spark, "plans.LeftSemi"), condition, broadcast_right
+        )
+        attributes = catalyst_object(spark, "expressions.AttributeMap").apply(source_columns.zip(local_rows.output()))
+        target = semi_join.rewriteAttrs(attributes)
+    matching_rows = chained(spark, merge.nodes_over_scan, target)
+    sides = (joined_source, matching_rows) if merge.join_type in INSERT_JOINS else (matching_rows, joined_source)
+    return chained(spark, merge.nodes_above, node(spark, "plans.logical.Join", *sides, merge.join.joinType(), condition, hint))
