@@ -15,6 +15,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.errors import DataFileFormatError, ManifestFormatError, MetadataFormatError, StorageError
 from icefloe.kernel.scan.file_objects import file_objects
 from icefloe.table.static_table import StaticTable
+from icefloe.table.table import Table
 
 
 @pytest.fixture
@@ -43,6 +44,33 @@ def test_two_partition_fields_of_one_id_are_refused(lake: Catalog) -> None:
 
     with pytest.raises(MetadataFormatError, match="field id 1000 occurs twice"):
         forged(lake, twice).scan("id = 1").to_arrow()
+
+
+def registered(lake: Catalog, change: Callable[[Any], None]) -> Table:
+    """Return a writable table of the changed metadata."""
+    return lake.register_table("db.forged", forged(lake, change).metadata_location)
+
+
+def test_a_table_with_the_highest_sequence_number_is_read_and_refuses_snapshots(lake: Catalog) -> None:
+    table = registered(lake, lambda metadata: metadata.update({"last-sequence-number": 2**63 - 1}))
+    assert len(table.scan().to_arrow()) == 2
+    for change in (lambda: table.append(pa.table({"kind": ["a"], "id": [3]})), lambda: table.delete("id = 1")):
+        with pytest.raises(MetadataFormatError, match="last-sequence-number is 9223372036854775807") as refused:
+            change()
+        assert "restore an earlier metadata file" in str(refused.value)
+    assert len(lake.load_table("db.forged").scan().to_arrow()) == 2
+
+
+@pytest.mark.parametrize("key", ["last-sequence-number", "last-updated-ms", "last-column-id"])
+def test_a_number_of_more_than_64_bits_is_refused_when_the_table_is_read(lake: Catalog, key: str) -> None:
+    with pytest.raises(MetadataFormatError, match=rf"\$\.{key}: .*64-bit|\$\.{key}: .*32-bit"):
+        forged(lake, lambda metadata: metadata.update({key: 2**63}))
+
+
+def test_a_table_without_row_ids_left_refuses_an_append(lake: Catalog) -> None:
+    table = registered(lake, lambda metadata: metadata.update({"format-version": 3, "next-row-id": 2**63 - 1}))
+    with pytest.raises(MetadataFormatError, match="next-row-id would become"):
+        table.append(pa.table({"kind": ["a"], "id": [3]}))
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, "²", "-1", ""])

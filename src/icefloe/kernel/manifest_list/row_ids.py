@@ -7,8 +7,9 @@ Spec: First Row ID Assignment; Row Lineage; Row lineage example.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, MetadataFormatError
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.kernel.schema.json_shape import MAX_LONG
 
 
 def assign_first_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
@@ -19,6 +20,7 @@ def assign_first_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) ->
 
     Raises:
         InvalidInputError: a manifest's row counts are not known.
+        MetadataFormatError: the next row id would not fit into 64 bits.
     """
     found = []
     for manifest in manifests:
@@ -33,4 +35,9 @@ def assign_first_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) ->
             )
         found.append(replace(manifest, first_row_id=next_row_id))
         next_row_id += manifest.added_rows_count + manifest.existing_rows_count
+    if next_row_id > MAX_LONG:
+        raise MetadataFormatError(
+            f"the table's next-row-id would become {next_row_id}, more than 64 bits hold: no rows can be added",
+            next_step="no writer of Iceberg counts so far: restore an earlier metadata file, or copy the rows to a new table",
+        )
     return found, next_row_id

@@ -8,7 +8,7 @@ Specification; Appendix C, Table Metadata and Snapshots; Appendix F, Assignment 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -25,10 +25,13 @@ from icefloe.kernel.metadata.statistics_file import PARTITION_STATISTICS, STATIS
 from icefloe.kernel.metadata.table_history import METADATA_LOG, SNAPSHOT_LOG
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID, fields_from_json
+from icefloe.kernel.schema.json_shape import MAX_LONG
 
 _UNSORTED = msgspec.Raw(b'{"order-id":0,"fields":[]}')
 
-_INT: msgspec.json.Decoder[int | None] = msgspec.json.Decoder(int | None)
+# A `long` of Iceberg. A larger number is refused here, as no Avro field and no Arrow column of the table could hold it.
+_Long = Annotated[int, msgspec.Meta(ge=-MAX_LONG - 1, le=MAX_LONG)]
+_INT: msgspec.json.Decoder[int | None] = msgspec.json.Decoder(_Long | None)
 _TEXT: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 _LIST: msgspec.json.Decoder[list[msgspec.Raw] | None] = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _OBJECT: msgspec.json.Decoder[dict[str, Any] | None] = msgspec.json.Decoder(dict[str, Any] | None)

@@ -20,6 +20,7 @@ from icefloe.kernel.metadata.statistics_file import PARTITION_STATISTICS, STATIS
 from icefloe.kernel.metadata.table_history import METADATA_LOG, SNAPSHOT_LOG, MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.kernel.schema.json_shape import MAX_LONG
 from icefloe.kernel.schema.schema import Schema
 
 T = TypeVar("T")
@@ -133,7 +134,18 @@ class TableMetadata:
 
     @property
     def next_sequence_number(self) -> int:
-        """Return the sequence number of the next snapshot; 0 in v1, which has none. Spec: Sequence Numbers."""
+        """Return the sequence number of the next snapshot; 0 in v1, which has none.
+
+        Raises:
+            MetadataFormatError: The last sequence number is the highest of its 64 bits, so that no snapshot can be added.
+
+        Spec: Sequence Numbers.
+        """
+        if self.last_sequence_number >= MAX_LONG:
+            raise MetadataFormatError(
+                f"the table's last-sequence-number is {self.last_sequence_number}, the highest of 64 bits: no snapshot can have a higher one",
+                next_step="no writer of Iceberg counts so far: restore an earlier metadata file, or copy the rows to a new table",
+            )
         return self.last_sequence_number + 1 if self.format_version > 1 else 0
 
 
