@@ -189,6 +189,15 @@ def orc_stripe_of_many_rows() -> Read:
     return read_rows(file.getvalue(), FileFormat.ORC, ONE_COLUMN)
 
 
+def orc_stripe_of_many_columns() -> Read:
+    """A column of 100,000 equal numbers takes some hundred bytes; a hundred of them, read at once, take 80 MB."""
+    file = io.BytesIO()
+    fields = [NestedField(number, f"n{number}", LongType()) for number in range(1, 101)]
+    schema = pa.schema([pa.field(field.name, pa.int64(), metadata={"iceberg.id": str(field.field_id)}) for field in fields])
+    orc.write_table(pa.table([pa.repeat(pa.scalar(7, pa.int64()), 100_000)] * 100, schema=schema), file)
+    return read_rows(file.getvalue(), FileFormat.ORC, Schema(*fields))
+
+
 def parquet_footer_of_many_columns() -> Read:
     file = io.BytesIO()
     pq.write_table(pa.table({f"c{number}": [1] for number in range(3_000)}), file)
@@ -323,6 +332,7 @@ BOMBS: dict[str, Callable[[], Read]] = {
         schema_of_a_billion_types,
         avro_rows_of_nothing,
         orc_stripe_of_many_rows,
+        orc_stripe_of_many_columns,
         parquet_footer_of_many_columns,
         metadata_in_gzip,
         metadata_of_many_values,

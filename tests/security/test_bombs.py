@@ -30,6 +30,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, int], int]] = {
     "schema_of_a_billion_types": ("AvroFormatError", "manifest_schema_types", {}, 300),
     "avro_rows_of_nothing": ("DataFileFormatError", "items that take no bytes", {}, 200),
     "orc_stripe_of_many_rows": ("DataFileFormatError", "orc_stripe_rows", {"orc_stripe_rows": 1_000_000}, 300),
+    "orc_stripe_of_many_columns": ("DataFileFormatError", "orc_stripe_values", {"orc_stripe_values": 1_000_000}, 60),
     "parquet_footer_of_many_columns": ("DataFileFormatError", "PARQUET_FOOTER_ITEMS", {"parquet_footer_items": 1000}, 300),
     "metadata_in_gzip": ("MetadataFormatError", "metadata_bytes", {"metadata_bytes": LITTLE}, 120),
     "metadata_of_many_values": ("MetadataFormatError", "metadata_values", {"metadata_values": 1_000_000}, 400),

@@ -47,6 +47,8 @@ class Limits:
     parquet_footer_items: int = 1_000_000
     # Rows of an ORC stripe, which is read at once.
     orc_stripe_rows: int = 64 * _MIB
+    # Rows of an ORC stripe times the primitive columns that are read of it: 2 GiB of 8-byte numbers.
+    orc_stripe_values: int = 256 * _MIB
 
     def __post_init__(self) -> None:
         """Raise `InvalidPropertyError` for a limit that is not a whole number from 1 to 2**63 - 1."""

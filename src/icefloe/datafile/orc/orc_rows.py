@@ -1,6 +1,8 @@
-"""The rows of one ORC file as they are stored: the stripes of a task, the top-level columns that are wanted.
+"""Rows of one ORC file as they are stored: the stripes of a scan task, and the top-level columns that it needs.
 
-Behind the door `stored_file.py`; writing is `orc_output.py`. Stripes are not pruned by their statistics, only files. Spec: Appendix A, ORC.
+`stored_file.py` opens files of every format by one interface; this module is its reader of ORC. Files are pruned by their metrics; stripes are not pruned,
+because Arrow does not hand over their statistics. Writing is `orc_output.py`.
+Spec: Appendix A, ORC.
 """
 
 from collections.abc import Iterator
@@ -11,7 +13,8 @@ from pyarrow import orc
 
 from icefloe.datafile.field_ids import IdOf, has_ids, id_of, mapped_ids, with_ids
 from icefloe.datafile.orc.orc_output import ID_ATTRIBUTE
-from icefloe.datafile.orc.orc_tail import stripes_of
+from icefloe.datafile.orc.orc_tail import Stripe, stripes_of
+from icefloe.datafile.projection import file_columns
 from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, batches_without_columns, reading
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression
@@ -24,30 +27,34 @@ from icefloe.kernel.types import NestedField
 class OrcRows:
     """An open ORC file."""
 
-    # Arrow gives every timestamp of ORC in nanoseconds; a column of microseconds may only hold whole ones, and what others wrote is cut, as the format says.
+    # Arrow reads every ORC timestamp in nanoseconds. A column of microseconds holds whole ones only; finer values of other writers are truncated.
     floors_nanoseconds = True
 
     def __init__(self, file: Any, task: FileScanTask, name_mapping: NameMapping | None) -> None:
-        """Raises `DataFileFormatError` where the footer cannot be read."""
+        """Open the file. Raises `DataFileFormatError` if its footer cannot be read."""
         self._task = task
         self._path = task.file.file_path
         with reading(self._path, "ORC"):
             self._file = orc.ORCFile(file)
-            stored = self._file.schema
+            file_schema = self._file.schema
             try:
                 self._stripes = stripes_of(self._file)
             except (ValueError, IndexError) as error:
                 raise DataFileFormatError(f"{self._path} has a footer that is no sound ORC footer: {error}", path=self._path) from error
-        self._check_stripes()
+        for stripe in self._stripes:
+            self._check_limit(stripe, "orc_stripe_rows", stripe.rows, "rows")
         self._ids: IdOf = orc_field_id
-        self.schema = with_ids(stored, orc_field_id)
+        self.schema = with_ids(file_schema, orc_field_id)
         if name_mapping is not None and not has_ids(self.schema):
             self._ids = mapped_ids(name_mapping)
-            self.schema = with_ids(stored, self._ids)
+            self.schema = with_ids(file_schema, self._ids)
 
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:  # noqa: ARG002 - Parquet needs it
-        """The rows of the task's stripes; see `stored_file.py`."""
+        """Yield the rows of the task's stripes; see `stored_file.py`."""
         names = self._names(fields)
+        leaves = sum(
+            column.end_leaf - column.first_leaf for column in file_columns(self.schema).inner if names is None or column.arrow.name in names
+        )
         task, first_row = self._task, 0
         is_whole = task.start == 0 and task.length >= task.file.file_size_in_bytes
         for index, stripe in enumerate(self._stripes):
@@ -55,29 +62,30 @@ class OrcRows:
                 if names == [] and stripe.rows:
                     yield from batches_without_columns(first_row, stripe.rows)
                 elif stripe.rows:
+                    self._check_limit(stripe, "orc_stripe_values", stripe.rows * leaves, f"values ({stripe.rows} rows of {leaves} columns)")
                     yield from self._stripe(index, first_row, names)
             first_row += stripe.rows
 
-    def _check_stripes(self) -> None:
-        """Raise `DataFileFormatError` where a stripe claims more rows than the limit `orc_stripe_rows`: a few bytes may stand for all of them."""
-        most = limits().orc_stripe_rows
-        for stripe in self._stripes:
-            if stripe.rows > most:
-                raise DataFileFormatError(
-                    f"{self._path} has a stripe at byte {stripe.offset} that claims {stripe.rows} rows; the limit orc_stripe_rows is {most}",
-                    path=self._path,
-                    next_step=raise_limit("orc_stripe_rows"),
-                )
+    def _check_limit(self, stripe: Stripe, limit: str, count: int, what: str) -> None:
+        """Raise `DataFileFormatError` if a stripe claims more than a limit allows: Arrow reads a stripe at once, and few bytes may encode all of its values."""
+        allowed = getattr(limits(), limit)
+        if count > allowed:
+            raise DataFileFormatError(
+                f"{self._path} has a stripe at byte {stripe.offset} that claims {count} {what}; the limit {limit} is {allowed}",
+                path=self._path,
+                next_step=raise_limit(limit) + ("; or select fewer columns" if limit == "orc_stripe_values" else ""),
+            )
 
     def _names(self, fields: tuple[NestedField, ...]) -> list[str] | None:
-        """The top-level columns to read; None for all, where a name with a dot in it could be taken for a path."""
-        wanted = {field.field_id for field in fields}
-        names = [field.name for field in self.schema if id_of(field) in wanted]
-        everywhere = [field.name for field in self.schema]
-        is_plain = not any("." in name for name in everywhere) and len(set(everywhere)) == len(everywhere)
+        """Return the top-level columns to read; None for all, where Arrow could take a name with a dot in it for a path."""
+        field_ids = {field.field_id for field in fields}
+        names = [field.name for field in self.schema if id_of(field) in field_ids]
+        all_names = [field.name for field in self.schema]
+        is_plain = not any("." in name for name in all_names) and len(set(all_names)) == len(all_names)
         return names if is_plain or not names else None
 
     def _stripe(self, index: int, first_row: int, names: list[str] | None) -> Iterator[StoredBatch]:
+        """Yield the rows of one stripe."""
         with reading(self._path, "ORC"):
             try:
                 batch = self._file.read_stripe(index, columns=names)
@@ -85,7 +93,7 @@ class OrcRows:
                 if "nanosecond" not in str(error):
                     raise
                 raise UnsupportedFeatureError(
-                    f"{self._path} has a timestamp before 1677 or after 2262, which cannot be read from ORC: {error}",
+                    f"{self._path} has a timestamp before 1677 or after 2262, which Arrow cannot read from ORC: {error}",
                     path=self._path,
                     next_step="rewrite the file as Parquet with another engine",
                 ) from error
@@ -95,6 +103,6 @@ class OrcRows:
 
 
 def orc_field_id(_: tuple[str, ...], field: Any) -> int | None:
-    """The id that an ORC column says itself, as `field_ids.with_ids` asks for it."""
+    """Return the field id in the attributes of an ORC column, or None: an `IdOf` for `field_ids.with_ids`."""
     text = (field.metadata or {}).get(ID_ATTRIBUTE.encode())
     return int(text) if text is not None and text.isdigit() else None
