@@ -22,6 +22,7 @@ from icefloe.inspect.data_file_contents import parquet_footer
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import parse_filter
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.scan.file_scan_task import FileScanTask
@@ -32,6 +33,8 @@ from icefloe.kernel.types import LongType, NestedField, StringType
 PATH = "memory://footers/file.parquet"
 SCHEMA = Schema(NestedField(1, "n", LongType()), NestedField(2, "s", StringType()))
 MOST_SECONDS = 20
+# These scans look at the metadata of no column chunk, or of column `s` alone, so they may read the rows of a file whose footer contradicts itself.
+ALL_ROWS, ONE_COLUMN = "scan of all rows", "scan with a filter on s"
 _INTEGERS, _BINARY, _LISTS, _STRUCT = (4, 5, 6), 8, (9, 10), 12
 
 # A struct of Thrift: number, type and value of each field. A list: the type of its elements, and the elements.
@@ -220,15 +223,17 @@ def readers(content: bytes) -> Iterator[tuple[str, Callable[[], object]]]:
         partition=(),
         spec_id=0,
     )
-    residual = bind(parse_filter("n > 1 AND s < 'z'"), SCHEMA)
+    both_columns = bind(parse_filter("n > 1 AND s < 'z'"), SCHEMA)
 
-    def scanned(start: int) -> int:
+    def scanned(start: int, residual: BooleanExpression) -> int:
         task = FileScanTask(file=file, residual=residual, spec_id=0, start=start, length=len(content))
         return sum(batch.num_rows for batch in read_task(store, task, schema=SCHEMA, projection=SCHEMA, specs={0: UNPARTITIONED_SPEC}))
 
     request = FooterRequest(schema=SCHEMA, properties={}, name_mapping=NameMapping(()), io=store)
-    yield "scan", lambda: scanned(0)
-    yield "scan of a split", lambda: scanned(1)
+    yield "scan", lambda: scanned(0, both_columns)
+    yield "scan of a split", lambda: scanned(1, both_columns)
+    yield ONE_COLUMN, lambda: scanned(0, bind(parse_filter("s < 'z'"), SCHEMA))
+    yield ALL_ROWS, lambda: scanned(0, AlwaysTrue())
     yield "add_files", lambda: FooterReader(request, extremes_of=frozenset({1, 2})).read(PATH)
     yield "inspect", lambda: parquet_footer(SimpleNamespace(io=store), PATH)  # type: ignore[arg-type]
 

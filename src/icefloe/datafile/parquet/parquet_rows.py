@@ -1,16 +1,20 @@
-"""The rows of one Parquet file as they are stored: the row groups of a task, the leaves that are wanted.
+"""Rows of one Parquet file as they are stored: the row groups of a scan task, and the leaf columns that it needs.
 
-Behind the door `stored_file.py`; writing is `parquet_output.py`. Spec: Appendix A, Parquet; Scan Planning (splits).
+`stored_file.py` opens files of every format by one interface; this module is its reader of Parquet. It checks the metadata of a column chunk only before it
+looks at it (`parquet_footer.py`), so that a scan of a wide file does not pay for columns that it does not need. Writing is `parquet_output.py`.
+Spec: Appendix A, Parquet; Scan Planning (splits).
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
-from icefloe.datafile.parquet.parquet_footer import open_parquet
+from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.datafile.parquet.row_groups import row_groups_between, row_groups_that_may_match
 from icefloe.datafile.projection import file_columns, wanted_leaves
 from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, batches_without_columns, reading
@@ -26,62 +30,66 @@ _PLAIN_LENGTH_BYTES = 4
 class ParquetRows:
     """An open Parquet file."""
 
-    # Parquet says the unit of every timestamp itself, and one that does not fit the column is an error.
+    # A Parquet file states the unit of each timestamp column, and one that does not fit the table's column is an error.
     floors_nanoseconds = False
 
     def __init__(self, file: Any, task: FileScanTask, name_mapping: NameMapping | None) -> None:
-        """Raises `DataFileFormatError` where the footer cannot be read."""
+        """Open the file. Raises `DataFileFormatError` if its footer cannot be read."""
         self._task = task
         self._path = task.file.file_path
-        self._bytes = file
+        self._source = file
         with reading(self._path):
             # Int96 in nanoseconds overflows outside 1677 to 2262; Iceberg's timestamps are microseconds in any case.
-            self._file = open_parquet(file, self._path, coerce_int96_timestamp_unit="us")
-            stored = self._file.schema_arrow
-        self._mapped = None if name_mapping is None or has_ids(stored) else mapped_ids(name_mapping)
-        self.schema = stored if self._mapped is None else with_ids(stored, self._mapped)
+            self._file, self._footer = open_parquet_for_rows(file, self._path, coerce_int96_timestamp_unit="us")
+            file_schema = self._file.schema_arrow
+        self._mapped = None if name_mapping is None or has_ids(file_schema) else mapped_ids(name_mapping)
+        self.schema = file_schema if self._mapped is None else with_ids(file_schema, self._mapped)
         self._root = file_columns(self.schema)
 
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:
-        """The rows of the task's row groups that may match; see `stored_file.py`."""
-        chosen = self._row_groups(row_filter)
-        starts = [0]
-        for index in range(self._file.metadata.num_row_groups):
-            starts.append(starts[-1] + self._file.metadata.row_group(index).num_rows)
+        """Yield the rows of the task's row groups that may match; see `stored_file.py`."""
+        row_groups = self._row_groups(row_filter)
+        first_rows = [0]
+        for index in range(self._footer.metadata.num_row_groups):
+            first_rows.append(first_rows[-1] + self._footer.metadata.row_group(index).num_rows)
         names = [self._file.schema.column(leaf).path for leaf in sorted(wanted_leaves(self._root, fields))]
-        file = self._with_dictionaries(chosen, names) if self._task.delete_files else self._file
-        for run in _runs(chosen):
-            first_row = starts[run[0]]
+        file = self._with_dictionaries(row_groups, names) if self._task.delete_files else self._file
+        for run in _runs(row_groups):
+            first_row = first_rows[run[0]]
             if names:
                 yield from self._run(file, run, first_row, names)
-            elif starts[run[-1] + 1] > first_row:
-                yield from batches_without_columns(first_row, starts[run[-1] + 1] - first_row)
+            elif first_rows[run[-1] + 1] > first_row:
+                yield from batches_without_columns(first_row, first_rows[run[-1] + 1] - first_row)
 
     def _row_groups(self, row_filter: BooleanExpression) -> list[int]:
-        footer = self._file.metadata
-        chosen = list(range(footer.num_row_groups))
-        # A whole file is read whole, also where the manifest's size is wrong.
-        if self._task.start > 0 or self._task.length < self._task.file.file_size_in_bytes:
-            chosen = row_groups_between(footer, self._task.start, self._task.start + self._task.length)
+        """Return the row groups of the task's split in which a row may match."""
+        row_groups = list(range(self._footer.metadata.num_row_groups))
         with reading(self._path):
-            return row_groups_that_may_match(footer, chosen, row_filter, self._root)
+            # A task for the whole file reads all of it, even if the file size in the manifest is wrong.
+            if self._task.start > 0 or self._task.length < self._task.file.file_size_in_bytes:
+                row_groups = row_groups_between(self._footer, self._task.start, self._task.start + self._task.length)
+            return row_groups_that_may_match(self._footer, row_groups, row_filter, self._root)
 
     def _with_dictionaries(self, row_groups: list[int], names: list[str]) -> Any:
-        """The file opened so that texts which are stored as dictionaries come as such: rows can be left out before their texts are copied."""
-        columns = {self._file.schema.column(leaf).path: leaf for leaf in range(len(self._file.schema))}
-        texts = [name for name in names if self._file.schema.column(columns[name]).logical_type.type == "STRING" and "." not in name]
-        groups = [self._file.metadata.row_group(index) for index in row_groups]
-        chosen = [name for name in texts if all(_is_all_dictionary(group.column(columns[name])) for group in groups)]
-        if not chosen:
-            return self._file
+        """Return the file opened so that texts stored as dictionaries stay dictionaries: deleted rows can be left out before their texts are copied."""
+        leaves = {self._file.schema.column(leaf).path: leaf for leaf in range(len(self._file.schema))}
+        texts = [name for name in names if self._file.schema.column(leaves[name]).logical_type.type == "STRING" and "." not in name]
         with reading(self._path):
-            return pq.ParquetFile(self._bytes, metadata=self._file.metadata, coerce_int96_timestamp_unit="us", read_dictionary=chosen)
+            dictionaries = [
+                name for name in texts if all(_is_all_dictionary(self._footer.column(group, leaves[name])) for group in row_groups)
+            ]
+            if not dictionaries:
+                return self._file
+            return pq.ParquetFile(
+                self._source, metadata=self._footer.metadata, coerce_int96_timestamp_unit="us", read_dictionary=dictionaries
+            )
 
     def _run(self, file: Any, row_groups: list[int], first_row: int, names: list[str]) -> Iterator[StoredBatch]:
+        """Yield the rows of row groups that follow each other without a gap."""
         batches = file.iter_batches(batch_size=BATCH_ROWS, row_groups=row_groups, columns=names)
         schema = None
         while True:
-            with reading(self._path):
+            with reading(self._path), self._explained():
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -93,14 +101,25 @@ class ParquetRows:
                 yield StoredBatch(first_row, batch)
             first_row += count
 
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise the error of a footer that contradicts itself, or has an encrypted column, instead of the one that Arrow raises for its rows."""
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            self._footer.check_all()
+            raise
+
 
 def _is_all_dictionary(chunk: Any) -> bool:
-    """Whether a chunk of texts is all dictionary: one that was begun so and went on with plain texts has at least four bytes, a length, for each."""
+    """Return True if a chunk of texts has a dictionary and no plain text: one that changed to plain texts has at least four bytes, a length, for each."""
     return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < _PLAIN_LENGTH_BYTES * chunk.num_values)
 
 
 def _runs(indexes: Sequence[int]) -> Iterator[list[int]]:
-    """Ascending numbers in runs without a gap, so that the rows of a run stand side by side."""
+    """Yield ascending numbers in runs without a gap, so that the rows of a run follow each other in the file."""
     if not indexes:
         return
     run = [indexes[0]]

@@ -1,4 +1,4 @@
-"""Which row groups of a Parquet file need not be read: those of another split, and those that a filter rules out by the footer's statistics.
+"""Pruning of row groups: those of another split, and those that a filter rules out by the statistics in the Parquet footer, are not read.
 
 Spec: Scan Planning (inclusive evaluation of bounds), applied to row groups.
 """
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from icefloe.datafile.parquet.parquet_footer import CheckedFooter
 from icefloe.datafile.projection import FileColumn
 from icefloe.kernel.expressions.bind import BoundPredicate
 from icefloe.kernel.expressions.metrics_evaluator import Mask, may_match, range_of_bounds, tree_mask
@@ -32,11 +33,11 @@ from icefloe.kernel.types import (
 )
 from icefloe.kernel.values import decimal_bytes, from_bytes, physical_array
 
-# Stored so, a footer's raw statistic is the physical value. Left out, hence never ruled out: other units of time, dates that became timestamps, unsigned
-# numbers, UUIDs, shapes and int96, whose statistics are not or do not order as the values do.
+# Arrow types for which the raw statistic of a footer is the physical value. All others are never pruned: other units of time, dates that became timestamps,
+# unsigned numbers, UUIDs, shapes and int96 have no statistics, or statistics that are not ordered as the values are.
 _MICROS = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
 _NANOS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
-_AS_STORED: Mapping[type[PrimitiveType], tuple[Any, ...]] = {
+_COMPARABLE_TYPES: Mapping[type[PrimitiveType], tuple[Any, ...]] = {
     BooleanType: (pa.bool_(),),
     IntegerType: (pa.int32(),),
     LongType: (pa.int32(), pa.int64()),
@@ -53,35 +54,33 @@ _AS_STORED: Mapping[type[PrimitiveType], tuple[Any, ...]] = {
 }
 
 
-def row_groups_between(footer: Any, start: int, end: int) -> list[int]:
-    """The row groups whose first byte lies from `start` up to, not with, `end`: each belongs to exactly one of a file's splits."""
-    found = []
-    for index in range(footer.num_row_groups):
-        first = footer.row_group(index).column(0) if footer.num_columns else None
-        offset = 0 if first is None else first.dictionary_page_offset or first.data_page_offset
-        if start <= offset < end:
-            found.append(index)
-    return found
+def row_groups_between(footer: CheckedFooter, start: int, end: int) -> list[int]:
+    """Return the row groups whose first byte is at `start` or later and before `end`: each belongs to exactly one of a file's splits."""
+    if not len(footer.metadata.schema):
+        return list(range(footer.metadata.num_row_groups)) if start <= 0 < end else []
+    chunks = [footer.column(index, 0) for index in range(footer.metadata.num_row_groups)]
+    return [index for index, chunk in enumerate(chunks) if start <= (chunk.dictionary_page_offset or chunk.data_page_offset) < end]
 
 
-def row_groups_that_may_match(footer: Any, indexes: Sequence[int], row_filter: BooleanExpression, root: FileColumn) -> list[int]:
-    """Those of the row groups in which a row may match a bound filter; all of them where the footer does not tell."""
+def row_groups_that_may_match(footer: CheckedFooter, indexes: Sequence[int], row_filter: BooleanExpression, root: FileColumn) -> list[int]:
+    """Return the row groups in which a row may match a bound filter; all of them if the footer has no statistics."""
     if isinstance(row_filter, AlwaysTrue) or not indexes:
         return list(indexes)
-    row_groups = [footer.row_group(index) for index in indexes]
 
     def leaf(predicate: BoundPredicate) -> Mask:
         column = find_leaf(root, predicate.field.field_id)
         kind = predicate.field.field_type
-        known = column is not None and isinstance(kind, PrimitiveType) and _is_known(column, kind)
-        return _mask(predicate, kind, column, row_groups) if known else np.ones(len(indexes), dtype=bool)  # type: ignore[arg-type]
+        if column is None or not isinstance(kind, PrimitiveType) or not _is_comparable(column, kind):
+            return np.ones(len(indexes), dtype=bool)
+        chunks = [footer.column(index, column.first_leaf) for index in indexes]
+        return _mask(predicate, kind, chunks, [footer.metadata.row_group(index).num_rows for index in indexes])
 
     mask = tree_mask(row_filter, len(indexes), leaf)
-    return [index for index, kept in zip(indexes, mask, strict=True) if kept]
+    return [index for index, may_match_filter in zip(indexes, mask, strict=True) if may_match_filter]
 
 
 def find_leaf(root: FileColumn, field_id: int) -> FileColumn | None:
-    """The column of a field id, looked for through structs alone."""
+    """Return the column with a field id, searched through structs alone; None if there is none."""
     for column in root.inner:
         if column.field_id == field_id:
             return column
@@ -92,22 +91,21 @@ def find_leaf(root: FileColumn, field_id: int) -> FileColumn | None:
     return None
 
 
-def _is_known(column: FileColumn, kind: PrimitiveType) -> bool:
+def _is_comparable(column: FileColumn, kind: PrimitiveType) -> bool:
     stored = column.arrow.type
     if isinstance(kind, DecimalType):
         return bool(pa.types.is_decimal(stored)) and stored.scale == kind.scale
-    return stored in _AS_STORED.get(type(kind), ())
+    return stored in _COMPARABLE_TYPES.get(type(kind), ())
 
 
-def _mask(predicate: BoundPredicate, kind: PrimitiveType, column: FileColumn, row_groups: Sequence[Any]) -> Mask:
-    chunks = [row_group.column(column.first_leaf) for row_group in row_groups]
-    # Decimals in bytes of any length were compared as text by writers of old.
-    is_told = not isinstance(kind, DecimalType) or all(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks)
-    statistics = [chunk.statistics if is_told else None for chunk in chunks]
-    bounds = [_bounds(kind, found) for found in statistics]
-    nulls = [found.null_count if found is not None and found.has_null_count else None for found in statistics]
-    rows = [row_group.num_rows for row_group in row_groups]
-    known = range_of_bounds(
+def _mask(predicate: BoundPredicate, kind: PrimitiveType, chunks: Sequence[Any], rows: Sequence[int]) -> Mask:
+    """Return for each column chunk, which has so many rows, whether a row may match the predicate."""
+    # Older writers compared decimals that are byte arrays as text.
+    is_ordered = not isinstance(kind, DecimalType) or all(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks)
+    statistics = [chunk.statistics if is_ordered else None for chunk in chunks]
+    bounds = [_bounds(kind, statistic) for statistic in statistics]
+    nulls = [statistic.null_count if statistic is not None and statistic.has_null_count else None for statistic in statistics]
+    value_range = range_of_bounds(
         kind,
         physical_array(kind, [low for low, _ in bounds]),
         physical_array(kind, [high for _, high in bounds]),
@@ -115,18 +113,19 @@ def _mask(predicate: BoundPredicate, kind: PrimitiveType, column: FileColumn, ro
         may_have_nan=np.ones(len(rows), dtype=bool),  # footers do not count NaN
         may_have_value=np.array([count != total for count, total in zip(nulls, rows, strict=True)], dtype=bool),
     )
-    return may_match(predicate, known)
+    return may_match(predicate, value_range)
 
 
 def _bounds(kind: PrimitiveType, statistic: Any) -> tuple[Any, Any]:
+    """Return the lower and upper bound as physical values; None where the statistic has none that can be compared."""
     if statistic is None or not statistic.has_min_max:
         return None, None
     low, high = statistic.min_raw, statistic.max_raw
     if isinstance(kind, DecimalType):
-        # Unscaled: a whole number, or its bytes in two's complement where it is longer than 64 bits.
+        # A decimal's statistic is its unscaled value: a whole number, or its bytes in two's complement if it is longer than 64 bits.
         low, high = (from_bytes(kind, raw if isinstance(raw, bytes) else decimal_bytes(raw)) for raw in (low, high))
     if isinstance(kind, StringType):
-        # A statistic that was cut short may end within a character: less is known then, so nothing is said.
+        # A truncated statistic may end within a character; then the row group is not pruned.
         try:
             return str(low, "utf-8"), str(high, "utf-8")
         except UnicodeDecodeError:
