@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from icefloe.errors import InvalidInputError, MetadataFormatError
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.schema.json_shape import MAX_LONG
+
+_MAX_LONG = 2**63 - 1
 
 
 def assign_first_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
@@ -35,7 +36,7 @@ def assign_first_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) ->
             )
         found.append(replace(manifest, first_row_id=next_row_id))
         next_row_id += manifest.added_rows_count + manifest.existing_rows_count
-    if next_row_id > MAX_LONG:
+    if next_row_id > _MAX_LONG:
         raise MetadataFormatError(
             f"the table's next-row-id would become {next_row_id}, more than 64 bits hold: no rows can be added",
             next_step="no writer of Iceberg counts so far: restore an earlier metadata file, or copy the rows to a new table",
