@@ -19,8 +19,7 @@ from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PR
 from icefloe.kernel.option import Option
 from icefloe.kernel.view import view_properties
 from icefloe.spark.connect.connect_options import DATA_SOURCE_OPTIONS
-from icefloe.spark.scan.read_options import READ_OPTIONS, READ_SETTINGS
-from icefloe.spark.scan.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.spark.scan.read_options import READ_OPTIONS, READ_SETTINGS, SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
 from icefloe.spark.write.write_options import REFUSED_OPTIONS, WRITE_OPTIONS, WRITE_SETTINGS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"

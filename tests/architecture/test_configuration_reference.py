@@ -16,7 +16,7 @@ from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PR
 from icefloe.kernel.view import view_properties
 from icefloe.spark.connect import connect_options as data_source
 from icefloe.spark.scan import read_options
-from icefloe.spark.scan.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.spark.scan.read_options import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
 from icefloe.spark.write import write_options
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from tests.spark.merge_on_read import delete_positions
 from icefloe import SqlCatalog
 from icefloe.spark.bridge import java_compiler as compiled
 from icefloe.spark.bridge.java_compiler import executors_know
-from icefloe.spark.scan import spark_parquet_scan
+from icefloe.spark.scan import native_scan
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -87,7 +87,7 @@ def test_spark_tells_the_positions_where_executors_know_nothing_else(
     table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert executors_know(spark)
-    monkeypatch.setattr(spark_parquet_scan, "executors_know", lambda spark: False)
+    monkeypatch.setattr(native_scan, "executors_know", lambda spark: False)
     assert set(sources_of(same_rows(table, "TRUE", "id", "_pos"))) == {"ParquetFileFormat"}
 
 

@@ -18,11 +18,12 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.connect_filters import as_row_filter
-from icefloe.spark.connect.connect_options import CatalogRecipe, Known, asked_for, milliseconds
+from icefloe.spark.connect.connect_options import CatalogRecipe, Known, asked_for
 from icefloe.spark.connect.parquet_reader import is_told_alike, spark_path
 from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource
 from icefloe.spark.connect.read_tasks import packed
 from icefloe.spark.connect.table_writer import FilesMessage
+from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.table import Table, warnings_once
 
@@ -84,7 +85,7 @@ def test_options_are_understood() -> None:
     assert asked_for({"table": "t", "columns": '["a,b", "c"]'}).columns == ("a,b", "c")
     assert "uri" not in repr(asked)
     assert (
-        milliseconds("1970-01-01T00:00:01+00:00") == milliseconds(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)) == milliseconds("1000") == 1000
+        timestamp_ms("1970-01-01T00:00:01+00:00") == timestamp_ms(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)) == timestamp_ms("1000") == 1000
     )
 
 

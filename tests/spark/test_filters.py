@@ -49,7 +49,7 @@ from icefloe.kernel.types import (
     TimestamptzType,
     UUIDType,
 )
-from icefloe.spark.scan.filter_columns import filter_to_column
+from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
 

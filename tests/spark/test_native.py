@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from icefloe.errors import EngineError
 from icefloe.spark.bridge import java_compiler as java_compile
-from icefloe.spark.scan.spark_parquet_scan import hadoop_paths, native_rows
+from icefloe.spark.scan.native_scan import hadoop_paths, native_rows
 
 pytestmark = pytest.mark.spark
 

@@ -37,8 +37,8 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
+from icefloe.spark.scan.native_scan import schemes_without_file_system
 from icefloe.spark.scan.planned_rows import read
-from icefloe.spark.scan.spark_parquet_scan import schemes_without_file_system
 from icefloe.spark.types.spark_types import SPARK_TIME
 
 pytestmark = pytest.mark.spark

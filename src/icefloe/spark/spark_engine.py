@@ -21,6 +21,7 @@ from icefloe.io.locations import scheme_of
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
 from icefloe.spark.maintenance.unreachable_files_job import unreachable
 from icefloe.spark.row_level.copy_on_write_job import rewrite_files, rewrite_groups
@@ -29,7 +30,6 @@ from icefloe.spark.row_level.upsert_job import upsert_rows
 from icefloe.spark.row_level.upsert_rows_source import spark_source
 from icefloe.spark.runtime.start_session import active_session, session
 from icefloe.spark.scan.planned_rows import read
-from icefloe.spark.scan.spark_parquet_scan import gateway_is_at_hand
 from icefloe.spark.table_statements import run_statement
 from icefloe.spark.write.added_files import files_to_add
 from icefloe.spark.write.data_file_job import write_rows
@@ -83,7 +83,7 @@ class SparkEngine:
         if isinstance(rows, RowsInForm):
             rows, target = rows.rows, rows.form.of(target)
         _check_reachable(target.table_name, target.data_location)
-        return write_rows(rows, target) if gateway_is_at_hand(rows.sparkSession) else write_connect_rows(rows, target)
+        return write_rows(rows, target) if has_jvm(rows.sparkSession) else write_connect_rows(rows, target)
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
         """Copies each task's file without the deleted rows, one Spark task a file; results are in the order of the tasks."""
@@ -129,7 +129,7 @@ class SparkEngine:
 
 
 def _check_classic(rows: Any) -> None:
-    if not gateway_is_at_hand(rows.sparkSession):
+    if not has_jvm(rows.sparkSession):
         raise UnsupportedFeatureError(
             "a DataFrame of Spark Connect cannot be upserted", next_step="use a classic session, or pass df.toArrow()"
         )

@@ -13,7 +13,7 @@ from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.catalog.spark_catalog import Asked, SparkCatalog
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.runtime.start_session import session
-from icefloe.spark.scan.table_selector import Selected
+from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.table.engine import Statement
 from icefloe.table.table import Table
 from icefloe.table.write_result import WriteResult
@@ -42,7 +42,7 @@ def run_statement(table: Table, statement: Statement) -> WriteResult:
     """Runs it and commits. The table object holds what was committed afterwards. Raises as `Table.update`."""
     spark, name = session(), f"t_{uuid.uuid4().hex}"
     register(spark, _CATALOG, _Running(spark, _CATALOG, InMemoryCatalog(_CATALOG)))
-    selected = Selected(table=table.refresh(), branch=None if statement.branch == MAIN else statement.branch)
+    selected = TableSelection(table=table.refresh(), branch=None if statement.branch == MAIN else statement.branch)
     answers = SparkTable(spark, _CATALOG, selected)
     answers.snapshot_properties = dict(statement.snapshot_properties)
     _RUNNING[name] = answers

@@ -52,8 +52,8 @@ def test_appended_rows_are_read_after_the_start_up_to_the_end(spark: SparkSessio
 @pytest.mark.parametrize(
     ("options", "name", "words"),
     [
-        ({"end-snapshot-id": "{2}"}, "lake.db.t", "end-snapshot-id alone"),
-        ({"start-timestamp": "1"}, "lake.db.t", "is read with start-timestamp, which only its table .changes takes"),
+        ({"end-snapshot-id": "{2}"}, "lake.db.t", "is read with end-snapshot-id but without start-snapshot-id"),
+        ({"start-timestamp": "1"}, "lake.db.t", "is read with start-timestamp, options of its metadata table .changes"),
         ({"start-snapshot-id": "{1}", "end-timestamp": "1"}, "lake.db.t", "is read with end-timestamp"),
         ({"start-snapshot-id": "{1}", "snapshot-id": "{2}"}, "lake.db.t", "beside a snapshot, a tag or a time"),
         ({"start-snapshot-id": "{1}", "versionAsOf": "{2}"}, "lake.db.t", "beside a snapshot, a tag or a time"),
@@ -62,7 +62,7 @@ def test_appended_rows_are_read_after_the_start_up_to_the_end(spark: SparkSessio
         ({"start-snapshot-id": "{2}", "end-snapshot-id": "{1}"}, "lake.db.t", "is no ancestor of snapshot {1}"),
         ({"start-snapshot-id": "7"}, "lake.db.t", "snapshot 7 of .* is no ancestor"),
         ({"start-snapshot-id": "{1}", "end-snapshot-id": "7"}, "lake.db.t", "no snapshot 7"),
-        ({"start-snapshot-id": "one"}, "lake.db.t", "start-snapshot-id is 'one', which is no whole number"),
+        ({"start-snapshot-id": "one"}, "lake.db.t", "start-snapshot-id is 'one', not a whole number"),
         ({"start-snapshot-id": "{1}"}, "lake.db.t.files", r"metadata table lake\.db\.t\.files cannot be read by start-snapshot-id"),
         ({"start-timestamp": "2", "end-timestamp": "1"}, "lake.db.t.changes", "from 2 ms to 1 ms, and a range begins before it ends"),
         ({"start-timestamp": "1", "end-timestamp": "1"}, "lake.db.t.changes", "from 1 ms to 1 ms"),

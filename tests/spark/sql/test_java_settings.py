@@ -13,8 +13,7 @@ from tests.spark.comparing import plan_of
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.spark.scan.read_options import ACTED_ON_OPTIONS, ACTED_ON_SETTINGS
-from icefloe.spark.scan.unused_settings import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.spark.scan.read_options import ACTED_ON_OPTIONS, ACTED_ON_SETTINGS, SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
 from icefloe.spark.write.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY
 from icefloe.table import Table, warnings_once
 

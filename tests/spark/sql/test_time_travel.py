@@ -82,7 +82,7 @@ def test_a_snapshots_id_wins_over_a_tag_or_branch_of_that_name(spark: SparkSessi
         assert spark.read.option(option, str(snapshot_id)).table("lake.db.t").count() == 2, option
         assert spark.read.format("icefloe").option(option, str(snapshot_id)).load("lake.db.t").count() == 2, option
     assert sql(f"SELECT count(*) FROM lake.db.t.snapshot_id_{snapshot_id}") == [(2,)]
-    # Who says that a name is a tag's gets the tag; a number that is no snapshot's id is a name.
+    # The selector tag_ means a tag even where its name is the id of a snapshot; a number that is no id of a snapshot is a name.
     assert sql(f"SELECT count(*) FROM lake.db.t.tag_{snapshot_id}") == [(3,)]
     assert spark.read.option("tag", str(snapshot_id)).table("lake.db.t").count() == 3
     assert sql("SELECT count(*) FROM lake.db.t VERSION AS OF '12'") == [(2,)]
@@ -97,14 +97,14 @@ def test_the_branch_of_the_session(spark: SparkSession, sql: Run, table: Table) 
         spark.conf.unset("spark.wap.branch")
 
 
-def test_what_cannot_be_chosen_is_said(spark: SparkSession, sql: Run, table: Table) -> None:
-    with pytest.raises(IllegalArgumentException, match="is read with branch, tag, and only one snapshot"):
+def test_a_missing_or_doubly_named_snapshot_is_refused(spark: SparkSession, sql: Run, table: Table) -> None:
+    with pytest.raises(IllegalArgumentException, match="is read with branch, tag; a read is of one snapshot"):
         spark.read.option("tag", "first").option("branch", "audit").table("lake.db.t").collect()
     with pytest.raises(
-        IllegalArgumentException, match="is read with branch beside the one that its name or clause says, and only one snapshot"
+        IllegalArgumentException, match="is read with branch beside the selector of its name or clause; a read is of one snapshot"
     ):
         spark.read.option("branch", "audit").table("lake.db.t.tag_first").collect()
-    with pytest.raises(IllegalArgumentException, match="is read with as-of-timestamp, snapshot-id, and only one snapshot"):
+    with pytest.raises(IllegalArgumentException, match="is read with as-of-timestamp, snapshot-id; a read is of one snapshot"):
         spark.read.option("As-Of-Timestamp", "1").option("snapshot-id", "1").table("lake.db.t").collect()
     with pytest.raises(IllegalArgumentException, match="no branch or tag 'nothing'"):
         spark.read.option("tag", "nothing").table("lake.db.t").collect()
@@ -114,7 +114,7 @@ def test_what_cannot_be_chosen_is_said(spark: SparkSession, sql: Run, table: Tab
         sql("SELECT * FROM lake.db.t VERSION AS OF 7")
 
 
-def test_columns_that_tell_of_a_rows_file(sql: Run, table: Table) -> None:
+def test_metadata_columns_of_the_file_of_a_row(sql: Run, table: Table) -> None:
     rows = sql("SELECT number, _row_id, _last_updated_sequence_number, _pos, _spec_id, _file FROM lake.db.t ORDER BY number")
     assert [row[:5] for row in rows] == [(1, 0, 1, 0, 0), (2, 1, 1, 1, 0), (3, 2, 2, 0, 0)]
     assert {row[5] for row in rows} == {task.file.file_path for task in table.scan().plan_files()}

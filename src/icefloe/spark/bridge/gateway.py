@@ -28,6 +28,15 @@ def gateway_of(spark: SparkSession) -> Any:
     return gateway
 
 
+def has_jvm(spark: SparkSession) -> bool:
+    """Return whether the session is a classic one, whose JVM this process reaches; a session of Spark Connect is not."""
+    try:
+        gateway_of(spark)
+    except EngineError:
+        return False
+    return True
+
+
 def jvm_of(spark: SparkSession) -> Any:
     """The view of the JVM's packages and classes. Raises `EngineError` as `gateway_of` does."""
     return gateway_of(spark).jvm

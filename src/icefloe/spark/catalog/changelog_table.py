@@ -19,8 +19,9 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import ListType, NestedField, StringType
 from icefloe.procedures.procedure import Flag, Procedure, Rows, Text, Texts, procedure
 from icefloe.spark.catalog.spark_metadata_table import MetadataTableScan, SparkMetadataTable, frame_of
-from icefloe.spark.scan.read_options import RANGE_OPTIONS, with_options
-from icefloe.spark.scan.scan_builder import Wanted, metadata_columns
+from icefloe.spark.scan.read_options import PushedQuery
+from icefloe.spark.scan.scan_builder import metadata_columns
+from icefloe.spark.scan.table_selector import RANGE_OPTIONS, with_options
 from icefloe.table.table_reader import TableReader
 
 CHANGES = "changes"
@@ -38,7 +39,7 @@ class ChangelogTable(SparkMetadataTable):
     def says(self) -> Mapping[str, Any]:
         return {**super().says(), "metadataColumns": metadata_columns(self.metadata_fields()), "canRenameConflictingMetadataColumns": True}
 
-    def scan(self, asked: Wanted) -> "ChangelogScan":
+    def scan(self, asked: PushedQuery) -> "ChangelogScan":
         whole = replace(self._found, schema=Schema(*self._found.schema.fields, *self.metadata_fields()))
         return ChangelogScan(self._spark, with_options(self._selected, asked["options"], takes_range=True), whole, asked)
 

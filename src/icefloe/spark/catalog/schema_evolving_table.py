@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from icefloe.kernel.commit.composite_action import CompositeAction
 from icefloe.spark.catalog.alter_table import Change, change_columns
 from icefloe.spark.catalog.spark_table import SparkTable
-from icefloe.spark.scan.table_selector import Selected
+from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import Write, write_within
 from icefloe.table.commits.commit_loop import CommitReport, commit
 from icefloe.table.rows.row_level_commit import RowLevel
@@ -22,7 +22,7 @@ from icefloe.table.table_handle import LoadedMetadata
 class SchemaEvolvingTable(SparkTable):
     """One statement's view of its table. Raises at once what the changes of columns raise."""
 
-    def __init__(self, spark: SparkSession, catalog_name: str, selected: Selected, changes: Sequence[Change]) -> None:
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, changes: Sequence[Change]) -> None:
         table = selected.table
         self._read = LoadedMetadata(metadata=table.metadata, location=table.metadata_location)
         self._transaction = table.transaction()

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.spark.bridge.gateway import java_class, scala_object
-from icefloe.spark.scan.filter_columns import quoted
+from icefloe.spark.types.spark_types import quoted
 
 SESSION_CATALOG = "spark_catalog"
 _FORMATS = ("parquet", "orc")  # whose files can be added

@@ -32,13 +32,13 @@ from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.connect.connect_options import SPARK_POINTS, Asked, Known, asked_for, is_location, opened, scan_of
 from icefloe.spark.connect.register import told_to
 from icefloe.spark.runtime.named_sessions import OPTION, give_name, session_named
-from icefloe.spark.scan.filter_columns import quoted
 from icefloe.spark.scan.filter_pushdown import pruning_filter
-from icefloe.spark.scan.local_days import LocalDays
+from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.planned_rows import read
-from icefloe.spark.scan.scan_builder import ConnectorScan, ReadableTable, Wanted, statistics
-from icefloe.spark.scan.table_selector import Selected, at_timestamp, at_version
-from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spark.scan.read_options import PushedQuery
+from icefloe.spark.scan.scan_builder import ConnectorScan, ReadableTable, statistics
+from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version
+from icefloe.spark.types.spark_types import quoted, schema_to_struct
 from icefloe.spark.write.sql_write import Write
 from icefloe.table.data_scan import DataScan
 from icefloe.table.static_table import StaticTable
@@ -162,9 +162,9 @@ class HiddenCatalog(PythonCallback):
     stage_table = create_table
 
 
-def _at(asked: Asked, table: Table | StaticTable, given: Mapping[str, Any]) -> Selected:
+def _at(asked: Asked, table: Table | StaticTable, given: Mapping[str, Any]) -> TableSelection:
     """Return the version or time that Spark asks for, as by its options versionAsOf and timestampAsOf. Raises `InvalidInputError` beside another one."""
-    selected = Selected(table=table)  # type: ignore[arg-type]  # both are read alike
+    selected = TableSelection(table=table)  # type: ignore[arg-type]  # both are read alike
     version, micros = given.get("version"), given.get("timestamp")
     if version is None and micros is None:
         return selected
@@ -182,7 +182,7 @@ class TableByOptions(SparkTable):
     prunes_nested = False
 
     def __init__(self, spark: SparkSession, table: Table | StaticTable, asked: Asked) -> None:
-        super().__init__(spark, "", Selected(table=table))  # type: ignore[arg-type]  # both are read alike
+        super().__init__(spark, "", TableSelection(table=table))  # type: ignore[arg-type]  # both are read alike
         self._asked = asked
 
     def name(self) -> str:
@@ -203,13 +203,13 @@ class TableByOptions(SparkTable):
         scan = self._scan()
         return schema_to_struct(scan.as_held(scan.projection()), field_ids=False).json()
 
-    def filters(self, wanted: Wanted) -> list[bool]:
+    def filters(self, wanted: PushedQuery) -> list[bool]:
         return ReadableTable.filters(self, wanted)
 
-    def aggregate(self, _: Wanted) -> str | None:
+    def aggregate(self, _: PushedQuery) -> str | None:
         return None
 
-    def scan(self, asked: Wanted) -> "ScanByOptions":
+    def scan(self, asked: PushedQuery) -> "ScanByOptions":
         found = self._scan()
         pushed = pruning_filter(asked.get("filters") or (), found.schema(), LocalDays(self._spark, asked["zone"]))
         return ScanByOptions(self._spark, found.filter(pushed), asked)
@@ -231,7 +231,7 @@ class TableByOptions(SparkTable):
 class ScanByOptions(ConnectorScan):
     """One read of such a table."""
 
-    def __init__(self, spark: SparkSession, scan: DataScan, asked: Wanted) -> None:
+    def __init__(self, spark: SparkSession, scan: DataScan, asked: PushedQuery) -> None:
         super().__init__(asked)
         self._spark = spark
         self._scan = scan

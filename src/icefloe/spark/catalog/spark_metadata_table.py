@@ -14,14 +14,13 @@ from icefloe.inspect.metadata_tables.file_tables import ManifestRows
 from icefloe.inspect.metadata_tables.metadata_table_registry import MetadataTable, metadata_table
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.callback import connector_method
-from icefloe.spark.scan.filter_columns import quoted
 from icefloe.spark.scan.filter_pushdown import pruning_filter
-from icefloe.spark.scan.local_days import LocalDays
+from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.metadata_table_job import in_spark_form, is_worth_a_job, rows_by_job
-from icefloe.spark.scan.read_options import planning_mode, with_options
-from icefloe.spark.scan.scan_builder import ConnectorScan, ReadableTable, Wanted, statistics
-from icefloe.spark.scan.table_selector import Selected
-from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spark.scan.read_options import PushedQuery, planning_mode
+from icefloe.spark.scan.scan_builder import ConnectorScan, ReadableTable, statistics
+from icefloe.spark.scan.table_selector import TableSelection, with_options
+from icefloe.spark.types.spark_types import quoted, schema_to_struct
 
 # Bytes that a row of a metadata table is taken for; most are small, and all of them are smaller than what they tell of.
 _ROW_BYTES = 200
@@ -30,7 +29,7 @@ _ROW_BYTES = 200
 class SparkMetadataTable(ReadableTable):
     """Reads alone: what a metadata table tells is changed by changing the table."""
 
-    def __init__(self, spark: SparkSession, catalog_name: str, selected: Selected, name: str) -> None:
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, name: str) -> None:
         self._spark = spark
         self._catalog_name = catalog_name
         self._selected = selected
@@ -55,14 +54,14 @@ class SparkMetadataTable(ReadableTable):
     def schema_json(self) -> str:
         return schema_to_struct(self._found.schema, field_ids=False).json()
 
-    def scan(self, asked: Wanted) -> "MetadataTableScan":
+    def scan(self, asked: PushedQuery) -> "MetadataTableScan":
         return MetadataTableScan(self._spark, with_options(self._selected, asked["options"]), self._found, asked)
 
 
 class MetadataTableScan(ConnectorScan):
     """One read of a metadata table."""
 
-    def __init__(self, spark: SparkSession, selected: Selected, found: MetadataTable, asked: Wanted) -> None:
+    def __init__(self, spark: SparkSession, selected: TableSelection, found: MetadataTable, asked: PushedQuery) -> None:
         super().__init__(asked)
         self._spark = spark
         self._selected = selected

@@ -25,7 +25,7 @@ from icefloe.procedures.procedure import Parameter, Procedure, Rows, WiderRows
 from icefloe.spark.bridge.callback import ConnectorObject, connector_method
 from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.catalog.source_tables import source_folders
-from icefloe.spark.scan.cached_tables import recache
+from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.types.spark_types import schema_to_struct
 
 _PARTITION_FILTER = "partition_filter"

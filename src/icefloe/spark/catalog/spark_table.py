@@ -17,10 +17,11 @@ from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.catalog.alter_table import takes_change
 from icefloe.spark.catalog.table_definition import columns_struct, partitioning_of, table_properties
 from icefloe.spark.row_level.operation import RowLevelTable
-from icefloe.spark.scan.plan_cache import ScanPlans
+from icefloe.spark.scan.distributed_planning import ScanPlans
 from icefloe.spark.scan.pushed_scan import PushedScan, SparkScan
-from icefloe.spark.scan.scan_builder import ConnectorScan, Wanted, metadata_columns
-from icefloe.spark.scan.table_selector import Selected
+from icefloe.spark.scan.read_options import PushedQuery
+from icefloe.spark.scan.scan_builder import ConnectorScan, metadata_columns
+from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.geo_types import with_shapes
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
@@ -41,7 +42,7 @@ class SparkTable(RowLevelTable):
     )
     prunes_nested = True
 
-    def __init__(self, spark: SparkSession, catalog_name: str, selected: Selected) -> None:
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection) -> None:
         super().__init__(spark, selected)
         self._catalog_name = catalog_name
         self._plans = ScanPlans(spark)
@@ -94,13 +95,13 @@ class SparkTable(RowLevelTable):
         """Whether a statement WITH SCHEMA EVOLUTION may make a change of a column; where not, its rows are cast to the column as it is."""
         return takes_change(self._spark, self._selected.table, change)
 
-    def filters(self, wanted: Wanted) -> list[bool]:
-        return self._question(wanted).held()
+    def filters(self, wanted: PushedQuery) -> list[bool]:
+        return self._question(wanted).filters_true_of_all_rows()
 
-    def aggregate(self, wanted: Wanted) -> str | None:
+    def aggregate(self, wanted: PushedQuery) -> str | None:
         return self._question(wanted).aggregate_schema()
 
-    def scan(self, wanted: Wanted) -> ConnectorScan:
+    def scan(self, wanted: PushedQuery) -> ConnectorScan:
         question = self._question(wanted)
         if wanted["operation"] is not None:
             self._row_level_scans.append(question)
@@ -108,5 +109,5 @@ class SparkTable(RowLevelTable):
         found.owner = self
         return found
 
-    def _question(self, wanted: Wanted) -> PushedScan:
-        return PushedScan(spark=self._spark, selected=self._selected, asked=wanted, plans=self._plans)
+    def _question(self, wanted: PushedQuery) -> PushedScan:
+        return PushedScan(spark=self._spark, selected=self._selected, query=wanted, plans=self._plans)

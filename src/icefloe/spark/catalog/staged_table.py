@@ -17,7 +17,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.catalog.table_definition import definition_of
-from icefloe.spark.scan.table_selector import Selected
+from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.sql_write import branch_of, options_of_write
 from icefloe.spark.write.write_builder import SparkWriteBuilder
@@ -41,7 +41,7 @@ class StagedTable(SparkTable):
             self._refused = error
             self._member = _begun(self._transaction, asked["how"], asked["table"], _without_defaults(definition_of(asked)))
         unseen = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
-        super().__init__(spark, catalog_name, Selected(table=unseen))
+        super().__init__(spark, catalog_name, TableSelection(table=unseen))
 
     def write(self, spark: SparkSession, rows: Callable[[], DataFrame], asked: SparkWriteBuilder) -> None:
         """The rows of the new table: whatever was there before is gone with the commit already."""

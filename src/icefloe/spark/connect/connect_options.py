@@ -6,7 +6,6 @@ Options that are none of these are properties of the catalog and its storage. Re
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from difflib import get_close_matches
 
 from icefloe.catalog.catalog import Catalog
@@ -16,6 +15,7 @@ from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.kernel.option import Option
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.jobs.task_errors import key_of_this_process
+from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.table.data_scan import DataScan
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
@@ -139,7 +139,7 @@ def asked_for(options: Mapping[str, str]) -> Asked:
         snapshot_id=_whole(given, END if START in given else SNAPSHOT_ID),
         branch=given.get(BRANCH),
         tag=given.get(TAG),
-        as_of_ms=milliseconds(given[AS_OF]) if AS_OF in given else None,
+        as_of_ms=timestamp_ms(given[AS_OF]) if AS_OF in given else None,
         start_snapshot_id=_whole(given, START),
         columns=tuple(_columns(given[COLUMNS])) if COLUMNS in given else ("*",),
         where=given.get(WHERE),
@@ -189,23 +189,6 @@ def scan_of(table: TableReader, asked: Asked) -> DataScan:
 def is_location(text: str) -> bool:
     """Whether a text is the location of a metadata file or of a folder, and no name of a table."""
     return "/" in text or "\\" in text or text.endswith(".json")
-
-
-def milliseconds(given: int | str | datetime) -> int:
-    """A time as milliseconds from 1970-01-01 UTC. Raises `InvalidInputError` for text that is no such number and no time with its zone."""
-    if isinstance(given, str) and given.strip().lstrip("-").isdigit():
-        return int(given)
-    if isinstance(given, int):
-        return given
-    try:
-        moment = given if isinstance(given, datetime) else datetime.fromisoformat(given)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise InvalidInputError(
-            f"{given!s} is no moment", next_step="give milliseconds from 1970-01-01 UTC, or a time with its zone: 2026-01-31T12:00:00+00:00"
-        )
-    return int(moment.timestamp() * 1000)
 
 
 def _storage(asked: Asked, known: Known) -> FileIO:

@@ -20,14 +20,15 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.errors import InvalidInputError, in_one_line
 from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.connect import connect_options as names
-from icefloe.spark.connect.connect_options import Asked, milliseconds, opened, scan_of
+from icefloe.spark.connect.connect_options import Asked, opened, scan_of
 from icefloe.spark.connect.parquet_reader import NotByParquet, planned_rows
 from icefloe.spark.connect.python_data_source import FORMAT
 from icefloe.spark.connect.register import storage_key, told
 from icefloe.spark.jobs.spark_jobs import engine_error, task_error
 from icefloe.spark.scan.planned_rows import read
-from icefloe.spark.scan.spark_parquet_scan import gateway_is_at_hand
+from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.table.table_reader import TableReader
 
 LOG = logging.getLogger(__name__)
@@ -86,13 +87,13 @@ def table(
         start_snapshot_id=start_snapshot_id,
         branch=branch,
         tag=tag,
-        as_of_ms=None if as_of_timestamp is None else milliseconds(as_of_timestamp),
+        as_of_ms=None if as_of_timestamp is None else timestamp_ms(as_of_timestamp),
         columns=("*",) if columns is None else tuple(columns),
         where=None if where is None else str(to_expression(where)),
     )
     found = opened(asked, told(spark)) if isinstance(name, str) else name
     scan = scan_of(found, asked)
-    if gateway_is_at_hand(spark):
+    if has_jvm(spark):
         return _noted(read(spark, scan.request()), Reading(way=NATIVE), found)
     try:
         return _noted(planned_rows(spark, scan.request()), Reading(way=PARQUET), found)

@@ -27,12 +27,10 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import IcebergType, NestedField, StructType
-from icefloe.spark.scan.file_field_ids import FieldIds, FooterReader
-from icefloe.spark.scan.filter_columns import column_named, filter_to_column, literal
-from icefloe.spark.scan.native_scan import names_for_the_reader
-from icefloe.spark.scan.read_strategy import FileGroup, file_groups
-from icefloe.spark.scan.spark_parquet_scan import READER_OPTIONS, hadoop_paths
-from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, schema_to_struct, why_not_opened
+from icefloe.spark.scan.expression_to_column import filter_to_column, literal
+from icefloe.spark.scan.native_scan import READER_OPTIONS, hadoop_paths, names_for_the_reader
+from icefloe.spark.scan.read_strategy import FieldIds, FileGroup, FooterReader, file_groups
+from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_named, schema_to_struct, why_not_opened
 from icefloe.table.engine import ScanRequest
 
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"

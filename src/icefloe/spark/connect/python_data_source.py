@@ -26,7 +26,7 @@ from icefloe.spark.connect.read_tasks import BYTES_PER_TASK, packed
 from icefloe.spark.connect.table_writer import TableWriter
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.python_scan import TaskReader
-from icefloe.spark.scan.unused_settings import UNUSED_READ_OPTIONS
+from icefloe.spark.scan.read_options import UNUSED_READ_OPTIONS
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.table.data_scan import DataScan
 from icefloe.table.warnings_once import warn_once

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.kernel.ports import FileIO
+from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.bridge.java_compiler import knows_class
 from icefloe.spark.connect.connect_options import CatalogRecipe, Known
 from icefloe.spark.connect.python_data_source import FORMAT, IcebergSource, IcefloeSource
 from icefloe.spark.runtime.named_sessions import give_name
-from icefloe.spark.scan.spark_parquet_scan import gateway_is_at_hand
 
 JAVAS_SOURCE = "org.apache.iceberg.spark.source.IcebergSource"
 FILTERS_CONF = "spark.sql.python.filterPushdown.enabled"  # Spark 4.1 and later
@@ -75,7 +75,7 @@ def storage_key(spark: SparkSession, io: FileIO) -> str:
 def _tell(spark: SparkSession, known: Known) -> None:
     if _TOLD.get(spark) == known:
         return
-    is_classic = gateway_is_at_hand(spark)
+    is_classic = has_jvm(spark)
     if is_classic:
         give_name(spark)
     if is_classic and knows_class(spark, f"{FORMAT}.DefaultSource"):

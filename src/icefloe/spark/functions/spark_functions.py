@@ -1,7 +1,8 @@
 """`SparkFunction`: one function of a catalog as Spark SQL asks it: `lake.system.days(ts)`, `bucket(16, id)` and the others, named as Java names them.
 
-What a function makes of columns is `spark/functions/transform_columns.py`'s; filters by them are `period_pushdown.py`'s, `truncate_pushdown.py`'s and
-`bucket_pushdown.py`'s. Spec: Partition Transforms.
+What a function makes of columns is `spark/functions/transform_columns.py`'s;
+filters by them are pushed down in
+`spark/scan/function_pushdown.py`. Spec: Partition Transforms.
 """
 
 import json
@@ -30,7 +31,7 @@ from icefloe.kernel.types import (
 from icefloe.spark.bridge.callback import ConnectorObject, connector_method
 from icefloe.spark.functions.portable_transforms import truncated_within
 from icefloe.spark.functions.transform_columns import TransformColumns
-from icefloe.spark.scan.filter_columns import column_named
+from icefloe.spark.types.spark_types import column_named
 from icefloe.table.engine import VERSION
 
 # The namespace of functions and procedures in every catalog.

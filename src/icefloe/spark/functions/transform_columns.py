@@ -23,13 +23,13 @@ from icefloe.spark.bridge.catalyst import (
     object_type,
     static_invoke,
 )
+from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.functions.portable_transforms import PortableTransforms, truncated, uuid_bytes
-from icefloe.spark.scan.spark_parquet_scan import gateway_is_at_hand
 
 
 def transforms_in(spark: SparkSession) -> PortableTransforms:
     """The best that a session has."""
-    return TransformColumns(spark) if gateway_is_at_hand(spark) else PortableTransforms()
+    return TransformColumns(spark) if has_jvm(spark) else PortableTransforms()
 
 
 class TransformColumns(PortableTransforms):

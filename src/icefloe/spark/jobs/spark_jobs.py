@@ -21,7 +21,6 @@ T = TypeVar("T")
 
 # Tasks of one job at most: above this many files a task takes several, so that the driver need not keep track of more.
 MOST_SPARK_TASKS = 10_000
-
 _AGAIN_SECONDS = 0.5
 # Lines of a foreign failure that are shown; the whole is the exception's cause.
 _SHOWN_LINES = 8

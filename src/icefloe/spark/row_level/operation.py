@@ -24,7 +24,7 @@ from icefloe.spark.row_level.merge_counts import unmatched_of
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
 from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.scan_builder import SparkScanBuilder
-from icefloe.spark.scan.table_selector import Selected
+from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import branch_of
 from icefloe.spark.write.write_builder import WritableTable
 from icefloe.table.commits.commit_loop import CommitReport, commit
@@ -43,7 +43,7 @@ class RowLevelTable(WritableTable):
         written: result of the statement that ran; None before.
     """
 
-    def __init__(self, spark: SparkSession, selected: Selected) -> None:
+    def __init__(self, spark: SparkSession, selected: TableSelection) -> None:
         super().__init__(spark, selected)
         self._row_level_scans: list[PushedScan] = []
         self.written: WriteResult | None = None

@@ -35,11 +35,10 @@ from icefloe.kernel.types import (
     VariantType,
 )
 from icefloe.spark.jobs.spark_jobs import run_job
-from icefloe.spark.scan.filter_columns import column_named
-from icefloe.spark.scan.unpersist_queue import unpersist_with
+from icefloe.spark.scan.spark_cache import unpersist_with
 from icefloe.spark.types.arrow_conversion import from_spark_form
 from icefloe.spark.types.geo_types import wkb_of_shapes
-from icefloe.spark.types.spark_types import spark_type
+from icefloe.spark.types.spark_types import column_named, spark_type
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
 from icefloe.table.engine import KeyValues, UpsertSource
 from icefloe.table.rows.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys

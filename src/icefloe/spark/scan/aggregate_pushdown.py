@@ -1,6 +1,6 @@
-"""COUNT, MIN and MAX of whole columns and of fields of structs out of metadata alone, where it is sure of them; otherwise no answer, and Spark computes.
+"""Push-down of aggregates: COUNT, MIN and MAX of columns and of fields of structs from metadata, where metadata is exact; otherwise Spark computes them.
 
-Exact are counts of rows less those of deletion vectors, counts of nulls, and bounds of types that no writer cuts short, on files without deletes.
+Exact are counts of rows less those of deletion vectors, and, on files without deletes, counts of nulls and bounds of types whose bounds no writer truncates.
 Spec: Data File Fields; Deletion Vectors.
 """
 
@@ -31,89 +31,96 @@ from icefloe.kernel.types import (
 )
 from icefloe.kernel.values import bounds_to_array
 
-# Types whose bounds are values of rows; texts and bytes may be cut, and Spark has its own order for others.
+# Types whose bounds are values of rows; bounds of texts and bytes may be truncated, and Spark orders other types differently.
 _EXACT = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
 COUNT_STAR, COUNT, LEAST, GREATEST = "CountStar", "Count", "Min", "Max"
 
 
-class NotKnown(Exception):  # noqa: N818 an answer, not a failure
-    """Metadata does not say."""
+class AggregateNotPushed(Exception):  # noqa: N818 an answer, not a failure
+    """Signal that metadata does not have the exact value of an aggregate."""
 
 
-def wanted_columns(aggregation: Mapping[str, Any], schema: Schema) -> list[tuple[str, NestedField | None]]:
-    """What Spark asks for: each a kind and its column.
+def parse_aggregates(aggregation: Mapping[str, Any], schema: Schema) -> list[tuple[str, NestedField | None]]:
+    """Return the kind and the column of each aggregate that Spark pushes; the column of `COUNT(*)` is None.
 
     Raises:
-        NotKnown: something else is asked for, or of a column whose metadata cannot tell.
+        AggregateNotPushed: There is a GROUP BY, another function, or a column whose metadata is not exact.
     """
     if aggregation["groupByExpressions"] or not aggregation["aggregateExpressions"]:
-        raise NotKnown
-    return [_wanted(one, schema) for one in aggregation["aggregateExpressions"]]
+        raise AggregateNotPushed
+    return [_parse_aggregate(aggregate, schema) for aggregate in aggregation["aggregateExpressions"]]
 
 
-def _wanted(one: Mapping[str, Any], schema: Schema) -> tuple[str, NestedField | None]:
-    kind, children = one["is"], one["children"]
+def _parse_aggregate(aggregate: Mapping[str, Any], schema: Schema) -> tuple[str, NestedField | None]:
+    kind, children = aggregate["is"], aggregate["children"]
     if kind == COUNT_STAR:
         return kind, None
-    if kind not in (COUNT, LEAST, GREATEST) or one["text"].upper().startswith("COUNT(DISTINCT"):
-        raise NotKnown
+    if kind not in (COUNT, LEAST, GREATEST) or aggregate["text"].upper().startswith("COUNT(DISTINCT"):
+        raise AggregateNotPushed
     if len(children) != 1 or children[0]["is"] != "reference":
-        raise NotKnown
+        raise AggregateNotPushed
     field = _field_at(children[0]["parts"], schema)
     if field is None or not isinstance(field.field_type, PrimitiveType) or (kind != COUNT and not isinstance(field.field_type, _EXACT)):
-        raise NotKnown
+        raise AggregateNotPushed
     return kind, field
 
 
 def _field_at(path: Sequence[str], schema: Schema) -> NestedField | None:
-    """Return the column, or the field of nested structs, at a path of names. Fields of lists and maps have many values in a row, and none is returned."""
+    """Return the column, or the field of nested structs, at a path of names; None for fields of lists and maps, which have many values in a row."""
     fields: Sequence[NestedField] = schema.fields
-    found = None
+    field = None
     for name in path:
-        found = next((field for field in fields if field.name == name), None)
-        fields = found.field_type.fields if found is not None and isinstance(found.field_type, StructType) else ()
-    return found
+        field = next((candidate for candidate in fields if candidate.name == name), None)
+        fields = field.field_type.fields if field is not None and isinstance(field.field_type, StructType) else ()
+    return field
 
 
-def needs_statistics(wanted: Sequence[tuple[str, NestedField | None]]) -> bool:
-    """Whether more than the numbers of rows is asked for."""
-    return any(field is not None for _, field in wanted)
+def needs_statistics(aggregates: Sequence[tuple[str, NestedField | None]]) -> bool:
+    """Return whether any aggregate is of a column, and so needs more than numbers of rows."""
+    return any(field is not None for _, field in aggregates)
 
 
-def values_of(wanted: Sequence[tuple[str, NestedField | None]], plan: ScanPlan) -> list[Any]:
-    """The answers: counts as ints, and physical values; None for the least and greatest of no values. The plan's files must match whole.
+def aggregate_values(aggregates: Sequence[tuple[str, NestedField | None]], plan: ScanPlan) -> list[Any]:
+    """Return the values of the aggregates.
+
+    Args:
+        aggregates: Kinds and columns, as `parse_aggregates` returns them.
+        plan: Files all of whose rows match the query's filters.
+
+    Returns:
+        Counts as ints, and MIN and MAX as physical values; None for MIN and MAX of no values.
 
     Raises:
-        NotKnown: there are deletes, or a file's counts or bounds are not there or not sure.
+        AggregateNotPushed: There are deletes, or counts or bounds of a file are missing or not exact.
     """
     rows = plan.records_after_deletes
-    if rows is None or (plan.delete_files and needs_statistics(wanted)):
-        raise NotKnown
-    return [rows if field is None else _of_column(kind, field, plan) for kind, field in wanted]
+    if rows is None or (plan.delete_files and needs_statistics(aggregates)):
+        raise AggregateNotPushed
+    return [rows if field is None else _aggregate_value(kind, field, plan) for kind, field in aggregates]
 
 
-def _of_column(kind: str, field: NestedField, plan: ScanPlan) -> Any:
+def _aggregate_value(kind: str, field: NestedField, plan: ScanPlan) -> Any:
     if kind == COUNT:
-        return sum(_values(part, field) for part in plan.parts)
-    found = [value for part in plan.parts for value in _bounds(part, field, "lower_bound" if kind == LEAST else "upper_bound")]
-    if any(isinstance(value, float) and (value == 0 or math.isnan(value)) for value in found):
-        raise NotKnown  # a writer may give -0.0 for 0.0
-    return (min if kind == LEAST else max)(found, default=None)
+        return sum(_value_count(part, field) for part in plan.parts)
+    bounds = [value for part in plan.parts for value in _bounds(part, field, "lower_bound" if kind == LEAST else "upper_bound")]
+    if any(isinstance(value, float) and (value == 0 or math.isnan(value)) for value in bounds):
+        raise AggregateNotPushed  # a writer may state -0.0 for 0.0
+    return (min if kind == LEAST else max)(bounds, default=None)
 
 
 def _counts(part: PlannedFiles, field: NestedField) -> tuple[Any, Any]:
-    """Rows and nulls of each file. Raises `NotKnown` where a file does not count its nulls, or not those of all rows."""
+    """Return the numbers of rows and of nulls of each file; refuse a file whose counts are missing or do not cover all rows."""
     rows, nulls = numpy_of(part.entries["record_count"]), _column(part, "null_value_count", field)
     values = _column(part, "value_count", field)
     if nulls.null_count or values.null_count:
-        raise NotKnown
-    known = numpy_of(nulls)
-    if (numpy_of(values) != rows).any() or (known < 0).any() or (known > rows).any():
-        raise NotKnown
-    return rows, known
+        raise AggregateNotPushed
+    null_counts = numpy_of(nulls)
+    if (numpy_of(values) != rows).any() or (null_counts < 0).any() or (null_counts > rows).any():
+        raise AggregateNotPushed
+    return rows, null_counts
 
 
-def _values(part: PlannedFiles, field: NestedField) -> int:
+def _value_count(part: PlannedFiles, field: NestedField) -> int:
     rows, nulls = _counts(part, field)
     return int((rows - nulls).sum())
 
@@ -121,21 +128,21 @@ def _values(part: PlannedFiles, field: NestedField) -> int:
 def _bounds(part: PlannedFiles, field: NestedField, bound: str) -> Iterator[Any]:
     kind = field.field_type
     if not isinstance(kind, PrimitiveType):
-        raise NotKnown
+        raise AggregateNotPushed
     rows, nulls = _counts(part, field)
     with_values = nulls < rows
     if not with_values.any():
         return
-    # ORC keeps times by the millisecond.
+    # ORC's statistics of timestamps are in milliseconds.
     if pc.any(pc.equal(pc.utf8_upper(part.entries["file_format"]), "ORC")).as_py():
-        raise NotKnown
+        raise AggregateNotPushed
     if isinstance(kind, FloatType | DoubleType):
         nans = _column(part, "nan_value_count", field)
         if nans.null_count or numpy_of(nans).any():
-            raise NotKnown
+            raise AggregateNotPushed
     for value, has_values in zip(bounds_to_array(kind, _column(part, bound, field)).to_pylist(), with_values.tolist(), strict=True):
         if has_values and value is None:
-            raise NotKnown
+            raise AggregateNotPushed
         if has_values:
             yield value
 
@@ -143,5 +150,5 @@ def _bounds(part: PlannedFiles, field: NestedField, bound: str) -> Iterator[Any]
 def _column(part: PlannedFiles, statistic: str, field: NestedField) -> Any:
     name = statistic_column(statistic, field.field_id)
     if name not in part.entries.column_names:
-        raise NotKnown
+        raise AggregateNotPushed
     return part.entries[name].combine_chunks()

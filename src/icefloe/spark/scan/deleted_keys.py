@@ -29,7 +29,7 @@ from icefloe.spark.bridge.catalyst import (
     static_invoke,
 )
 from icefloe.spark.bridge.java_compiler import static_method
-from icefloe.spark.scan.deleted_rows import BIT_SET, packed_bitmaps
+from icefloe.spark.scan.position_deletes import BIT_SET, packed_bitmaps
 
 # The types whose values Spark has as whole numbers, and which are equal where those are.
 NUMBERS = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)

@@ -15,6 +15,7 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.scan.prune_manifests import manifest_mask
 from icefloe.kernel.scan.scan_context import Parallel
+from icefloe.kernel.scan.scan_planner import ScanPlan
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.table.data_scan import DataScan
@@ -76,3 +77,30 @@ def _bytes_to_read(scan: DataScan, snapshot: Any) -> int:
     bound = bind(scan.row_filter, scan.schema(), case_sensitive=scan.case_sensitive)
     mask: Sequence[bool] = manifest_mask(manifests, bound, specs, scan.schema()).tolist()
     return sum(one.manifest_length for one, keep in zip(manifests, mask, strict=True) if keep)
+
+
+# How many plans are kept: a statement that reads a table twice with different filters asks for each in turn.
+_KEPT = 4
+
+
+class ScanPlans:
+    """Plans by what was asked for; the last few are kept as long as the table is."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._known: list[tuple[tuple[object, ...], ScanPlan]] = []
+
+    def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False) -> ScanPlan:
+        """The plan of a scan, `covered` told of every file. Raises as `DataScan.plan`."""
+        key = (scan.snapshot_id, scan.appends, scan.by_table_schema, scan.row_filter, include_statistics)
+        for known, plan in self._known:
+            if known == key:
+                return plan
+        parallel = parallel_of(self._spark, scan, mode)
+        found = (
+            scan.plan(include_statistics=include_statistics, find_covered=True)
+            if parallel is None
+            else scan.plan(include_statistics=include_statistics, find_covered=True, parallel=parallel, prune_in_parallel=True)
+        )
+        self._known = [*self._known[1 - _KEPT :], (key, found)]
+        return found

@@ -32,11 +32,10 @@ from icefloe.kernel.types import NestedField, StructType
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.scan.deleted_keys import MOST_KEYS, NUMBERS, DeletedKeys, KeyList
-from icefloe.spark.scan.deleted_rows import LOAD_THREADS
-from icefloe.spark.scan.filter_columns import column_named
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX
+from icefloe.spark.scan.position_deletes import LOAD_THREADS
 from icefloe.spark.types.arrow_conversion import to_spark_form
-from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spark.types.spark_types import column_named, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
 # Bytes of equality delete files of one set of key columns that every executor gets whole; above that, Spark sorts rows and keys by key.
@@ -104,7 +103,7 @@ class EqualityDeletes:
         return int(self.groups.max(initial=-1)) + 1
 
     @property
-    def tells_groups(self) -> bool:
+    def needs_groups(self) -> bool:
         """Whether it matters to which group a file belongs."""
         return not all(files.hold_everywhere(self.count) for files in self.keys)
 

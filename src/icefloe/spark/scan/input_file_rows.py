@@ -29,8 +29,7 @@ from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.gateway import java_class
 from icefloe.spark.jobs.spark_jobs import engine_error
-from icefloe.spark.scan.filter_columns import column_named
-from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct, struct_to_schema
+from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, schema_to_struct, struct_to_schema
 
 JSON, CSV, PARQUET = "json", "csv", "parquet"
 

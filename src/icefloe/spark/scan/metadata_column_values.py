@@ -1,6 +1,6 @@
-"""Metadata columns in Spark's own scan: made of constants per file, the row's position, and what the file itself says of row lineage.
+"""Metadata columns of Spark's own scan, computed from constants per file, the position of the row, and the lineage columns that the file may have.
 
-In-process they are made in `datafile/metadata_columns_of_rows.py`, to the same values. Spec: Reserved Field IDs; Row Lineage.
+In process they are computed in `icefloe/datafile/metadata_columns_of_rows.py`, to the same values. Spec: Column Projection; Reserved Field IDs; Row Lineage.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,20 +17,31 @@ from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.schema import metadata_columns as names
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, StructType
-from icefloe.spark.scan.filter_columns import column_named
-from icefloe.spark.types.partition_constants import as_constant
-from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.kernel.types import (
+    BinaryType,
+    DateType,
+    FixedType,
+    IcebergType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
+from icefloe.kernel.values import physical_arrow_type
+from icefloe.spark.types.arrow_conversion import to_spark_form
+from icefloe.spark.types.spark_types import column_named, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
-# Columns that only a scan knows begin so; a column of a table whose name does too is called otherwise while the scan runs.
+# Prefix of columns that exist only during a scan; a column of a table that has it too is renamed while the scan runs.
 OWN_PREFIX = "icefloe "
-# Spark's Parquet reader puts the row's position into a column of this name. Asked for as `_metadata.row_index`, it would be packed into a struct for every row.
+# Spark's Parquet reader writes the row's position into a column of this name. As `_metadata.row_index` it would be packed into a struct for every row.
 POSITION_COLUMN = "_tmp_metadata_row_index"
 _FILE, _SPEC_ID = f"{OWN_PREFIX}file", f"{OWN_PREFIX}spec id"
 _FIRST_ROW_ID, _SEQUENCE_NUMBER = f"{OWN_PREFIX}first row id", f"{OWN_PREFIX}sequence number"
 _STORED = f"{OWN_PREFIX}stored "
-# The constants that a metadata column needs: what each is called, its Spark type, and the column of planned files that holds it.
+# The constants that a metadata column needs: name, Spark type, and the column of planned files that contains it.
 _CONSTANTS: Mapping[int, tuple[tuple[str, Any, str], ...]] = {
     names.FILE.field_id: ((_FILE, StringType(), "file_path"),),
     names.SPEC_ID.field_id: ((_SPEC_ID, IntegerType(), "spec_id"),),
@@ -40,24 +51,41 @@ _CONSTANTS: Mapping[int, tuple[tuple[str, Any, str], ...]] = {
         (_SEQUENCE_NUMBER, LongType(), "sequence_number"),
     ),
 }
-# Made of the row's position in its file.
+# Metadata columns that are computed from the row's position in its file.
 OF_POSITIONS = frozenset([names.POS.field_id, names.ROW_ID.field_id])
+
+
+# Arrow's type of a constant on its way to Spark, where it is not that of the physical values.
+_CONSTANT_TYPES: Mapping[type[IcebergType], Any] = {
+    DateType: pa.date32(),
+    TimestampType: pa.timestamp("us"),
+    TimestamptzType: pa.timestamp("us", "UTC"),
+    FixedType: pa.binary(),
+    BinaryType: pa.binary(),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumns:
-    """The metadata columns of one scan, by field id; `partition` is the type of `_partition` where that is among them."""
+    """The metadata columns of one scan, by field id; `partition` is the type of `_partition` where the scan reads it."""
 
     field_ids: frozenset[int]
     partition: StructType
 
     @property
     def stored(self) -> tuple[NestedField, ...]:
-        """The columns to look for in the files themselves, under the names they have in the scan."""
+        """Return the columns to look for in the files themselves, under their names in the scan."""
         return tuple(replace(field, name=_STORED + field.name) for field in names.LINEAGE_COLUMNS if field.field_id in self.field_ids)
 
     def constants(self, files: Any) -> tuple[SparkStruct, dict[str, Any]]:
-        """The constants per file that the columns are made of, for `files`, a table as `ScanPlan.files`."""
+        """Return the constants per file that the columns need.
+
+        Args:
+            files: A `pyarrow.Table` in the columns of `ScanPlan.files`.
+
+        Returns:
+            The Spark fields, and an Arrow array for each.
+        """
         wanted = {name: (kind, source) for field_id in sorted(self.field_ids) for name, kind, source in _CONSTANTS.get(field_id, ())}
         fields = [StructField(name, kind, True) for name, (kind, _) in wanted.items()]
         arrays = {name: _column(files, source, _ARROW[type(kind)]) for name, (kind, source) in wanted.items()}
@@ -71,7 +99,7 @@ class MetadataColumns:
         return SparkStruct(fields), arrays
 
     def columns(self, is_deleted: Column) -> dict[int, Column]:
-        """How each column is made, by field id; `is_deleted` tells of a row whether it is."""
+        """Return an expression for each column, by field id; `is_deleted` is the one for `_deleted`."""
         return {field_id: is_deleted if field_id == names.DELETED.field_id else self._column(field_id) for field_id in self.field_ids}
 
     def _column(self, field_id: int) -> Column:
@@ -90,7 +118,7 @@ class MetadataColumns:
         else:
             inherited = column_named(_SEQUENCE_NUMBER)
             stored = column_named(_STORED + names.LAST_UPDATED_SEQUENCE_NUMBER.name)
-        # Spec: Row Lineage. A file without a first row id has rows without ids, whatever stands in it.
+        # Spec: Row Lineage. The rows of a file without a first row id have no ids, even where the file has values.
         return F.when(first_row_id.isNotNull(), F.coalesce(stored, inherited))
 
     def _partition(self) -> Column:
@@ -99,29 +127,47 @@ class MetadataColumns:
         return F.struct(*(column_named(f"{OWN_PREFIX}partition {part.field_id}").alias(part.name) for part in self.partition.fields))
 
 
-def asked_metadata(request: ScanRequest) -> frozenset[int]:
-    """The ids of the metadata columns that a scan's projection or filter names."""
+def requested_metadata_ids(request: ScanRequest) -> frozenset[int]:
+    """Return the ids of the metadata columns in a scan's projection or filter."""
     ids = {field.field_id for field in request.projection.fields} | {test.field.field_id for test in predicates(request.row_filter)}
     return frozenset(filter(names.is_reserved, ids))
 
 
 def row_position() -> Column:
-    """The row's position in its file; never null. With a Spark whose reader leaves it empty, the query fails instead of taking every row for the first."""
-    # The bare column would go into filters on row groups, which take columns by name: a file may have one of this name. The 0 is never reached: it tells
-    # Spark that there is no null.
-    unknown = F.raise_error(F.lit("Spark's Parquet reader does not tell the positions of rows")).cast("long")
+    """Return the position of the row in its file, never null.
+
+    With a Spark whose reader leaves the column empty the query fails, instead of taking every row for the first.
+    """
+    # The bare column would be used in filters on row groups, which find columns by name, and a file may have a column of this name. The 0 is never reached;
+    # with it Spark infers that there is no null.
+    unknown = F.raise_error(F.lit("Spark's Parquet reader returned no row position")).cast("long")
     return F.coalesce(column_named(POSITION_COLUMN), unknown, F.lit(0).cast("long"))
 
 
-def positions_taken(schemas: Iterable[Schema]) -> str:
-    """Why Spark's own scan cannot tell the positions of rows in files of these schemas: a column may be called as it calls them. Empty where none is."""
-    taken = next((name for schema in schemas for name in schema.names if name.lower() == POSITION_COLUMN), None)
-    return "" if taken is None else f"it calls the positions of rows as the column {taken} is called, or was"
+def position_name_conflict(schemas: Iterable[Schema]) -> str:
+    """Return why Spark's own scan cannot read positions in files of these schemas: a column has the name of its position column. Empty where none has."""
+    conflict = next((name for schema in schemas for name in schema.names if name.lower() == POSITION_COLUMN), None)
+    return "" if conflict is None else f"its column of row positions has the name of the column {conflict}, present or former"
 
 
 _ARROW: Mapping[type[Any], Any] = {StringType: pa.string(), IntegerType: pa.int32(), LongType: pa.int64()}
 
 
 def _column(files: Any, name: str, kind: Any) -> Any:
-    """A column of the planned files; null where the plan has none, as of first row ids before version 3."""
+    """Return a column of the planned files; nulls where the plan does not have it, such as first row ids before version 3."""
     return files[name].cast(kind) if name in files.column_names else pa.nulls(files.num_rows, kind)
+
+
+def as_constant(values: Any, kind: IcebergType) -> Any:
+    """Convert physical values to the constants of files, in the Arrow type that Spark gives the column. Spec: Column Projection.
+
+    Args:
+        values: An Arrow array, null where a file has no value.
+        kind: The type of the column.
+    """
+    if pa.types.is_null(values.type):
+        values = values.cast(physical_arrow_type(kind)) if isinstance(kind, PrimitiveType) else values
+    if isinstance(kind, UUIDType):
+        return to_spark_form(values, kind)
+    target = _CONSTANT_TYPES.get(type(kind))
+    return values if target is None or values.type == target else values.cast(target)

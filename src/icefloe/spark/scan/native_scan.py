@@ -1,21 +1,26 @@
-"""Planned files as rows of Spark's own Parquet scan: columns found by field id, constants per file, deleted rows left out, metadata columns.
+"""Spark's own vectorised Parquet scan over planned files: columns found by field id, constants per file, deleted rows filtered out, metadata columns.
 
-Which files may be read so is decided in `read_strategy.py`; the scan itself is `spark_parquet_scan.py`. Spec: Column Projection; Row-level Deletes;
-Row Lineage.
+Which files are read this way is decided in `read_strategy.py`. The planned files go to the JVM as one Arrow stream, where `bridge/java/PlannedFiles.java` is
+Spark's index of files. Spec: Column Projection; Row-level Deletes; Row Lineage.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import IntegerType, LongType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.datafile.projected_fields import kept_fields
+from icefloe.errors import EngineError
+from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.manifest_columns import partition_column
@@ -26,69 +31,96 @@ from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
-from icefloe.spark.scan.deleted_rows import DeletedRows
+from icefloe.spark.bridge.gateway import java_class, java_words, jvm_of, scala_object
+from icefloe.spark.bridge.java_compiler import executors_know, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
-from icefloe.spark.scan.filter_columns import column_named, filter_to_column
+from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
     OF_POSITIONS,
     OWN_PREFIX,
     POSITION_COLUMN,
     MetadataColumns,
-    asked_metadata,
+    as_constant,
+    requested_metadata_ids,
     row_position,
 )
+from icefloe.spark.scan.position_deletes import DeletedRows
 from icefloe.spark.scan.read_strategy import FileGroup
-from icefloe.spark.scan.spark_parquet_scan import PATH_COLUMN, SIZE_COLUMN, hadoop_paths, native_rows, select_as
-from icefloe.spark.types.partition_constants import as_constant
-from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct
+from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, quoted, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
-# What Spark calls the struct of what it knows of a row's place, a column of every scan of files.
+# The first columns of the table of files that goes to the JVM; one per constant follows.
+PATH_COLUMN, SIZE_COLUMN = "path", "size"
+# Options of the reader, which override settings of the session. Iceberg's columns are found by id, and its calendar is always Gregorian.
+READER_OPTIONS: Mapping[str, str] = {
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    # Nothing is left out in silence: neither missing and damaged files nor the columns of a file without ids.
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+# 1 is the fastest level of deflate; paths shrink to a tenth.
+_DEFLATE_LEVEL = 1
+# Bytes that Spark estimates for a row beside its columns.
+_ROW_OVERHEAD = 8
+# Spark's metadata column of every scan of files.
 SPARK_METADATA = "_metadata"
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of one native scan: those read from files and the constants, what each is called while Spark's reader sees it, and metadata columns."""
+    """The columns of one native scan: those read from files, the constants, their names while Spark's reader sees them, and the metadata columns."""
 
     data: tuple[NestedField, ...]
     constants: tuple[NestedField, ...]
-    called: Mapping[str, str]
+    reader_names: Mapping[str, str]
     metadata: MetadataColumns
 
 
-def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, share: FileGroup) -> DataFrame:
-    """The rows of a share, in the columns of the projection. `needed` is the part of the table's schema that the projection and the filter need."""
-    equality = share.equality
+def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup) -> DataFrame:
+    """Return the rows of a file group in the columns of the projection.
+
+    Args:
+        spark: A classic session.
+        request: The scan.
+        needed: The part of the table's schema that the projection and the filter need.
+        group: Files that Spark's own scan reads.
+    """
+    equality = group.equality
     dropped = () if equality is None else tuple(key for key in equality.key_columns if key.field_id not in request.schema)
     if equality is not None:
         needed = _with_keys(needed, request.schema, equality)
-    # Whatever a file holds in a column of unknown type, it is null. Spec: Parquet (Appendix A).
+    # A column of unknown type is null, even where a file has values in it. Spec: Parquet (Appendix A).
     unknown = frozenset(field.field_id for field in needed.fields if isinstance(field.field_type, UnknownType))
-    constant = share.constant_ids | share.missing
+    constant = group.constant_ids | group.missing
     columns = _Columns(
         data=(*(field for field in needed.fields if field.field_id not in constant | unknown), *map(_as_dropped, dropped)),
         constants=tuple(field for field in needed.fields if field.field_id in constant),
-        called=names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
+        reader_names=names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
         metadata=_metadata_columns(request),
     )
-    deleted = None if share.vectors is None else DeletedRows(share.vectors, share.files["record_count"].to_pylist())
-    rows = _scan(spark, request, share, columns, deleted)
+    deleted = None if group.vectors is None else DeletedRows(group.vectors, group.files["record_count"].to_pylist())
+    rows = _scan(spark, request, group, columns, deleted)
     is_deleted = F.lit(False) if deleted is None else deleted.test(spark, row_position())
-    made = columns.metadata.columns(is_deleted) | {field_id: F.lit(None) for field_id in unknown}
-    if not isinstance(request.row_filter, AlwaysTrue):  # before what is deleted: it may leave few rows to look up
-        asked = {test.path[0]: made[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in made}
-        rows = rows.where(filter_to_column(request.row_filter, {**columns.called, **asked}))
+    computed = columns.metadata.columns(is_deleted) | {field_id: F.lit(None) for field_id in unknown}
+    if not isinstance(request.row_filter, AlwaysTrue):  # before the deletes, as the filter may leave few rows to look up
+        metadata_columns = {
+            test.path[0]: computed[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in computed
+        }
+        rows = rows.where(filter_to_column(request.row_filter, {**columns.reader_names, **metadata_columns}))
     if deleted is not None and DELETED.field_id not in request.projection:
         rows = rows.where(~is_deleted)
     if equality is not None:
-        rows = without_deleted_keys(spark, rows, request, equality, columns.called)
-    found = {field.field_id: field for field in (*columns.data, *columns.constants)}
-    return select_as(rows, (_output(wanted, found, columns.called, made) for wanted in request.projection.fields))
+        rows = without_deleted_keys(spark, rows, request, equality, columns.reader_names)
+    fields_read = {field.field_id: field for field in (*columns.data, *columns.constants)}
+    return select_as(rows, (_output(field, fields_read, columns.reader_names, computed) for field in request.projection.fields))
 
 
 def _with_keys(needed: Schema, schema: Schema, equality: EqualityDeletes) -> Schema:
-    """What must be read together with the key columns of equality deletes, of those that the table has."""
+    """Return the columns to read, with those key columns of equality deletes that the table still has."""
     ends = {
         field.field_id for _, field in walk(needed.fields) if not (isinstance(field.field_type, StructType) and field.field_type.fields)
     }
@@ -101,53 +133,53 @@ def _as_dropped(key: NestedField) -> NestedField:
 
 def _metadata_columns(request: ScanRequest) -> MetadataColumns:
     partition = next((field.field_type for field in request.projection.fields if field.field_id == PARTITION_FIELD_ID), None)
-    return MetadataColumns(asked_metadata(request), partition if isinstance(partition, StructType) else StructType())
+    return MetadataColumns(requested_metadata_ids(request), partition if isinstance(partition, StructType) else StructType())
 
 
-def _scan(spark: SparkSession, request: ScanRequest, share: FileGroup, columns: _Columns, deleted: DeletedRows | None) -> DataFrame:
-    files = share.files
+def _scan(spark: SparkSession, request: ScanRequest, group: FileGroup, columns: _Columns, deleted: DeletedRows | None) -> DataFrame:
+    files = group.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
     for place, field in enumerate(columns.constants):
-        if field.field_id in share.missing:
+        if field.field_id in group.missing:
             arrays[f"constant {place}"] = _defaults(files.num_rows, field)
         else:
             arrays[f"constant {place}"] = _constant_values(files, field, request.specs)
-    constants = list(_called(schema_to_struct(Schema(*columns.constants), field_ids=False), columns.called).fields)
+    constants = list(_with_reader_names(schema_to_struct(Schema(*columns.constants), field_ids=False), columns.reader_names).fields)
     for struct, more in (columns.metadata.constants(files), *([] if deleted is None else [deleted.constants()])):
         constants += struct.fields
         arrays |= more
-    if share.equality is not None and share.equality.tells_groups:
+    if group.equality is not None and group.equality.needs_groups:
         constants.append(StructField(GROUP_COLUMN, IntegerType(), False))
-        arrays[GROUP_COLUMN] = pa.array(share.equality.groups, pa.int32())
+        arrays[GROUP_COLUMN] = pa.array(group.equality.groups, pa.int32())
     stored = columns.metadata.stored
-    called = {**columns.called, **{field.name: field.name for field in stored}}
-    data = _called(schema_to_struct(Schema(*columns.data, *stored)), called)
+    reader_names = {**columns.reader_names, **{field.name: field.name for field in stored}}
+    data = _with_reader_names(schema_to_struct(Schema(*columns.data, *stored)), reader_names)
     if deleted is not None or columns.metadata.field_ids & OF_POSITIONS:
         data = data.add(POSITION_COLUMN, LongType())
     rows = pc.sum(files["record_count"]).as_py() or 0
     return native_rows(spark, pa.table(arrays), constants=SparkStruct(constants), data=data, name=request.table_name, rows=rows)
 
 
-def _called(struct: SparkStruct, called: Mapping[str, str]) -> SparkStruct:
+def _with_reader_names(struct: SparkStruct, reader_names: Mapping[str, str]) -> SparkStruct:
     for field in struct.fields:
-        field.name = called[field.name]
+        field.name = reader_names[field.name]
     struct.names = [field.name for field in struct.fields]
     return struct
 
 
 def _output(
-    wanted: NestedField, found: Mapping[int, NestedField], called: Mapping[str, str], made: Mapping[int, Column]
+    field: NestedField, fields_read: Mapping[int, NestedField], reader_names: Mapping[str, str], computed: Mapping[int, Column]
 ) -> tuple[str | Column, str, Mapping[str, str]]:
-    """The column as the table names it, cut to the asked part of a struct, without the metadata that steered the reader."""
+    """Return a projected column: its source, its name in the table, and its metadata, without the metadata that steers the reader."""
     column: str | Column
-    if wanted.field_id in made:
-        column = made[wanted.field_id]
+    if field.field_id in computed:
+        column = computed[field.field_id]
     else:
-        read_as = found[wanted.field_id]
-        name = called[read_as.name]
-        column = _cut(column_named(name), read_as.field_type, wanted.field_type) if _is_cut(read_as.field_type, wanted.field_type) else name
-    # Spark 4.0 takes empty metadata for none given and keeps the field id, which is then only seen, not used.
-    return column, wanted.name, {COMMENT_KEY: wanted.doc} if wanted.doc is not None else {}
+        read_as = fields_read[field.field_id]
+        name = reader_names[read_as.name]
+        column = _cut(column_named(name), read_as.field_type, field.field_type) if _is_cut(read_as.field_type, field.field_type) else name
+    # Spark 4.0 takes empty metadata for none given and keeps the field id, which is then only visible, not used.
+    return column, field.name, {COMMENT_KEY: field.doc} if field.doc is not None else {}
 
 
 def _is_cut(read_as: IcebergType, wanted: IcebergType) -> bool:
@@ -162,14 +194,18 @@ def _cut(column: Column, read_as: IcebergType, wanted: IcebergType) -> Column:
 
 
 def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str, str]:
-    """What each column is called while Spark's Parquet reader sees it: its own name, or one that no file has.
+    """Return the name of each column while Spark's Parquet reader sees it: its own name, or one that no file has.
 
-    The reader finds columns by id, but tests filters on row groups by the column's name in the file. Where a file may have another column under that name
-    (columns swapped their names, or a name was dropped and used again), the wrong statistics would skip row groups that hold matching rows. A name that
-    no file has turns that testing off, for this column. The history of schemas tells; where it has gaps, every column is renamed.
+    The reader finds columns by id, but evaluates filters on row groups by the column's name in the file. Where a file may have another column under that name
+    (columns swapped their names, or a name was dropped and used again), the wrong statistics would skip row groups that contain matching rows. A name that no
+    file has turns these filters off for the column. The history of schemas shows which names are safe; where it has gaps, every column is renamed.
 
-    Columns with floats are renamed too: the greatest value of a row group leaves out NaN, which Spark has above all others, and dictionaries and bloom filters
-    tell -0.0 from 0.0, which are equal in Spark.
+    Columns with floats are renamed too: the upper bound of a row group ignores NaN, which Spark sorts above all numbers, and dictionaries and bloom filters
+    distinguish -0.0 from 0.0, which are equal in Spark.
+
+    Args:
+        needed: The columns to read.
+        schemas: All schemas that files of the table may have been written with.
     """
     history: dict[tuple[str, ...], set[int]] = {}
     for schema in (*schemas, needed):
@@ -177,29 +213,117 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str,
             # Without regard to case, as Spark matches by default.
             history.setdefault(tuple(part.lower() for part in path), set()).add(field.field_id)
     complete = is_complete_history(schemas)
-    called = {}
+    reader_names = {}
     for field in needed.fields:
         paths = [tuple(part.lower() for part in path) for path, _ in walk((field,))]
-        alone = complete and all(len(history[path]) == 1 for path in paths)
-        own = field.name.lower()
-        alone = alone and not any(isinstance(inner.field_type, FloatType | DoubleType) for _, inner in walk((field,)))
-        alone = alone and own not in (SPARK_METADATA, POSITION_COLUMN) and not own.startswith(OWN_PREFIX)
-        called[field.name] = field.name if alone else f"{field.name} (field {field.field_id})"
-    return called
+        is_safe = complete and all(len(history[path]) == 1 for path in paths)
+        name = field.name.lower()
+        is_safe = is_safe and not any(isinstance(inner.field_type, FloatType | DoubleType) for _, inner in walk((field,)))
+        is_safe = is_safe and name not in (SPARK_METADATA, POSITION_COLUMN) and not name.startswith(OWN_PREFIX)
+        reader_names[field.name] = field.name if is_safe else f"{field.name} (field {field.field_id})"
+    return reader_names
 
 
 def _constant_values(files: Any, column: NestedField, specs: Mapping[int, PartitionSpec]) -> Any:
-    """The identity partition value of each file, as Spark takes it."""
-    whole = None
+    """Return the identity partition value of each file, in Spark's Arrow type."""
+    constants = None
     for spec_id in pc.unique(files["spec_id"]).to_pylist():
         field = next(f for f in specs[spec_id].fields if f.source_id == column.field_id and isinstance(f.transform, IdentityTransform))
         values = files[partition_column(field.field_id)]
-        whole = values if whole is None else pc.if_else(pc.equal(files["spec_id"], spec_id), values, whole)
-    return as_constant(pa.nulls(0) if whole is None else whole, column.field_type)
+        constants = values if constants is None else pc.if_else(pc.equal(files["spec_id"], spec_id), values, constants)
+    return as_constant(pa.nulls(0) if constants is None else constants, column.field_type)
 
 
 def _defaults(count: int, column: NestedField) -> Any:
-    """The initial default of a column for each of so many files, as Spark takes it."""
+    """Return the initial default of a column, once per file, in Spark's Arrow type."""
     kind = column.field_type
     values = [column.initial_default] * count
     return as_constant(physical_array(kind, values) if isinstance(kind, PrimitiveType) else pa.nulls(count), kind)
+
+
+def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, rows: int) -> DataFrame:
+    """Return the rows of files as a DataFrame: the columns of `data` first, then the constants.
+
+    Args:
+        spark: A classic session.
+        files: A `pyarrow.Table` of `path` (string, in Hadoop's form), `size` (int64, bytes) and one column per constant, in the order of `constants` and in the
+            Arrow type that Spark gives their type.
+        constants: The columns with one value per file.
+        data: The columns to read; those with a field id are found by it.
+        name: The name in EXPLAIN.
+        rows: The number of rows, by which Spark decides whether a join can broadcast them.
+
+    Raises:
+        EngineError: The session has no JVM at hand, or the Java classes do not work on this version of Spark.
+    """
+    session = spark._jsparkSession
+    java_constants, java_data = (session.parseDataType(struct.json()) for struct in (constants, data))
+    try:
+        # Spark splits these bytes among the columns by the sizes of their types, as it estimates the size of rows elsewhere.
+        size = rows * (java_constants.defaultSize() + java_data.defaultSize() + _ROW_OVERHEAD)
+        index = new_object(spark, "PlannedFiles", _stream(files), java_constants, f"icefloe:/{name}", size)
+        options = java_class(spark, "java.util.HashMap")()
+        for key, value in READER_OPTIONS.items():
+            options.put(key, value)
+        relation = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
+            index,
+            java_constants,
+            java_data,
+            scala_object(spark, "scala.None"),
+            _format(spark, data),
+            java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(options),
+            session,
+        )
+        return DataFrame(session.baseRelationToDataFrame(relation), spark)
+    except (Py4JError, TypeError) as error:
+        reason = java_words(error) if isinstance(error, Py4JError) else str(error)
+        raise EngineError(f"Spark {spark.version} could not build the scan over the planned files of {name}: {reason}") from error
+
+
+def _format(spark: SparkSession, data: SparkStruct) -> Any:
+    """Return Spark's Parquet format; one that counts positions itself where rows need them and executors have the class."""
+    if POSITION_COLUMN in data.names and executors_know(spark):
+        return new_object(spark, "CountedParquet", POSITION_COLUMN)
+    return java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")()
+
+
+def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:
+    """Select columns, each by its name in the DataFrame or as an expression, with a new name and metadata."""
+    spark, outputs = rows.sparkSession, list(columns)
+    names = [(quoted(source) if isinstance(source, str) else None, name, json.dumps(metadata)) for source, name, metadata in outputs]
+    expressions = java_class(spark, "java.util.ArrayList")()
+    for source, _, _ in outputs:
+        if not isinstance(source, str):
+            expressions.add(source._jc)
+    return DataFrame(new_object(spark, "NamedColumns", json.dumps(names), expressions).of(rows._jdf), spark)
+
+
+def _stream(files: Any) -> bytes:
+    """Return the table as one deflated Arrow stream: a single call to the JVM, whatever the number of files."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, files.schema) as writer:
+        writer.write_table(files)
+    return zlib.compress(sink.getvalue(), _DEFLATE_LEVEL)
+
+
+def hadoop_paths(locations: Any) -> Any:
+    """Return an Arrow array of locations in Hadoop's form: local ones with `file:`, so that `fs.defaultFS` does not redirect them."""
+    rooted = pc.starts_with(locations, "/")
+    if pc.all(pc.or_(rooted, pc.match_substring_regex(locations, "^[A-Za-z][A-Za-z0-9+.-]*:/"))).as_py() is not False:
+        return pc.if_else(rooted, pc.binary_join_element_wise("file:", locations, ""), locations)
+    return pa.array([f"file:{local_path(text)}" if scheme_of(text) == "file" else text for text in locations.to_pylist()], pa.string())
+
+
+def schemes_without_file_system(spark: SparkSession, schemes: Iterable[str]) -> list[str]:
+    """Return the schemes for which this Spark has no Hadoop file system, so that it cannot read them natively."""
+    jvm = jvm_of(spark)
+    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    return [scheme for scheme in schemes if not _has_file_system(jvm, configuration, scheme)]
+
+
+def _has_file_system(jvm: Any, configuration: Any, scheme: str) -> bool:
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+    except Py4JError:
+        return False
+    return True

@@ -1,6 +1,6 @@
-"""Rows of files that Spark's own reader cannot read: each task's file is read by `datafile.read` inside a Spark task and handed over as Arrow.
+"""Rows of files that Spark's own reader cannot read: `icefloe/datafile` reads them inside Spark's tasks and passes them to Spark as Arrow.
 
-When this way is taken is decided in `scan.py`, which says so in a warning. Spec: Column Projection.
+`planned_rows.py` decides when, with a warning. Spec: Column Projection.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.types.arrow_conversion import differs, to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
 
-# Bytes of data files per Spark task; that of Spark's own scan (spark.sql.files.maxPartitionBytes).
+# Bytes of data files per Spark task, the default of Spark's own scan (spark.sql.files.maxPartitionBytes).
 BYTES_PER_TASK = 128 * 1024 * 1024
 TASKS_COLUMN = "tasks"
 _VALUES = TaskValues()
@@ -29,7 +29,7 @@ _VALUES = TaskValues()
 
 @dataclass(frozen=True)
 class TaskReader:
-    """Runs in Spark's tasks: batches of scan tasks in, the rows of their files out."""
+    """A Spark task: packed scan tasks in, rows out."""
 
     io: FileIO
     schema: Schema
@@ -45,7 +45,7 @@ class TaskReader:
                     yield from self.rows(task)
 
     def rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
-        """The rows of one task that are not deleted and match its residual filter, in the form that Spark takes."""
+        """Read the rows of a scan task that are not deleted and match its residual filter, in the form that Spark expects."""
         fields = self.projection.fields
         found = read_task(
             self.io,
@@ -64,16 +64,22 @@ class TaskReader:
                 yield batch
 
 
-def portable_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader) -> DataFrame:
-    """The rows of the tasks that match their residual filters, in the projection's columns."""
-    bins = list(_bins(tasks, max(2, spark.sparkContext.defaultParallelism)))
-    packed = spark.sparkContext.parallelize([(bytearray(_VALUES.to_bytes(group)),) for group in bins], max(1, len(bins)))
+def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader) -> DataFrame:
+    """Return the rows of scan tasks as a DataFrame.
+
+    Args:
+        spark: A classic session.
+        tasks: Tasks of the scan.
+        reader: Reads them; the frame has the columns of its projection.
+    """
+    groups = list(_task_groups(tasks, max(2, spark.sparkContext.defaultParallelism)))
+    packed = spark.sparkContext.parallelize([(bytearray(_VALUES.to_bytes(group)),) for group in groups], max(1, len(groups)))
     source = spark.createDataFrame(packed, StructType([StructField(TASKS_COLUMN, BinaryType(), False)]))
     return source.mapInArrow(reader, schema_to_struct(reader.projection, field_ids=False))
 
 
-def _bins(tasks: Sequence[FileScanTask], parallelism: int) -> Iterator[list[FileScanTask]]:
-    """The tasks in order, in groups of about equal bytes."""
+def _task_groups(tasks: Sequence[FileScanTask], parallelism: int) -> Iterator[list[FileScanTask]]:
+    """Yield the tasks in order, in groups of about equal bytes."""
     total = sum(task.length for task in tasks)
     limit = min(BYTES_PER_TASK, total // parallelism + 1)
     group: list[FileScanTask] = []

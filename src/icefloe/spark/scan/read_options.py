@@ -1,6 +1,7 @@
-"""What a read's options, the table's properties and the session's settings say of a scan: which snapshot, how files are cut, where planning runs.
+"""Options of reads and settings of sessions: how files are split, where planning runs, what is pushed down; and which of Java's have no effect here.
 
-An option wins over a setting of the session, and that over a property. Spec: Table Metadata Fields (`properties`).
+An option wins over a setting of the session, which wins over a table property. Which snapshot is read is chosen in `table_selector.py`; options of writes are
+in `spark/write/write_options.py`. Spec: Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,6 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata.table_properties import (
     ADAPTIVE_SPLITS,
     PARQUET_BATCH_ROWS,
@@ -20,21 +20,62 @@ from icefloe.kernel.metadata.table_properties import (
     Property,
 )
 from icefloe.kernel.option import Option
-from icefloe.spark.connect.connect_options import milliseconds
 from icefloe.spark.scan.distributed_planning import PlanningMode
-from icefloe.spark.scan.scan_builder import Wanted
-from icefloe.spark.scan.table_selector import Selected
-from icefloe.spark.scan.unused_settings import SESSION_PREFIX
+from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
+from icefloe.table.warnings_once import warn_once
 
+SESSION_PREFIX = "spark.sql.iceberg."
+# Reasons why an option or setting of Java's has no effect; the configuration reference and the warnings show them.
+_CACHE = "deleted rows are found once on the driver and sent with the query, so that executors read no delete files to keep"
+_STREAMS = "tables are not read as streams"
+_LOCALITY = "Spark places the tasks of its own file scan"
+_VARIANTS = "variants are written whole"
+
+UNUSED_SETTINGS: Mapping[str, str] = {
+    "planning.preserve-data-grouping": "Spark groups the tasks of its own file scan by size",
+    "delete-planning-mode": "delete manifests are planned where data manifests are: spark.sql.iceberg.data-planning-mode",
+    "locality.enabled": _LOCALITY,
+    "executor-cache.enabled": _CACHE,
+    "executor-cache.delete-files.enabled": _CACHE,
+    "executor-cache.timeout": _CACHE,
+    "executor-cache.max-entry-size": _CACHE,
+    "executor-cache.max-total-size": _CACHE,
+    "executor-cache.locality.enabled": _CACHE,
+    "identifier-fields-rely": "Spark is given no constraints, so that no query is changed by them",
+    "async-micro-batch-planning-enabled": _STREAMS,
+    "shred-variants": _VARIANTS,
+    "variant-inference-buffer-size": _VARIANTS,
+}
+UNUSED_READ_OPTIONS: dict[str, str] = {
+    "lookback": "Spark packs files into tasks by a rule of its own",
+    "locality": _LOCALITY,
+    **dict.fromkeys(
+        (
+            "streaming-skip-delete-snapshots",
+            "streaming-skip-overwrite-snapshots",
+            "stream-from-timestamp",
+            "streaming-max-files-per-micro-batch",
+            "streaming-max-rows-per-micro-batch",
+            "async-micro-batch-planning-enabled",
+            "streaming-snapshot-polling-interval-ms",
+            "async-queue-preload-file-limit",
+            "async-queue-preload-row-limit",
+        ),
+        _STREAMS,
+    ),
+}
+# What Spark pushed to a scan builder: `options` of the read; `zone` and Iceberg's `settings` of the session; `operation`, the row-level operation that the scan
+# is for, or None; optionally `filters`, `limit` and `aggregation`; for a scan the `schema` that it reads, in Spark's JSON.
+PushedQuery = Mapping[str, Any]
 PLANNING_SETTING = "spark.icefloe.planning.mode"
-# What a scan is read by: the option that Java has, its setting of the session, the table's property, and the setting of Spark's that does it.
+# Java's option of a read, its setting of the session, the table's property, and Spark's setting that has the same effect.
 _READS: tuple[tuple[str, str, Property[Any], str], ...] = (
     ("split-size", "read.split-size", SPLIT_SIZE, "spark.sql.files.maxPartitionBytes"),
     ("file-open-cost", "", SPLIT_OPEN_FILE_COST, "spark.sql.files.openCostInBytes"),
     ("vectorization-enabled", "vectorization.enabled", PARQUET_VECTORIZED, "spark.sql.parquet.enableVectorizedReader"),
     ("batch-size", "", PARQUET_BATCH_ROWS, "spark.sql.parquet.columnarReaderBatchSize"),
 )
-# Spark makes splits smaller where there are fewer than so many; with one, it never does.
+# Spark makes splits smaller to reach this number of them; with one, it never does.
 _LEAST_SPLITS = "spark.sql.files.minPartitionNum"
 _ADAPTIVE = "read.adaptive-split-size.enabled"
 _SPLIT_COUNT: Property[int | None] = Property(
@@ -47,17 +88,14 @@ _SPLIT_COUNT: Property[int | None] = Property(
 _AGGREGATES = ("aggregate-push-down-enabled", "aggregate-push-down.enabled")
 _COLUMN_STATISTICS = "report-column-stats"
 _PLANNING = "data-planning-mode"
-# What chooses changes between snapshots.
-RANGE_OPTIONS = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
-_SELECTING = {"snapshot-id": "snapshot_id", "branch": "branch", "tag": "tag", "as-of-timestamp": "as_of_ms"}
-# All options and settings, these after `spark.sql.iceberg.`, that a read heeds.
-ACTED_ON_OPTIONS = (*_SELECTING, *RANGE_OPTIONS, "planning-mode", *(option for option, *_ in _READS), _AGGREGATES[0])
+# All options and settings (these after `spark.sql.iceberg.`) that have an effect on a read.
+ACTED_ON_OPTIONS = (*SELECTING_OPTIONS, *RANGE_OPTIONS, "planning-mode", *(option for option, *_ in _READS), _AGGREGATES[0])
 ACTED_ON_SETTINGS = (
     *(setting for _, setting, *_ in _READS if setting),
     *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _PLANNING),
 )
 
-# The same for the configuration reference: options of a read, then settings of the session in full.
+# The same with their meanings, for the configuration reference; settings with their full names.
 READ_OPTIONS = (
     Option("snapshot-id", "The snapshot that is read, by its id."),
     Option("branch", "The branch that is read."),
@@ -86,130 +124,91 @@ READ_SETTINGS = (
 )
 
 
-def with_options(selected: Selected, options: Mapping[str, str], *, takes_range: bool = False) -> Selected:
-    """The selection that a read's options make: `snapshot-id`, `branch`, `tag` or `as-of-timestamp` (milliseconds, or a time with its zone).
-
-    Raises:
-        InvalidInputError: several of them, one beside a selector in the name, or one that is no number where it has to be; or a range of snapshots that no
-            table has, as `_with_range` says. With `takes_range` the caller reads the range itself.
-    """
-    if not takes_range:
-        selected = _with_range(selected, options)
-    given = {_SELECTING[key.lower()]: value for key, value in options.items() if key.lower() in _SELECTING}
-    if not given or given == {"branch": selected.branch}:
-        return selected
-    if len(given) > 1 or selected.is_past or selected.branch is not None:
-        beside = " beside the one that its name or clause says" if len(given) == 1 else ""
-        raise InvalidInputError(
-            f"{selected.table.full_name} is read with {', '.join(sorted(key.lower() for key in options if key.lower() in _SELECTING))}{beside}, "
-            "and only one snapshot can be",
-            next_step="give one of snapshot-id, branch, tag and as-of-timestamp",
-        )
-    return replace(
-        selected,
-        branch=given.get("branch"),
-        tag=given.get("tag"),
-        snapshot_id=_snapshot_id("snapshot-id", given["snapshot_id"]) if "snapshot_id" in given else None,
-        as_of_ms=milliseconds(given["as_of_ms"]) if "as_of_ms" in given else None,
+def warn_of_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Warn once per session of each of its settings that have no effect. Other settings may be among them."""
+    _warn(
+        spark, "setting", {key: UNUSED_SETTINGS.get(key.removeprefix(SESSION_PREFIX)) for key in settings if key.startswith(SESSION_PREFIX)}
     )
 
 
-def _with_range(selected: Selected, options: Mapping[str, str]) -> Selected:
-    """Return the selection of the rows appended after `start-snapshot-id` up to `end-snapshot-id`; unchanged without such options.
+def warn_of_read_options(spark: SparkSession, options: Mapping[str, str]) -> None:
+    """Warn once per session of each option of a read that has no effect."""
+    _warn(spark, "read option", {key.lower(): UNUSED_READ_OPTIONS.get(key.lower()) for key in options})
+
+
+def _warn(spark: SparkSession, kind: str, reasons: Mapping[str, str | None]) -> None:
+    unused = {name: reason for name, reason in reasons.items() if reason is not None}
+    if unused:
+        session = str(spark._jsparkSession.sessionUUID())
+        for name, reason in unused.items():
+            warn_once(session, kind, name, reason)
+
+
+def planning_mode(query: PushedQuery, properties: Mapping[str, str]) -> PlanningMode:
+    """Return the planning mode: `auto`, `local` or `distributed`.
 
     Raises:
-        InvalidInputError: only the end is given, a range of times, a range of a metadata table, or one beside a snapshot, a tag or a time.
+        InvalidPropertyError: An option, setting or property has another value.
     """
-    given = {key.lower(): value for key, value in options.items() if key.lower() in RANGE_OPTIONS}
-    if not given:
-        return selected
-    name = selected.table.full_name
-    if selected.metadata_table is not None:
-        raise InvalidInputError(
-            f"the metadata table {name}.{selected.metadata_table} cannot be read by {', '.join(sorted(given))}",
-            table=name,
-            next_step="of a table's metadata tables, .changes alone takes these options",
-        )
-    times = sorted(given.keys() & {"start-timestamp", "end-timestamp"})
-    if times:
-        raise InvalidInputError(
-            f"{name} is read with {' and '.join(times)}, which only its table .changes takes",
-            table=name,
-            next_step="give start-snapshot-id and end-snapshot-id for appended rows; or read .changes for added and removed ones",
-        )
-    if "start-snapshot-id" not in given:
-        raise InvalidInputError(
-            f"{name} is read with end-snapshot-id alone",
-            table=name,
-            next_step="give start-snapshot-id too, or snapshot-id for one snapshot",
-        )
-    if selected.is_past or any(key.lower() in _SELECTING and key.lower() != "branch" for key in options):
-        raise InvalidInputError(
-            f"{name} is read with {', '.join(sorted(given))} beside a snapshot, a tag or a time", table=name, next_step="give one of them"
-        )
-    start = _snapshot_id("start-snapshot-id", given["start-snapshot-id"])
-    if "end-snapshot-id" not in given:
-        return replace(selected, appended_after=start)
-    if selected.branch is not None or any(key.lower() == "branch" for key in options):
-        raise InvalidInputError(
-            f"{name} is read with a branch and with end-snapshot-id",
-            table=name,
-            next_step="give one of them: each says where the range ends",
-        )
-    return replace(selected, appended_after=start, snapshot_id=_snapshot_id("end-snapshot-id", given["end-snapshot-id"]))
+    settings = query["settings"]
+    mode = _option(query["options"], "planning-mode") or settings.get(PLANNING_SETTING) or settings.get(SESSION_PREFIX + _PLANNING)
+    return cast(PlanningMode, PLANNING_MODE.read(properties if mode is None else {PLANNING_MODE.name: mode}))
 
 
-def _snapshot_id(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInputError(f"the read option {name} is {text!r}, which is no whole number", next_step="give a snapshot's id") from None
+def pushes_aggregates(query: PushedQuery) -> bool:
+    """Return whether aggregates are pushed down: `aggregate-push-down-enabled`, true by default.
+
+    Raises:
+        InvalidPropertyError: The value is not true or false.
+    """
+    return _flag(query, *_AGGREGATES)
 
 
-def planning_mode(asked: Wanted, properties: Mapping[str, str]) -> PlanningMode:
-    """`auto`, `local` or `distributed`. Raises `InvalidPropertyError` for another word."""
-    settings = asked["settings"]
-    given = _option(asked["options"], "planning-mode") or settings.get(PLANNING_SETTING) or settings.get(SESSION_PREFIX + _PLANNING)
-    return cast(PlanningMode, PLANNING_MODE.read(properties if given is None else {PLANNING_MODE.name: given}))
+def reports_statistics(query: PushedQuery) -> bool:
+    """Return whether Spark's optimizer receives statistics of columns: `report-column-stats`, true by default.
+
+    Raises:
+        InvalidPropertyError: The value is not true or false.
+    """
+    return _flag(query, "", _COLUMN_STATISTICS)
 
 
-def answers_aggregates(asked: Wanted) -> bool:
-    """Return whether metadata may answer aggregates: `aggregate-push-down-enabled`, true by default. Raises `InvalidPropertyError`."""
-    return _flag(asked, *_AGGREGATES)
-
-
-def reports_statistics(asked: Wanted) -> bool:
-    """Return whether Spark's optimizer is given the statistics of columns, true by default. Raises `InvalidPropertyError`."""
-    return _flag(asked, "", _COLUMN_STATISTICS)
-
-
-def _flag(asked: Wanted, option: str, setting: str) -> bool:
-    given = _option(asked["options"], option)
-    name, text = (SESSION_PREFIX + setting, asked["settings"].get(SESSION_PREFIX + setting)) if given is None else (option, given)
+def _flag(query: PushedQuery, option: str, setting: str) -> bool:
+    value = _option(query["options"], option)
+    name, text = (SESSION_PREFIX + setting, query["settings"].get(SESSION_PREFIX + setting)) if value is None else (option, value)
     return text is None or bool(replace(ADAPTIVE_SPLITS, name=name).read({name: text}))
 
 
-def session_for(spark: SparkSession, asked: Wanted, properties: Mapping[str, str]) -> SparkSession:
-    """Return the session by whose settings Spark reads, cuts and packs files: a copy of this one where Iceberg's options, settings or properties say how.
+def session_for(spark: SparkSession, query: PushedQuery, properties: Mapping[str, str]) -> SparkSession:
+    """Return the session by whose settings Spark reads, splits and packs files.
 
-    Raises `InvalidPropertyError` for a value that is none.
+    Args:
+        spark: The session of the query.
+        query: The query, with its options and settings.
+        properties: Properties of the table.
+
+    Returns:
+        The same session; a clone of it where Iceberg's options, settings or properties change such a setting.
+
+    Raises:
+        InvalidPropertyError: A value is not valid.
     """
-    settings: Mapping[str, str] = asked["settings"]
-    wanted: dict[str, Any] = {}
-    for option, setting, known, sparks in _READS:
-        given = _option(asked["options"], option) or settings.get(SESSION_PREFIX + setting)
-        value = known.read(properties if given is None else {known.name: given})
+    settings: Mapping[str, str] = query["settings"]
+    spark_settings: dict[str, Any] = {}
+    for option, setting, read_property, spark_setting in _READS:
+        text = _option(query["options"], option) or settings.get(SESSION_PREFIX + setting)
+        value = read_property.read(properties if text is None else {read_property.name: text})
         if value is not None:
-            wanted[sparks] = value
-    adapts = settings.get(SESSION_PREFIX + _ADAPTIVE)
-    if ADAPTIVE_SPLITS.read(properties if adapts is None else {ADAPTIVE_SPLITS.name: adapts}) is False:
-        wanted[_LEAST_SPLITS] = 1
+            spark_settings[spark_setting] = value
+    adaptive = settings.get(SESSION_PREFIX + _ADAPTIVE)
+    if ADAPTIVE_SPLITS.read(properties if adaptive is None else {ADAPTIVE_SPLITS.name: adaptive}) is False:
+        spark_settings[_LEAST_SPLITS] = 1
     elif (count := _SPLIT_COUNT.read({name.removeprefix(SESSION_PREFIX): text for name, text in settings.items()})) is not None:
-        wanted[_LEAST_SPLITS] = count
-    if not wanted:
+        spark_settings[_LEAST_SPLITS] = count
+    if not spark_settings:
         return spark
     java: Any = spark._jsparkSession.cloneSession()
-    for name, value in wanted.items():
+    for name, value in spark_settings.items():
         java.conf().set(name, str(value).lower())
     return SparkSession(spark.sparkContext, java)
 

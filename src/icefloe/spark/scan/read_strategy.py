@@ -1,10 +1,13 @@
-"""How the files of a plan are read: shares that Spark's own Parquet scan reads alike, and those that Spark's tasks read through Python, with the reason.
+"""Read strategies: the file groups of a plan that Spark's own Parquet scan reads alike, and those that Spark's tasks read through Python, with the reason.
 
-Files with deletes are shares of their own, so that all others cost nothing more. Reading is `native_scan.py` and `python_scan.py`.
-Spec: Scan Planning; Column Projection; Row-level Deletes.
+Files with deletes are in groups of their own, so that other files cost nothing more. Footers are read only where a column's default or a name mapping makes it
+matter which columns a file has. Reading itself is `native_scan.py` and `python_scan.py`.
+Spec: Scan Planning; Column Projection; Default values; Row-level Deletes.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import attrgetter
@@ -14,14 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark.sql import SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.projection import lacks_required
+from icefloe.datafile.stored_file import reader_of
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
+from icefloe.kernel.ports import FileIO
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.planned_files import PlannedFiles
@@ -43,29 +50,41 @@ from icefloe.kernel.types import (
     TimestamptzType,
     children,
 )
-from icefloe.spark.scan.deleted_rows import MOST_POSITIONS, fits, load_positions
+from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
+from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.equality_deletes import EqualityDeletes, ends_of, equality_deletes, key_ids_of
-from icefloe.spark.scan.file_field_ids import FieldIds
-from icefloe.spark.scan.metadata_column_values import positions_taken
+from icefloe.spark.scan.metadata_column_values import position_name_conflict
+from icefloe.spark.scan.position_deletes import MOST_POSITIONS, fits, load_positions
 from icefloe.spark.types.spark_types import NOT_NATIVE
 from icefloe.table.engine import ScanRequest
 
-# The types by whose values rows and deleted keys can be joined as the format compares them: Spark takes -0.0 for 0.0, and cannot read a uuid itself.
-_JOINED = frozenset(
+# The types of key columns that Spark joins as the format compares them; not floats, as Spark takes -0.0 for 0.0, and not uuids, which it cannot read.
+_JOINABLE = frozenset(
     [BooleanType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestamptzType, StringType, FixedType, BinaryType]
 )
 _Mask = NDArray[np.bool_]
-# Bytes of the delete files whose positions the driver gathers for Spark's own scan. Above that, Spark's tasks read their own, through Python.
+# Bytes of position delete files that the driver reads for Spark's own scan. Above that, Spark's tasks read them, through Python.
 MOST_DELETE_BYTES = 256 * 1024 * 1024
+
+
+# Footers that the driver reads itself, in threads; more are read by Spark's tasks.
+MOST_ON_DRIVER = 256
+FOOTER_THREADS = 8
+# The field ids of a file's columns, inner ones too; None for a file that has none on any column.
+FieldIds = frozenset[int] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileGroup:
-    """Files that are read alike.
+    """Files of a plan that are read by one strategy.
 
-    `reason` says why Spark's own scan cannot read them; it is empty where it does. Then `constant_ids` are the columns that are the same in every row of a
-    file, by its partition, and `missing` those that no file has and that have a default; `vectors` has the positions deleted in each file, in the order of
-    the parts' files, and `equality` the equality deletes that apply; None where no file has any.
+    Attributes:
+        parts: The files.
+        reason: Why Spark's own scan cannot read them; empty where it can. The attributes below are for Spark's own scan.
+        constant_ids: Ids of columns with one value per file, by its partition.
+        missing: Ids of columns that no file has and that have a default.
+        vectors: The positions deleted in each file, in the order of the parts' files; None where no position is deleted.
+        equality: The equality deletes that apply; None where none do.
     """
 
     parts: tuple[PlannedFiles, ...]
@@ -77,51 +96,54 @@ class FileGroup:
 
     @property
     def files(self) -> Any:
-        """The files as one `pyarrow.Table`, as `ScanPlan.files`."""
+        """Return the files as one `pyarrow.Table`, in the columns of `ScanPlan.files`."""
         tables = [part.entries for part in self.parts]
         if not tables:  # a plan without files still has the columns
             return ENTRY_FIELDS.append(pa.field("spec_id", pa.int32())).empty_table()
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-# Tells the field ids in the files of tasks, in their order.
-AskIds = Callable[[Sequence[FileScanTask]], list[FieldIds]]
+# Returns the field ids in the files of tasks, in their order.
+ReadFieldIds = Callable[[Sequence[FileScanTask]], list[FieldIds]]
 
 
-def file_groups(request: ScanRequest, needed: Schema, deletes: DeleteLoader, ask_ids: AskIds) -> Iterator[FileGroup]:
-    """The plan's files, each in one share.
+def file_groups(request: ScanRequest, needed: Schema, deletes: DeleteLoader, read_ids: ReadFieldIds) -> Iterator[FileGroup]:
+    """Yield the file groups of a plan; each file is in one of them.
 
-    `needed` is what must be read of the table's schema; `deletes` reads what is deleted by position; `ask_ids` is asked where it matters which columns a file
-    has.
+    Args:
+        request: The planned scan.
+        needed: The part of the table's schema that is read.
+        deletes: Reads position deletes.
+        read_ids: Reads the field ids of files, where it matters which columns a file has.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, PuffinFormatError: as `DeleteLoader.positions_of`; `DataFileFormatError` also for a file that lacks a required
-            column without a default.
+        NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also for a data file that lacks a
+            required column without a default.
     """
-    against_positions = positions_taken(request.schemas) or _too_many_positions(request.plan.delete_files)
-    keys = _Keys.of(request, deletes)
-    read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
-    columns = _Columns(read, needed, has_mapping=request.name_mapping is not None, may_be_missing=request.may_be_missing)
-    alike: dict[_Likeness, list[PlannedFiles]] = {}
+    positions_reason = position_name_conflict(request.schemas) or _too_many_positions(request.plan.delete_files)
+    keys = _EqualityKeys.of(request, deletes)
+    fields_read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
+    columns = _Columns(fields_read, needed, has_mapping=request.name_mapping is not None, may_be_missing=request.may_be_missing)
+    parts_by_strategy: dict[_Strategy, list[PlannedFiles]] = {}
     for part in request.plan.parts:
-        constant_ids = _constant_ids(request.specs[part.spec_id], read)
-        for likeness, rows in _split(part, constant_ids, keys, against_positions):
+        constant_ids = _constant_ids(request.specs[part.spec_id], fields_read)
+        for strategy, rows in _split_by_deletes(part, constant_ids, keys, positions_reason):
             files = part if len(rows) == len(part) else part.take(rows)
-            for whole, some in _by_columns(files, likeness, columns, ask_ids):
-                alike.setdefault(whole, []).append(some)
-    for likeness in [known for known in alike if known.has_positions]:
-        for found in _with_vectors(_share(likeness, alike.pop(likeness)), deletes):
-            if found.reason or found.vectors is not None:
-                yield _with_keys(found, likeness, keys)
+            for exact_strategy, split_part in _split_by_columns(files, strategy, columns, read_ids):
+                parts_by_strategy.setdefault(exact_strategy, []).append(split_part)
+    for strategy in [strategy for strategy in parts_by_strategy if strategy.has_positions]:
+        for group in _split_by_positions(_file_group(strategy, parts_by_strategy.pop(strategy)), deletes):
+            if group.reason or group.vectors is not None:
+                yield _with_equality_deletes(group, strategy, keys)
             else:
-                alike.setdefault(replace(likeness, has_positions=False), []).extend(found.parts)
-    for likeness, parts in alike.items():
-        yield _with_keys(_share(likeness, parts), likeness, keys)
+                parts_by_strategy.setdefault(replace(strategy, has_positions=False), []).extend(group.parts)
+    for strategy, parts in parts_by_strategy.items():
+        yield _with_equality_deletes(_file_group(strategy, parts), strategy, keys)
 
 
 @dataclass(frozen=True, slots=True)
-class _Likeness:
-    """What files must have in common to be read alike."""
+class _Strategy:
+    """What files must have in common to be read in one group."""
 
     reason: str = ""
     constant_ids: frozenset[int] = frozenset()
@@ -131,26 +153,27 @@ class _Likeness:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keys:
-    """The key columns of a plan's equality deletes: the columns by their ids, and why Spark's own scan cannot leave out rows by them, if so."""
+class _EqualityKeys:
+    """The key columns of a plan's equality deletes by their ids, and for each set of ids why Spark's own scan cannot apply the deletes; empty where it can."""
 
     fields: Mapping[frozenset[int], tuple[NestedField, ...]]
     reasons: Mapping[frozenset[int], str]
 
     @classmethod
-    def of(cls, request: ScanRequest, deletes: DeleteLoader) -> "_Keys":
+    def of(cls, request: ScanRequest, deletes: DeleteLoader) -> "_EqualityKeys":
         files = {key_ids_of(file): file for file in request.plan.delete_files if file.content is FileContent.EQUALITY_DELETES}
         fields = {ids: deletes.key_fields(request.schema, tuple(sorted(ids)), file) for ids, file in files.items()}
-        marks = DELETED.field_id in request.projection
-        return cls(fields, {ids: _why_no_join(found, request.schema, marks_deleted=marks) for ids, found in fields.items()})
+        marks_deleted = DELETED.field_id in request.projection
+        return cls(fields, {ids: _why_no_join(found, request.schema, marks_deleted=marks_deleted) for ids, found in fields.items()})
 
 
 def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, marks_deleted: bool) -> str:
+    """Return why Spark's own scan cannot delete rows by these key columns; empty where it can."""
     if marks_deleted:
-        return "rows deleted by equality are asked for, to be marked"
+        return "the query reads _deleted, and rows are deleted by equality"
     for field in fields:
         for end in ends_of(field):
-            if type(end.field_type) not in _JOINED:
+            if type(end.field_type) not in _JOINABLE:
                 return f"rows are deleted by the column {end.name} ({end.field_type})"
             if end.field_id not in schema and end is not field:
                 return f"rows are deleted by the column {end.name}, which was dropped from inside {field.name}"
@@ -158,76 +181,93 @@ def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, marks_delet
 
 
 def _too_many_positions(files: Iterable[DataFile]) -> str:
+    """Return why Spark's own scan can read no file with position deletes; empty where it can."""
     total = sum(_bytes(file) for file in files if file.content is FileContent.POSITION_DELETES)
-    return f"the files of deleted positions have over {MOST_DELETE_BYTES:,} bytes" if total > MOST_DELETE_BYTES else ""
+    return f"the position delete files have over {MOST_DELETE_BYTES:,} bytes" if total > MOST_DELETE_BYTES else ""
 
 
-def _split(
-    part: PlannedFiles, constant_ids: frozenset[int], keys: _Keys, against_positions: str
-) -> Iterator[tuple[_Likeness, NDArray[np.int64]]]:
-    """The rows of a part by how they are to be read; `against_positions` says why no file with deleted positions can be read by Spark's own scan, if so."""
-    has_positions, has_keys, reasons = _with_deletes(part, keys)
-    found = [
+def _split_by_deletes(
+    part: PlannedFiles, constant_ids: frozenset[int], keys: _EqualityKeys, positions_reason: str
+) -> Iterator[tuple[_Strategy, NDArray[np.int64]]]:
+    """Yield the indexes of a part's files by strategy.
+
+    Args:
+        part: Files of one spec.
+        constant_ids: The columns with one value per file.
+        keys: The key columns of equality deletes.
+        positions_reason: Why Spark's own scan can read no file with position deletes; empty where it can.
+    """
+    has_positions, has_keys, reasons = _applied_deletes(part, keys)
+    refused = [
         (~numpy_of(pc.equal(pc.utf8_upper(part.entries["file_format"]), FileFormat.PARQUET.value)), "a file is no Parquet file"),
         *reasons,
-        (has_positions & bool(against_positions), against_positions),
+        (has_positions & bool(positions_reason), positions_reason),
     ]
     left = np.ones(len(part), np.bool_)
-    for test, reason in found:
-        rows = np.flatnonzero(left & test)
+    for mask, reason in refused:
+        rows = np.flatnonzero(left & mask)
         left[rows] = False
         if len(rows):
-            yield _Likeness(reason), rows
+            yield _Strategy(reason), rows
     for positions, by_key in product((False, True), repeat=2):
         rows = np.flatnonzero(left & (has_positions == positions) & (has_keys == by_key))
         if len(rows):
-            yield _Likeness("", constant_ids, positions, by_key), rows
+            yield _Strategy("", constant_ids, positions, by_key), rows
 
 
-def _share(likeness: _Likeness, parts: Iterable[PlannedFiles]) -> FileGroup:
-    return FileGroup(parts=tuple(parts), reason=likeness.reason, constant_ids=likeness.constant_ids, missing=likeness.missing)
+def _file_group(strategy: _Strategy, parts: Iterable[PlannedFiles]) -> FileGroup:
+    return FileGroup(parts=tuple(parts), reason=strategy.reason, constant_ids=strategy.constant_ids, missing=strategy.missing)
 
 
-def _with_keys(share: FileGroup, likeness: _Likeness, keys: _Keys) -> FileGroup:
-    by_key = likeness.has_keys and not share.reason
-    return replace(share, equality=equality_deletes(share.parts, keys.fields)) if by_key else share
+def _with_equality_deletes(group: FileGroup, strategy: _Strategy, keys: _EqualityKeys) -> FileGroup:
+    by_key = strategy.has_keys and not group.reason
+    return replace(group, equality=equality_deletes(group.parts, keys.fields)) if by_key else group
 
 
 class _Columns:
-    """What it means for a read that a file lacks columns. `fields` are those that are read, with the keys of equality deletes; `needed` those of the table."""
+    """What it means for a read that a file lacks columns.
+
+    Args of the constructor: `fields` are the columns that are read, with the keys of equality deletes; `needed` are those of the table.
+    """
 
     def __init__(self, fields: Iterable[NestedField], needed: Schema, *, has_mapping: bool, may_be_missing: frozenset[int]) -> None:
-        tops = tuple({field.field_id: field for field in fields}.values())
-        self._tops = {field.field_id: field for field in tops if field.initial_default is not None}
+        top_fields = tuple({field.field_id: field for field in fields}.values())
+        self._top_defaults = {field.field_id: field for field in top_fields if field.initial_default is not None}
         # Fields inside structs, with the column they are in.
-        self._inner = [(top, field) for top in tops for _, field in walk((top,)) if field is not top and field.initial_default is not None]
+        self._inner_defaults = [
+            (top, field) for top in top_fields for _, field in walk((top,)) if field is not top and field.initial_default is not None
+        ]
         self._needed = needed
         is_late = any(field.field_id in may_be_missing for _, field in walk(needed.fields))
-        self.matter = has_mapping or is_late or bool(self._tops or self._inner)
+        self.matter = has_mapping or is_late or bool(self._top_defaults or self._inner_defaults)
 
     def check_required(self, path: str, ids: FieldIds, constant_ids: frozenset[int]) -> None:
-        """Check that the file with these field ids has every required column without a default. Raises `DataFileFormatError`."""
+        """Check that a file with these field ids has every required column without a default.
+
+        Raises:
+            DataFileFormatError: It lacks one.
+        """
         missing = next(_required_beyond(self._needed.fields, ids | constant_ids), None) if ids is not None else None
         if missing is not None:
             raise lacks_required(path, missing)
 
     def without(self, ids: FieldIds, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
-        """For a file with these field ids the reason against Spark's own scan, if there is one, and the columns that it lacks and that have a default."""
+        """Return why Spark's own scan cannot read a file with these field ids (empty where it can), and the missing columns that have a default."""
         if ids is None:
             return "a file has no field ids", frozenset()
-        missing = frozenset(self._tops.keys() - ids - constant_ids)
+        missing = frozenset(self._top_defaults.keys() - ids - constant_ids)
         for field_id in sorted(missing):
-            kind = self._tops[field_id].field_type
+            kind = self._top_defaults[field_id].field_type
             if isinstance(kind, NOT_NATIVE) or not isinstance(kind, PrimitiveType):
-                return f"a file lacks {self._tops[field_id].name} ({kind}), which has a default", frozenset()
-        for top, field in self._inner:
+                return f"a file lacks {self._top_defaults[field_id].name} ({kind}), which has a default", frozenset()
+        for top, field in self._inner_defaults:
             if top.field_id in ids and field.field_id not in ids:
                 return f"a file lacks {field.name} inside {top.name}, which has a default", frozenset()
         return "", missing
 
 
 def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_struct: bool = True) -> Iterator[NestedField]:
-    """Yield the required fields without a default that are not among the ids; of those in a missing struct, the struct is the one that counts."""
+    """Yield the required fields without a default whose ids are missing; of a missing struct, only the struct itself."""
     for field in fields:
         if field.field_id in ids or not in_struct:
             yield from _required_beyond(children(field.field_type), ids, in_struct=isinstance(field.field_type, StructType))
@@ -235,32 +275,34 @@ def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_s
             yield field
 
 
-def _by_columns(part: PlannedFiles, likeness: _Likeness, columns: _Columns, ask_ids: AskIds) -> Iterator[tuple[_Likeness, PlannedFiles]]:
-    """The files that are to be read alike, divided by what their columns are, where that matters."""
-    if likeness.reason or not columns.matter:
-        yield likeness, part
+def _split_by_columns(
+    part: PlannedFiles, strategy: _Strategy, columns: _Columns, read_ids: ReadFieldIds
+) -> Iterator[tuple[_Strategy, PlannedFiles]]:
+    """Yield the files of one strategy, split by the columns that they lack, where that matters."""
+    if strategy.reason or not columns.matter:
+        yield strategy, part
         return
     tasks = list(part.tasks())
-    found = []
-    for task, ids in zip(tasks, ask_ids(tasks), strict=True):
-        columns.check_required(task.file.file_path, ids, likeness.constant_ids)
-        found.append(columns.without(ids, likeness.constant_ids))
-    for reason, missing in dict.fromkeys(found):
-        rows = np.array([number for number, one in enumerate(found) if one == (reason, missing)], np.int64)
+    outcomes = []
+    for task, ids in zip(tasks, read_ids(tasks), strict=True):
+        columns.check_required(task.file.file_path, ids, strategy.constant_ids)
+        outcomes.append(columns.without(ids, strategy.constant_ids))
+    for reason, missing in dict.fromkeys(outcomes):
+        rows = np.array([number for number, outcome in enumerate(outcomes) if outcome == (reason, missing)], np.int64)
         files = part if len(rows) == len(part) else part.take(rows)
-        yield (_Likeness(reason) if reason else replace(likeness, missing=missing)), files
+        yield (_Strategy(reason) if reason else replace(strategy, missing=missing)), files
 
 
-def _with_deletes(part: PlannedFiles, keys: _Keys) -> tuple[_Mask, _Mask, list[tuple[_Mask, str]]]:
-    """For each file whether rows of it are deleted by position, whether equality deletes apply to it, and against which of those there are reasons."""
+def _applied_deletes(part: PlannedFiles, keys: _EqualityKeys) -> tuple[_Mask, _Mask, list[tuple[_Mask, str]]]:
+    """Return masks of the files to which position deletes and equality deletes apply, and of those that Spark's own scan cannot read, with reasons."""
     nothing = np.zeros(len(part), np.bool_)
     if part.delete_offsets is None or part.delete_indices is None:
         return nothing, nothing, []
     file_of = np.repeat(np.arange(len(part)), np.diff(part.delete_offsets))
 
-    def applied(wanted: object, trait: Callable[[DataFile], object]) -> _Mask:
-        chosen = np.array([trait(file) == wanted for file in part.delete_files], np.bool_)[part.delete_indices]
-        return np.bincount(file_of[chosen], minlength=len(part)) > 0
+    def applied(value: object, trait: Callable[[DataFile], object]) -> _Mask:
+        has_value = np.array([trait(file) == value for file in part.delete_files], np.bool_)[part.delete_indices]
+        return np.bincount(file_of[has_value], minlength=len(part)) > 0
 
     def reason_of(file: DataFile) -> str:
         return keys.reasons[key_ids_of(file)] if file.content is FileContent.EQUALITY_DELETES else ""
@@ -268,43 +310,94 @@ def _with_deletes(part: PlannedFiles, keys: _Keys) -> tuple[_Mask, _Mask, list[t
     has_keys = applied(FileContent.EQUALITY_DELETES, attrgetter("content"))
     has_positions = applied(FileContent.POSITION_DELETES, attrgetter("content"))
     reasons = sorted({reason for file in part.delete_files if (reason := reason_of(file))})
-    against = [(applied(reason, reason_of), reason) for reason in reasons]
-    return has_positions, has_keys, against
+    refused = [(applied(reason, reason_of), reason) for reason in reasons]
+    return has_positions, has_keys, refused
 
 
 def _bytes(file: DataFile) -> int:
-    """What must be read of a delete file: a vector's own bytes, or the whole file."""
+    """Return the bytes that must be read of a delete file: those of its deletion vector, or the whole file."""
     return file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes
 
 
 def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozenset[int]:
-    """Those of the fields that are the same in every row of a file of a spec."""
-    tops = {field.field_id: field.field_type for field in fields if isinstance(field.field_type, PrimitiveType)}
+    """Return the ids of the fields that have one value per file of a spec."""
+    top_fields = {field.field_id: field.field_type for field in fields if isinstance(field.field_type, PrimitiveType)}
     return frozenset(
         field.source_id
         for field in spec.fields
-        if isinstance(field.transform, IdentityTransform) and field.source_id in tops and not isinstance(tops[field.source_id], NOT_NATIVE)
+        if isinstance(field.transform, IdentityTransform)
+        and field.source_id in top_fields
+        and not isinstance(top_fields[field.source_id], NOT_NATIVE)
     )
 
 
-def _with_vectors(share: FileGroup, deletes: DeleteLoader) -> Iterator[FileGroup]:
-    """The share with its deleted positions; apart from it files with positions that Spark's bitmaps cannot hold, and those that turn out to have none."""
-    vectors = load_positions(deletes, (task for part in share.parts for task in part.tasks()))
+def _split_by_positions(group: FileGroup, deletes: DeleteLoader) -> Iterator[FileGroup]:
+    """Yield a group with its deleted positions; files without any, and files with positions that Spark's bitmaps cannot hold, are groups of their own."""
+    vectors = load_positions(deletes, (task for part in group.parts for task in part.tasks()))
     kinds = [_NONE if vector is None or not vector.cardinality else _FITS if fits(vector) else _BEYOND for vector in vectors]
     for kind in sorted(set(kinds)):
         start = 0
         parts = []
-        for part in share.parts:
+        for part in group.parts:
             rows = np.flatnonzero(np.array(kinds[start : start + len(part)], np.int64) == kind)
             parts += [part.take(rows)] if len(rows) else []
             start += len(part)
-        found = replace(share, parts=tuple(parts))
+        subgroup = replace(group, parts=tuple(parts))
         if kind == _FITS:
-            found = replace(found, vectors=tuple(vector for vector, own in zip(vectors, kinds, strict=True) if own == kind))
+            subgroup = replace(
+                subgroup, vectors=tuple(vector for vector, vector_kind in zip(vectors, kinds, strict=True) if vector_kind == kind)
+            )
         elif kind == _BEYOND:
-            found = replace(found, reason=f"rows from {MOST_POSITIONS:,} on are deleted in a file")
-        yield found
+            subgroup = replace(subgroup, reason=f"rows from {MOST_POSITIONS:,} on are deleted in a file")
+        yield subgroup
 
 
-# What is deleted by position in a file: nothing, what Spark's bitmaps hold, or more.
+# The deleted positions of a file: none, such as Spark's bitmaps can hold, or greater ones.
 _NONE, _FITS, _BEYOND = range(3)
+
+
+def field_ids(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[FieldIds]:
+    """Return the field ids in each task's file, in the order of the tasks.
+
+    Args:
+        spark: A classic session; its tasks read the footers where there are more than `MOST_ON_DRIVER`.
+        io: The table's storage.
+        tasks: Scan tasks.
+        table_name: For the description of the job.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError: A file is missing or damaged.
+        EngineError: Spark's job failed for another reason.
+    """
+    reader = FooterReader(io)
+    if len(tasks) <= MOST_ON_DRIVER:
+        with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
+            return list(pool.map(reader.ids_in, tasks))
+    found = spark.sparkContext.parallelize(list(tasks), min(len(tasks) // FOOTER_THREADS, MOST_SPARK_TASKS)).map(reader)
+    return run_job(spark, f"read footers of {table_name}", found.collect)
+
+
+@dataclass(frozen=True)
+class FooterReader:
+    """A Spark task: a scan task in, the field ids in its file out."""
+
+    io: FileIO
+    errors: TaskErrors = dataclasses.field(default_factory=TaskErrors)
+
+    def __call__(self, task: FileScanTask) -> FieldIds:
+        with self.errors.carried():
+            return self.ids_in(task)
+
+    def ids_in(self, task: FileScanTask) -> FieldIds:
+        """Return the field ids in the task's file."""
+        with self.io.open_input(task.file.file_path) as file:
+            columns = reader_of(task)(file, task, None).schema
+        return frozenset(_ids(columns)) if has_ids(columns) or not len(columns) else None
+
+
+def _ids(columns: Iterable[Any]) -> Iterator[int]:
+    for column in columns:
+        found = id_of(column)
+        if found is not None:
+            yield found
+        yield from _ids(inner_fields(column.type))

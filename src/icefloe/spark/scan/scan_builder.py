@@ -1,7 +1,7 @@
-"""What all tables and scans of Spark SQL answer alike: `ReadableTable`, a table that can be read; `SparkScanBuilder`, which gathers what a query wants of it;
-`ConnectorScan`, the scan.
+"""Base classes of what Spark SQL reads: `ReadableTable`, `SparkScanBuilder` and `ConnectorScan`, Spark's interfaces of a table, a scan builder and a scan.
 
-Java's `SparkRule` asks a scan for its `rows` and puts them in its place before Spark runs the query. Spec: Scan Planning.
+`bridge/java/SparkRule.java` takes the `rows` of a scan and puts them in its place before Spark runs the query. The scan of a table's rows is `pushed_scan.py`,
+those of metadata tables are in `spark/catalog`. Spec: Scan Planning.
 """
 
 import json
@@ -16,18 +16,19 @@ from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
-from icefloe.spark.scan.unused_settings import warn_of_read_options, warn_of_settings
+from icefloe.spark.scan.read_options import PushedQuery, warn_of_read_options, warn_of_settings
 from icefloe.spark.types.spark_types import schema_to_struct
 
-# What a query wants: `options`, the `zone` and Iceberg's `settings` of its session, `operation` where rows are about to be changed, perhaps `filters`, `limit`
-# and `aggregation`; for a scan the `schema` of what it reads, in Spark's JSON.
-Wanted = Mapping[str, Any]
-# What Spark keeps of a row that it updates: where it was, and its identity.
-_KEPT = (FILE.name, POS.name, ROW_ID.name)
+# The metadata columns that Spark preserves for an updated row: its place and its identity.
+_PRESERVED_ON_UPDATE = (FILE.name, POS.name, ROW_ID.name)
 
 
 class ReadableTable(ConnectorObject, ABC):
-    """A table that takes Spark's filters for hints, which Spark tests again, and computes no aggregate."""
+    """A table that Spark can read.
+
+    Unless a subclass overrides `filters` and `aggregate`, pushed filters only prune, Spark evaluates them on every row too, and no aggregate is pushed
+    down.
+    """
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsRead",)
     _spark: SparkSession
@@ -35,34 +36,38 @@ class ReadableTable(ConnectorObject, ABC):
 
     @abstractmethod
     def schema_json(self) -> str:
-        """The columns, in Spark's JSON."""
+        """Return the columns, in Spark's JSON."""
 
-    def filters(self, wanted: Wanted) -> list[bool]:
-        """For each predicate whether it holds on every row of the files that are planned with it, so that Spark need not test it."""
-        return [False for _ in wanted["filters"]]
+    def filters(self, query: PushedQuery) -> list[bool]:
+        """Return for each pushed predicate whether it is true of every row of the planned files, so that Spark need not evaluate it."""
+        return [False for _ in query["filters"]]
 
-    def aggregate(self, _: Wanted) -> str | None:
-        """The schema of the answer, where metadata alone has it."""
+    def aggregate(self, _: PushedQuery) -> str | None:
+        """Return the schema of the aggregates in Spark's JSON, where metadata alone has their values; else None."""
         return None
 
     def metadata_fields(self) -> Sequence[NestedField]:
-        """The metadata columns that a query may name where `*` does not have them."""
+        """Return the metadata columns: a query may name them, and `*` does not select them."""
         return ()
 
     @abstractmethod
-    def scan(self, wanted: Wanted) -> PythonCallback:
-        """One scan."""
+    def scan(self, query: PushedQuery) -> PythonCallback:
+        """Return the scan of a pushed query."""
 
     @connector_method
-    def new_scan_builder(self, asked: Mapping[str, Any]) -> "SparkScanBuilder":
-        """`options`, and the `zone` and `settings` of the session."""
-        warn_of_settings(self._spark, asked["settings"])
-        warn_of_read_options(self._spark, asked["options"])
-        return SparkScanBuilder(self, {**asked, "operation": None})
+    def new_scan_builder(self, query: Mapping[str, Any]) -> "SparkScanBuilder":
+        """Return a scan builder.
+
+        Args:
+            asked: `options` of the read, and the `zone` and `settings` of the session.
+        """
+        warn_of_settings(self._spark, query["settings"])
+        warn_of_read_options(self._spark, query["options"])
+        return SparkScanBuilder(self, {**query, "operation": None})
 
 
 class SparkScanBuilder(ConnectorObject):
-    """Gathers what a query wants of a table."""
+    """Spark's scan builder: it collects the filters, columns, limit and aggregates that Spark pushes down."""
 
     interfaces: ClassVar[tuple[str, ...]] = (
         "read.SupportsPushDownV2Filters",
@@ -71,62 +76,67 @@ class SparkScanBuilder(ConnectorObject):
         "read.SupportsPushDownAggregates",
     )
 
-    def __init__(self, table: ReadableTable, wanted: Wanted) -> None:
+    def __init__(self, table: ReadableTable, query: PushedQuery) -> None:
         self._table = self.owner = table
-        self._wanted = dict(wanted)
+        self._query = dict(query)
         self._schema = table.schema_json()
 
     @connector_method
     def push_predicates(self, predicates: list[Any]) -> list[int]:
-        """The places of those that Spark must test on every row."""
-        self._wanted["filters"] = predicates
-        return [place for place, holds in enumerate(self._table.filters(dict(self._wanted))) if not holds]
+        """Return the indexes of the predicates that Spark must evaluate on every row."""
+        self._query["filters"] = predicates
+        return [place for place, holds in enumerate(self._table.filters(dict(self._query))) if not holds]
 
     @connector_method
     def pushed_predicates(self) -> list[int]:
-        """All that were given, which Spark shows."""
-        return list(range(len(self._wanted.get("filters", ()))))
+        """Return the indexes of the pushed predicates, which are all; Spark shows them in EXPLAIN."""
+        return list(range(len(self._query.get("filters", ()))))
 
     @connector_method
     def prune_columns(self, required: str) -> None:
+        """Set the columns to read.
+
+        Args:
+            required: A struct in Spark's JSON, without nested fields that the query does not need.
+        """
         if self._table.prunes_nested:
             self._schema = required
         else:
-            own = {field["name"]: field for field in json.loads(self._schema)["fields"]}
-            own |= {field.name: field.jsonValue() for field in spark_fields(self._table.metadata_fields())}
-            fields = [own[field["name"]] for field in json.loads(required)["fields"]]
+            fields_by_name = {field["name"]: field for field in json.loads(self._schema)["fields"]}
+            fields_by_name |= {field.name: field.jsonValue() for field in spark_fields(self._table.metadata_fields())}
+            fields = [fields_by_name[field["name"]] for field in json.loads(required)["fields"]]
             self._schema = json.dumps({"type": "struct", "fields": fields})
 
     @connector_method
     def push_limit(self, limit: int) -> bool:
-        """Spark limits the rows too."""
-        self._wanted["limit"] = limit
+        """Use a limit for planning; False, as Spark still limits the rows."""
+        self._query["limit"] = limit
         return False
 
     @connector_method
     def support_complete_push_down(self, aggregation: Mapping[str, Any]) -> bool:
-        return self._table.aggregate({**self._wanted, "aggregation": aggregation}) is not None
+        return self._table.aggregate({**self._query, "aggregation": aggregation}) is not None
 
     @connector_method
     def push_aggregation(self, aggregation: Mapping[str, Any]) -> bool:
-        found = self._table.aggregate({**self._wanted, "aggregation": aggregation})
-        if found is None:
+        schema = self._table.aggregate({**self._query, "aggregation": aggregation})
+        if schema is None:
             return False
-        self._wanted["aggregation"], self._schema = aggregation, found
+        self._query["aggregation"], self._schema = aggregation, schema
         return True
 
     @connector_method
     def build(self) -> PythonCallback:
-        return self._table.scan({**self._wanted, "schema": self._schema})
+        return self._table.scan({**self._query, "schema": self._schema})
 
 
 class ConnectorScan(ConnectorObject):
-    """A scan, also asked for `rows`: Spark's logical plan of them, optimized, its columns in the order of the schema."""
+    """Spark's scan. A subclass adds `rows`: Spark's optimized logical plan of the rows, with the columns of `readSchema` in their order."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("read.SupportsReportStatistics", "read.SupportsRuntimeV2Filtering")
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._schema: str = wanted["schema"]
+    def __init__(self, query: PushedQuery) -> None:
+        self._schema: str = query["schema"]
 
     def says(self) -> Mapping[str, Any]:
         return {"readSchema": self._schema}
@@ -137,17 +147,20 @@ class ConnectorScan(ConnectorObject):
 
     @connector_method
     def filter_attributes(self) -> list[str]:
-        """The columns that have one value in each file: Spark's own scan, which comes in this one's place, leaves out files by what a join finds of them."""
+        """Return the columns with one value per file.
+
+        Spark's own scan, which replaces this one, prunes files by the values that a join finds in these columns.
+        """
         return []
 
 
 def spark_fields(fields: Sequence[NestedField]) -> Sequence[StructField]:
-    """Return columns as Spark has them."""
+    """Convert columns to fields of a Spark struct."""
     return schema_to_struct(Schema(*fields), field_ids=False).fields
 
 
 def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
-    """Return metadata columns as Spark's connector describes them."""
+    """Describe metadata columns in the form of Spark's connector."""
     return [
         {
             "name": field.name,
@@ -155,7 +168,7 @@ def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
             "isNullable": field.nullable,
             "comment": field.metadata.get("comment"),
             "metadataInJSON": json.dumps(
-                {"__preserve_on_delete": True, "__preserve_on_update": field.name in _KEPT, "__preserve_on_reinsert": False}
+                {"__preserve_on_delete": True, "__preserve_on_update": field.name in _PRESERVED_ON_UPDATE, "__preserve_on_reinsert": False}
             ),
         }
         for field in spark_fields(fields)
@@ -163,6 +176,12 @@ def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
 
 
 def statistics(rows: int | None, size: int, distinct: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """What Spark's optimizer wants to know of a scan: rows, bytes as Spark will have them in memory, and numbers of distinct values by column."""
+    """Return the statistics of a scan for Spark's optimizer.
+
+    Args:
+        rows: The number of rows; None where it is not known.
+        size: Bytes that the rows take in Spark's memory.
+        distinct: Numbers of distinct values by column name.
+    """
     counts = {name: {"distinctCount": count} for name, count in (distinct or {}).items()}
     return {"numRows": rows, "sizeInBytes": size, "columnStats": counts}

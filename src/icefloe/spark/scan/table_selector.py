@@ -1,11 +1,13 @@
-"""`Selected`: what a name in SQL means: a table, perhaps at a branch, a tag, a snapshot or a time; or one of its metadata tables.
+"""`TableSelection`: which state of a table is read, or which of its metadata tables. It is chosen by the name in SQL, a
+time-travel clause or options of a read.
 
-A table whose name looks like a selector wins over it.
+A table whose name looks like a selector wins over the selector.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError
@@ -17,10 +19,17 @@ from icefloe.table.table import Table
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SELECTOR = re.compile(r"(?P<kind>branch|tag|snapshot_id|at_timestamp)_(?P<value>.+)", re.IGNORECASE)
 
+# Options of a read that choose a range of snapshots.
+RANGE_OPTIONS = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
+SELECTING_OPTIONS = {"snapshot-id": "snapshot_id", "branch": "branch", "tag": "tag", "as-of-timestamp": "as_of_ms"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
-    """A table and what of it is meant; without any choice, its current snapshot. `metadata_table` is a name of `METADATA_TABLES`."""
+class TableSelection:
+    """A table and the state of it that is read or written; without any choice, its current snapshot.
+
+    `metadata_table` is a name in `METADATA_TABLES`. `appended_after` is the id of a snapshot: only rows appended after it are read.
+    """
 
     table: Table
     branch: str | None = None
@@ -28,58 +37,66 @@ class Selected:
     snapshot_id: int | None = None
     as_of_ms: int | None = None
     metadata_table: str | None = None
-    appended_after: int | None = None  # of an incremental read: the id of the snapshot whose rows are the last that are not read
+    appended_after: int | None = None
 
     @property
     def is_past(self) -> bool:
-        """Whether it cannot be written: anything but a branch."""
+        """Return whether the selection is read-only: a tag, a snapshot or a time."""
         return self.tag is not None or self.snapshot_id is not None or self.as_of_ms is not None
 
     @property
     def is_part(self) -> bool:
-        """Whether it is less than the table."""
+        """Return whether the selection is anything but the table's current state."""
         return self.is_past or self.branch is not None or self.metadata_table is not None
 
     @property
     def write_branch(self) -> str:
-        """The branch that a write is for."""
+        """Return the branch that a write commits to."""
         return self.branch or MAIN
 
     def scan(self) -> DataScan:
-        """A scan of what is selected. Raises `NoSuchSnapshotError`."""
-        found = self.table.scan(snapshot_id=self.snapshot_id)
+        """Return a scan of the selection.
+
+        Raises:
+            NoSuchSnapshotError: The snapshot, branch or tag does not exist.
+        """
+        scan = self.table.scan(snapshot_id=self.snapshot_id)
         ref = self.branch or self.tag
         if ref is not None:
-            found = found.use_ref(ref)
-        found = found if self.as_of_ms is None else found.as_of(self.as_of_ms)
-        return found if self.appended_after is None else found.appended_after(self.appended_after)
+            scan = scan.use_ref(ref)
+        scan = scan if self.as_of_ms is None else scan.as_of(self.as_of_ms)
+        return scan if self.appended_after is None else scan.appended_after(self.appended_after)
 
     def text(self) -> str:
-        """What is selected, to be told from other selections."""
+        """Return a text that differs between selections of one table."""
         return f"{self.branch}/{self.tag}/{self.snapshot_id}/{self.as_of_ms}/{self.metadata_table}/{self.appended_after}"
 
 
-def select(catalog: Catalog, name: Sequence[str]) -> Selected:
-    """What a name of two parts or more means.
+def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:
+    """Resolve a name in SQL.
+
+    Args:
+        catalog: The catalog.
+        name: The namespace and the table's name; perhaps with a selector or a metadata table behind it: `db.t.branch_b.files`.
 
     Raises:
-        NoSuchTableError: nothing; the name may be a view's.
-        NoSuchSnapshotError: the table is there, and the branch, tag, snapshot or time is not.
+        NoSuchTableError: There is no such table; the name may be that of a view.
+        NoSuchSnapshotError: The table exists, but not the branch, tag, snapshot or time.
     """
     parts = tuple(name)
     if len(parts) < 2:
-        raise NoSuchTableError(f"there is no table {'.'.join(parts)} outside of namespaces", next_step="write it as namespace.table")
+        raise NoSuchTableError(f"the name {'.'.join(parts)} has no namespace", next_step="write it as namespace.table")
     try:
-        return Selected(table=catalog.load_table(parts))
+        return TableSelection(table=catalog.load_table(parts))
     except (NoSuchTableError, NoSuchNamespaceError) as error:
-        found = _by_selector(catalog, parts)
-        if found is None:
+        selection = _by_selector(catalog, parts)
+        if selection is None:
             raise NoSuchTableError(f"there is no table {'.'.join(parts)}", next_step="see SHOW TABLES") from error
-        return found
+        return selection
 
 
-def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> Selected | None:
-    """A selector is the last part; a metadata table may have one before it: `db.t.branch_b.files`."""
+def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> TableSelection | None:
+    """Resolve a name whose last part is a selector or a metadata table; the latter may have a selector before it."""
     last = parts[-1]
     selector = _SELECTOR.fullmatch(last)
     is_metadata = last.lower() in METADATA_TABLES
@@ -95,43 +112,166 @@ def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> Selected | None:
         return None
     kind, value = selector["kind"].lower(), selector["value"]
     if kind == "branch":
-        chosen = replace(base, branch=value)
+        selection = replace(base, branch=value)
     elif kind == "tag":
-        chosen = replace(base, tag=value)
+        selection = replace(base, tag=value)
     elif not _WHOLE_NUMBER.fullmatch(value):
         return None
     else:
-        chosen = replace(base, snapshot_id=int(value)) if kind == "snapshot_id" else replace(base, as_of_ms=int(value))
-    chosen.scan().snapshot()  # a wrong one is refused where it is named
-    return chosen
+        selection = replace(base, snapshot_id=int(value)) if kind == "snapshot_id" else replace(base, as_of_ms=int(value))
+    selection.scan().snapshot()  # raises here, where the selector is named
+    return selection
 
 
-def at_version(selected: Selected, version: str) -> Selected:
-    """`VERSION AS OF`: a snapshot's id, or the name of a branch or tag; the id wins over a name. Raises `NoSuchSnapshotError`."""
+def at_version(selected: TableSelection, version: str) -> TableSelection:
+    """Apply `VERSION AS OF`: a snapshot's id, or the name of a branch or tag. An id wins over a name.
+
+    Raises:
+        NoSuchSnapshotError: There is no such snapshot, branch or tag.
+        InvalidInputError: The name has a selector too.
+    """
     _check_bare(selected, "VERSION AS OF")
     refs = selected.table.refs()
     snapshot_id = int(version) if _WHOLE_NUMBER.fullmatch(version) else None
     # Spark passes the number 7 and the text '7' alike. JAVA: TimeTravel.AsOfVersion takes both for a snapshot's id.
     if snapshot_id is not None and (version not in refs or selected.table.metadata.snapshot_by_id(snapshot_id) is not None):
-        chosen = replace(selected, snapshot_id=snapshot_id)
+        selection = replace(selected, snapshot_id=snapshot_id)
     elif version in refs and refs[version].is_branch:
-        chosen = replace(selected, branch=version)
+        selection = replace(selected, branch=version)
     else:
-        chosen = replace(selected, tag=version)
-    chosen.scan().snapshot()
-    return chosen
+        selection = replace(selected, tag=version)
+    selection.scan().snapshot()
+    return selection
 
 
-def at_timestamp(selected: Selected, micros: int) -> Selected:
-    """`TIMESTAMP AS OF`, in microseconds since 1970. Raises `NoSuchSnapshotError`."""
+def at_timestamp(selected: TableSelection, micros: int) -> TableSelection:
+    """Apply `TIMESTAMP AS OF`.
+
+    Args:
+        selected: The table.
+        micros: Microseconds since 1970-01-01 UTC.
+
+    Raises:
+        NoSuchSnapshotError: The table has no snapshot of that time.
+        InvalidInputError: The name has a selector too.
+    """
     _check_bare(selected, "TIMESTAMP AS OF")
-    chosen = replace(selected, as_of_ms=micros // 1000)
-    chosen.scan()
-    return chosen
+    selection = replace(selected, as_of_ms=micros // 1000)
+    selection.scan()
+    return selection
 
 
-def _check_bare(selected: Selected, words: str) -> None:
+def _check_bare(selected: TableSelection, clause: str) -> None:
     if selected.is_past or selected.branch is not None:
         raise InvalidInputError(
-            f"{selected.table.full_name} is named with a snapshot, branch or tag and with {words} too", next_step="use one of them"
+            f"the name of {selected.table.full_name} selects a snapshot, branch or tag, and so does {clause}", next_step="use one of them"
         )
+
+
+def with_options(selected: TableSelection, options: Mapping[str, str], *, takes_range: bool = False) -> TableSelection:
+    """Apply the options of a read: `snapshot-id`, `branch`, `tag`, `as-of-timestamp`, and a range of snapshots.
+
+    Args:
+        selected: What the name and a time-travel clause select.
+        options: Options of the read.
+        takes_range: Whether the caller applies the options of a range itself.
+
+    Raises:
+        InvalidInputError: The options select more than one snapshot, or one where the name or clause does; a value is not a number; or the range is not valid.
+    """
+    if not takes_range:
+        selected = _with_range(selected, options)
+    values = {SELECTING_OPTIONS[key.lower()]: value for key, value in options.items() if key.lower() in SELECTING_OPTIONS}
+    if not values or values == {"branch": selected.branch}:
+        return selected
+    if len(values) > 1 or selected.is_past or selected.branch is not None:
+        beside = " beside the selector of its name or clause" if len(values) == 1 else ""
+        raise InvalidInputError(
+            f"{selected.table.full_name} is read with {', '.join(sorted(key.lower() for key in options if key.lower() in SELECTING_OPTIONS))}{beside}; "
+            "a read is of one snapshot",
+            next_step="give one of snapshot-id, branch, tag and as-of-timestamp",
+        )
+    return replace(
+        selected,
+        branch=values.get("branch"),
+        tag=values.get("tag"),
+        snapshot_id=_snapshot_id("snapshot-id", values["snapshot_id"]) if "snapshot_id" in values else None,
+        as_of_ms=timestamp_ms(values["as_of_ms"]) if "as_of_ms" in values else None,
+    )
+
+
+def _with_range(selected: TableSelection, options: Mapping[str, str]) -> TableSelection:
+    """Return the selection of the rows appended after `start-snapshot-id` up to `end-snapshot-id`; unchanged without such options.
+
+    Raises:
+        InvalidInputError: The start is missing, the range is of times or of a metadata table, or another snapshot is selected too.
+    """
+    values = {key.lower(): value for key, value in options.items() if key.lower() in RANGE_OPTIONS}
+    if not values:
+        return selected
+    name = selected.table.full_name
+    if selected.metadata_table is not None:
+        raise InvalidInputError(
+            f"the metadata table {name}.{selected.metadata_table} cannot be read by {', '.join(sorted(values))}",
+            table=name,
+            next_step="read .changes, the only metadata table that takes these options",
+        )
+    times = sorted(values.keys() & {"start-timestamp", "end-timestamp"})
+    if times:
+        raise InvalidInputError(
+            f"{name} is read with {' and '.join(times)}, options of its metadata table .changes",
+            table=name,
+            next_step="give start-snapshot-id and end-snapshot-id for appended rows; or read .changes for added and removed ones",
+        )
+    if "start-snapshot-id" not in values:
+        raise InvalidInputError(
+            f"{name} is read with end-snapshot-id but without start-snapshot-id",
+            table=name,
+            next_step="give start-snapshot-id too, or snapshot-id for one snapshot",
+        )
+    if selected.is_past or any(key.lower() in SELECTING_OPTIONS and key.lower() != "branch" for key in options):
+        raise InvalidInputError(
+            f"{name} is read with {', '.join(sorted(values))} beside a snapshot, a tag or a time", table=name, next_step="give one of them"
+        )
+    start = _snapshot_id("start-snapshot-id", values["start-snapshot-id"])
+    if "end-snapshot-id" not in values:
+        return replace(selected, appended_after=start)
+    if selected.branch is not None or any(key.lower() == "branch" for key in options):
+        raise InvalidInputError(
+            f"{name} is read with a branch and with end-snapshot-id",
+            table=name,
+            next_step="give one of them: each sets the end of the range",
+        )
+    return replace(selected, appended_after=start, snapshot_id=_snapshot_id("end-snapshot-id", values["end-snapshot-id"]))
+
+
+def _snapshot_id(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInputError(f"the read option {name} is {text!r}, not a whole number", next_step="give a snapshot's id") from None
+
+
+def timestamp_ms(time: int | str | datetime) -> int:
+    """Return a time as milliseconds since 1970-01-01 UTC.
+
+    Args:
+        time: Milliseconds, as a number or text; or a time with its zone, as a `datetime` or ISO 8601 text.
+
+    Raises:
+        InvalidInputError: The text is neither, or the time has no zone.
+    """
+    if isinstance(time, str) and time.strip().lstrip("-").isdigit():
+        return int(time)
+    if isinstance(time, int):
+        return time
+    try:
+        moment = time if isinstance(time, datetime) else datetime.fromisoformat(time)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidInputError(
+            f"{time!s} is not a time with its zone",
+            next_step="give milliseconds from 1970-01-01 UTC, or a time with its zone: 2026-01-31T12:00:00+00:00",
+        )
+    return int(moment.timestamp() * 1000)

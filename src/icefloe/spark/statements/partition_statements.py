@@ -15,7 +15,7 @@ from icefloe.kernel.scan.planned_files import PlannedFiles
 from icefloe.kernel.types import PrimitiveType
 from icefloe.spark.catalog.attached_catalogs import found_in
 from icefloe.spark.catalog.sql_tokens import Tokens
-from icefloe.spark.scan.table_selector import Selected, select
+from icefloe.spark.scan.table_selector import TableSelection, select
 from icefloe.spark.statements.view_statements import Rows, Statement
 
 # The text of each field asked for, by its name in lower case; None for null.
@@ -67,7 +67,7 @@ def _value(tokens: Tokens) -> str | None:
     return str(tokens.number())
 
 
-def _shown(selected: Selected, wanted: Wanted) -> Rows:
+def _shown(selected: TableSelection, wanted: Wanted) -> Rows:
     """Raises `InvalidInputError` where the table never was partitioned, or has no such field."""
     table = selected.table
     fields = {field.name.lower(): field.name for spec in table.metadata.partition_specs for field in spec.fields}

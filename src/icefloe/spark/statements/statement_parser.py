@@ -14,7 +14,7 @@ from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.catalog.attached_catalogs import found_in
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.sql_tokens import Tokens
-from icefloe.spark.scan.cached_tables import recache
+from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.statements.alter_statements import AlterStatement, alter_statement
 from icefloe.spark.statements.create_table_statements import create_table_statement
 from icefloe.spark.statements.function_statements import function_statement

@@ -15,8 +15,7 @@ from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DEFAULT_EDGE_ALGORITHM, GeographyType, GeometryType, IcebergType, ListType, MapType, StructType
-from icefloe.spark.scan.filter_columns import column_named
-from icefloe.spark.types.spark_types import SPARK_GEOGRAPHY, SPARK_GEOMETRY, is_shape
+from icefloe.spark.types.spark_types import SPARK_GEOGRAPHY, SPARK_GEOMETRY, column_named, is_shape
 
 _ENABLED = "spark.sql.geospatial.enabled"
 _SRID_PREFIX = "SRID:"

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import (
     ArrayType,
@@ -260,3 +261,13 @@ def from_spark(kind: DataType, fresh: Callable[[], int], path: tuple[str, ...], 
         problems.append(Problem(where=".".join(path), what=f"type {kind.simpleString()}"))
         return StringType()
     return found
+
+
+def column_named(name: str) -> Column:
+    """The top-level column of exactly this name, whatever signs it holds."""
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """The name as a DataFrame takes it for the top-level column of exactly this name. To choose many, names take fewer calls to the JVM than columns."""
+    return "`" + name.replace("`", "``") + "`"

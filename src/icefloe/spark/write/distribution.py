@@ -14,8 +14,7 @@ from icefloe.kernel.partitioning.transforms import Transform, UnknownTransform, 
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import PrimitiveType, UUIDType
 from icefloe.spark.functions.transform_columns import transforms_in
-from icefloe.spark.scan.filter_columns import column_named
-from icefloe.spark.types.spark_types import spark_type
+from icefloe.spark.types.spark_types import column_named, spark_type
 
 # Columns that live only for the shuffle; the sign keeps them apart from anything a table would call its own.
 _KEY_PREFIX = "icefloe partition key "

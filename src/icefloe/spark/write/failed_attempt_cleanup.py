@@ -22,7 +22,7 @@ from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import IcefloeError, NoSuchFileError, in_one_line
 from icefloe.io.bulk_delete import delete_files
 from icefloe.io.listing import files_of
-from icefloe.spark.scan.spark_parquet_scan import gateway_is_at_hand
+from icefloe.spark.bridge.gateway import has_jvm
 
 # Seconds before each look for the files: the Python of a task that failed or lost writes on until it sees that nobody listens, or Spark ends it after two.
 LOOK_AGAIN_S = (0.0, 1.0, 3.0)
@@ -140,7 +140,7 @@ def delete_lost_attempts(spark: SparkSession | None, target: WriteTarget, kept: 
 
 
 def _ran_again(spark: SparkSession, stage_ids: Iterable[int]) -> bool:
-    if not gateway_is_at_hand(spark):
+    if not has_jvm(spark):
         return False
     tracker = spark.sparkContext.statusTracker()
     return any(found is not None and found.currentAttemptId > 0 for found in map(tracker.getStageInfo, stage_ids))

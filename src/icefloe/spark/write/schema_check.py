@@ -38,9 +38,8 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.scan.filter_columns import column_named, quoted
 from icefloe.spark.types.geo_types import shape_type
-from icefloe.spark.types.spark_types import from_spark, is_shape, spark_type
+from icefloe.spark.types.spark_types import column_named, from_spark, is_shape, quoted, spark_type
 
 # What a Spark type may be written to, beside its own: where no value changes, and text and bytes for what Spark has no type for (checked value by value).
 _FITS = frozenset(

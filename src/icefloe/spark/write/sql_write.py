@@ -19,9 +19,8 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_history import relax_required_fields
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField
 from icefloe.kernel.types import StructType as IcebergStruct
-from icefloe.spark.scan.filter_columns import column_named
-from icefloe.spark.scan.unused_settings import warn_of_settings
-from icefloe.spark.types.spark_types import struct_to_schema
+from icefloe.spark.scan.read_options import warn_of_settings
+from icefloe.spark.types.spark_types import column_named, struct_to_schema
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.write_options import WriteOptions, write_options
 from icefloe.table.changes.row_mutations import RowMutations

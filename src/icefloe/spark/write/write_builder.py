@@ -15,10 +15,10 @@ from icefloe.errors import ReadOnlyTableError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.catalyst_plan import rows_of, session_of
-from icefloe.spark.scan.cached_tables import recache
-from icefloe.spark.scan.filter_pushdown import expressions_of
+from icefloe.spark.scan.filter_pushdown import to_expressions
 from icefloe.spark.scan.scan_builder import ReadableTable
-from icefloe.spark.scan.table_selector import Selected
+from icefloe.spark.scan.spark_cache import recache
+from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import Write, branch_of, options_of_write, run_write
 from icefloe.spark.write.write_options import WriteOptions
 from icefloe.table.rows.staged_writes import branch_named
@@ -31,7 +31,7 @@ class WritableTable(ReadableTable):
         snapshot_properties: entries of the snapshot's summary, besides those of options and settings.
     """
 
-    def __init__(self, spark: SparkSession, selected: Selected) -> None:
+    def __init__(self, spark: SparkSession, selected: TableSelection) -> None:
         self._spark = spark
         self._selected = selected
         self.snapshot_properties: Mapping[str, str] = {}
@@ -84,7 +84,7 @@ class WritableTable(ReadableTable):
     @connector_method
     def can_delete_where(self, predicates: list[Any]) -> bool:
         """Return True if Iceberg expressions express all predicates, and the table takes writes."""
-        return not self._selected.is_past and None not in expressions_of(predicates, self._selected.table.schema())
+        return not self._selected.is_past and None not in to_expressions(predicates, self._selected.table.schema())
 
     @connector_method
     def delete_where(self, predicates: list[Any]) -> None:
@@ -130,7 +130,7 @@ class WritableTable(ReadableTable):
         run_write(self._selected.table, write)
 
     def _filter_of(self, predicates: Sequence[Any]) -> BooleanExpression:
-        expressions = expressions_of(predicates, self._selected.table.schema())
+        expressions = to_expressions(predicates, self._selected.table.schema())
         return all_of([one for one in expressions if one is not None]) if expressions else AlwaysTrue()
 
 

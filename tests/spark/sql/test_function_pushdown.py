@@ -15,8 +15,7 @@ from icefloe.kernel.literals import INTEGER_RANGES
 from icefloe.kernel.partitioning.transforms import TruncateTransform
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.types import PrimitiveType
-from icefloe.spark.scan.truncate_pushdown import NotATruncation, Truncation
-from icefloe.spark.scan.truncate_pushdown import test_of as said_of
+from icefloe.spark.scan.function_pushdown import NotTranslatable, Truncation, truncation_filter
 
 SMALL = DecimalType(6, 2)
 
@@ -52,12 +51,12 @@ def test_what_is_said_is_true_for_exactly_those_rows(kind: PrimitiveType, data: 
         "not <=>": lambda found: found != asked,
     }
     for operator, holds in outcomes.items():
-        said = said_of(Truncation({}, width), operator, asked, "c", kind)
+        said = truncation_filter(Truncation({}, width), operator, asked, "c", kind)
         assert arrow_mask(bind(said, schema), rows).to_pylist() == [holds(result) for result in results], (operator, asked, width)
 
 
 def test_what_cannot_be_said_is_left_to_spark() -> None:
     for operator, value, kind in (("<", 3, LongType()), ("=", "a", LongType()), ("=", 3, StringType()), ("=", 1, SMALL)):
-        with pytest.raises(NotATruncation):
-            said_of(Truncation({}, 2), operator, value, "c", kind)
-    assert said_of(Truncation({}, 2), "not <=>", 4, "c", LongType()) != IsNull("c")
+        with pytest.raises(NotTranslatable):
+            truncation_filter(Truncation({}, 2), operator, value, "c", kind)
+    assert truncation_filter(Truncation({}, 2), "not <=>", 4, "c", LongType()) != IsNull("c")

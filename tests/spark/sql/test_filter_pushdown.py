@@ -19,8 +19,8 @@ from icefloe import DateType, LongType, NestedField, Schema, SqlCatalog, Timesta
 from icefloe.kernel.expressions.predicate import all_of
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.catalog.spark_table import SparkTable
-from icefloe.spark.scan.filter_pushdown import expressions_of
-from icefloe.spark.scan.local_days import LocalDays
+from icefloe.spark.scan.filter_pushdown import to_expressions
+from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.types.spark_types import SPARK_TIME
 from icefloe.table import Table
 
@@ -240,7 +240,7 @@ def test_what_is_said_as_an_expression_is_exact(table: Table, spark: SparkSessio
     SparkTable.can_delete_where._icefloe_answers = True  # type: ignore[attr-defined]
     spark.sql(f"EXPLAIN DELETE FROM lake.db.t WHERE {predicate}").collect()
     for predicates in asked:
-        said = expressions_of(predicates, table.schema())
+        said = to_expressions(predicates, table.schema())
         if None not in said:
             found = table.scan(all_of([one for one in said if one is not None]), selected_fields=("id",)).to_arrow()
             assert sorted(found["id"].to_pylist()) == _ids(spark.sql(f"SELECT id FROM plain WHERE {predicate}").collect()), json.dumps(
@@ -273,7 +273,7 @@ NOT_A_NUMBER = {"is": "literal", "type": '"double"', "value": "NaN"}
 )
 def test_a_test_that_is_unknown_is_not_true_where_it_is_negated(table: Table, spark: SparkSession, predicate: Any, expected: str) -> None:
     """As predicates that Spark simplifies before it hands them over, and may one day not."""
-    (said,) = expressions_of([predicate], table.schema())
+    (said,) = to_expressions([predicate], table.schema())
     assert said is not None
     found = sorted(table.scan(said, selected_fields=("id",)).to_arrow()["id"].to_pylist())
     assert found == _ids(spark.sql(f"SELECT id FROM plain WHERE {expected}").collect())
@@ -342,4 +342,4 @@ YEAR_OF_LOCAL = {"is": "Extract", "children": [DATE_OF_LOCAL], "text": "EXTRACT(
 )
 def test_dates_of_times_and_uuids_become_ranges(predicate: dict[str, Any], said: str) -> None:
     schema = Schema(NestedField(1, "local", TimestampType()), NestedField(2, "day", DateType()), NestedField(3, "u", UUIDType()))
-    assert [str(one) for one in expressions_of([predicate], schema)] == [said]
+    assert [str(one) for one in to_expressions([predicate], schema)] == [said]

@@ -6,7 +6,7 @@ import time
 import pytest
 from pyspark.sql import SparkSession
 
-from icefloe.spark.scan.unpersist_queue import unpersist_with
+from icefloe.spark.scan.spark_cache import unpersist_with
 
 pytestmark = pytest.mark.spark
 

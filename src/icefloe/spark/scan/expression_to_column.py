@@ -30,7 +30,7 @@ from icefloe.kernel.types import (
     UUIDType,
 )
 from icefloe.kernel.values import to_human
-from icefloe.spark.types.spark_types import SPARK_TIME, spark_type
+from icefloe.spark.types.spark_types import SPARK_TIME, column_named, spark_type
 
 
 def filter_to_column(bound: BooleanExpression, names: Mapping[str, str | Column] | None = None) -> Column:
@@ -54,16 +54,6 @@ def filter_to_column(bound: BooleanExpression, names: Mapping[str, str | Column]
     for name in bound.path[1:]:
         column = column.getField(name)
     return _TESTS[bound.operation](column, [literal(bound.kind, value) for value in bound.values])
-
-
-def column_named(name: str) -> Column:
-    """The top-level column of exactly this name, whatever signs it holds."""
-    return F.col(quoted(name))
-
-
-def quoted(name: str) -> str:
-    """The name as a DataFrame takes it for the top-level column of exactly this name. To choose many, names take fewer calls to the JVM than columns."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(kind: PrimitiveType, value: Any) -> Column:

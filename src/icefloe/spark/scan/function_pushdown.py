@@ -1,0 +1,377 @@
+"""Push-down of predicates on functions of a column: `truncate`, `bucket`, `years` to `hours`, and Spark's dates, years and `trunc`.
+
+Each function except `bucket` keeps the order of its column, so a comparison of its result is a range of the column's own values: `CAST(ts AS DATE) = d`,
+`year(ts) >= 2024`, `lake.system.hours(ts) < 5`, `lake.system.truncate(10, id) = 20`. A predicate on `bucket` has no such range: `BucketFilter` prunes files by
+their partition instead, and Spark tests every row.
+
+The predicates that contain these functions are translated in `filter_pushdown.py`; what the functions compute is `spark/functions/spark_functions.py`.
+Spec: Partition Transforms (bucket, truncate); Scan Planning.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from icefloe.kernel.arrow_values import filled, numpy_of
+from icefloe.kernel.expressions.predicate import (
+    AlwaysFalse,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    IsNull,
+    LessThan,
+    NotEqualTo,
+    NotNull,
+    NotStartsWith,
+    Or,
+    StartsWith,
+    all_of,
+    any_of,
+)
+from icefloe.kernel.literals import INTEGER_RANGES
+from icefloe.kernel.manifest.manifest_columns import partition_column
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.transforms import BucketTransform, TruncateTransform
+from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import (
+    DateType,
+    DecimalType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
+from icefloe.kernel.values import decimal_of, unscaled
+from icefloe.spark.bridge.gateway import jvm_of
+from icefloe.spark.functions.spark_functions import CANONICAL, call_of
+
+# An expression of Spark in the form of `bridge/java/ConnectorJson.java`: `is` names its kind; `children`, `parts`, `type` and `value` describe it.
+ExpressionJson = Mapping[str, Any]
+
+DAY_S = 24 * 60 * 60
+MICROS = 1_000_000
+# Seconds. No zone is farther from UTC than 18 hours; twice that, as an instant that far from a local midnight may have the other sign's offset.
+_FARTHEST = 2 * 18 * 60 * 60
+_EXTRACT = re.compile(r"EXTRACT\((\w+) FROM ")
+# Months per step of `trunc`, by Spark's names of the unit. Weeks are counted apart; they begin on Monday.
+_MONTHS = {"YEAR": 12, "YYYY": 12, "YY": 12, "QUARTER": 3, "MONTH": 1, "MON": 1, "MM": 1}
+_WEEK = "WEEK"
+_FIRST_MONDAY = -3  # 1969-12-29, in days since 1970-01-01
+_WHOLE = ("byte", "short", "integer", "long")
+# Spark has dates beyond these years too, but microseconds since 1970 may not reach them.
+_FIRST_YEAR, _LAST_YEAR = -9999, 9999
+
+
+class NotTranslatable(Exception):  # noqa: N818 says what the caller does next
+    """Signal that a Spark predicate has no Iceberg expression with the same meaning; Spark evaluates it alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A call `truncate(width, column)`."""
+
+    column: ExpressionJson
+    width: int
+
+
+def truncation_of(node: ExpressionJson) -> Truncation | None:
+    """Return the call of `truncate` that an expression is; None for any other expression."""
+    call = call_of(node, "truncate")
+    return None if call is None else Truncation(call.column, call.number)
+
+
+def truncation_filter(truncation: Truncation, operator: str, value: Any, column: str, kind: IcebergType) -> BooleanExpression:
+    """Translate `truncate(width, column) operator value` into a filter of the column.
+
+    Args:
+        truncation: The call.
+        operator: `=`, `<>` or `not <=>`.
+        value: The literal, never null.
+        column: The dotted name of the column.
+        kind: The type of the column.
+
+    Raises:
+        NotTranslatable: The operator or the type of the value has no such filter.
+    """
+    if operator == "not <=>":
+        return Or(IsNull(column), truncation_filter(truncation, "<>", value, column, kind))
+    if operator not in ("=", "<>"):
+        raise NotTranslatable
+    of_type = _truncated_text_filter if isinstance(kind, StringType) else _truncated_number_filter
+    return of_type(truncation.width, value, column, kind, is_equal=operator == "=")
+
+
+def _truncated_text_filter(width: int, value: Any, column: str, _: IcebergType, *, is_equal: bool) -> BooleanExpression:
+    if not isinstance(value, str):
+        raise NotTranslatable
+    if len(value) > width:
+        return AlwaysFalse() if is_equal else NotNull(column)
+    if len(value) == width:
+        return StartsWith(column, value) if is_equal else NotStartsWith(column, value)
+    return EqualTo(column, value) if is_equal else NotEqualTo(column, value)
+
+
+def _truncated_number_filter(width: int, value: Any, column: str, kind: IcebergType, *, is_equal: bool) -> BooleanExpression:
+    ranges: list[tuple[Any, Any]] = []  # first value, first value after
+    if isinstance(kind, IntegerType | LongType) and isinstance(value, int):
+        if value % width == 0:
+            ranges.append((value, value + width))
+        if value == TruncateTransform(width).wrapped_result(kind):
+            least, _ = INTEGER_RANGES[type(kind)]
+            ranges.append((least, least - least % -width))
+    elif isinstance(kind, DecimalType) and isinstance(value, Decimal) and value == round(value, kind.scale):
+        number = unscaled(value, kind.scale)
+        if number % width == 0:
+            ranges.append((value, decimal_of(number + width, kind.scale)))
+    else:
+        raise NotTranslatable
+    if is_equal:
+        return any_of([And(GreaterThanOrEqual(column, start), LessThan(column, end)) for start, end in ranges])
+    return all_of([NotNull(column), *(Or(LessThan(column, start), GreaterThanOrEqual(column, end)) for start, end in ranges)])
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A function that maps dates or timestamps to the hour, day, week, month, quarter or year they lie in.
+
+    `first_step(value)` returns the first day (with 24 steps a day: the first hour) that the function maps to this value or a later one. `literal_types` are the
+    Spark types of the literals that its results are compared with.
+    """
+
+    column: ExpressionJson
+    first_step: Callable[[int], int]
+    literal_types: tuple[str, ...]
+    steps_a_day: int = 1
+    in_utc: bool = False  # whether days are days of UTC, whatever the session's time zone
+
+
+def period_of(node: ExpressionJson) -> Period:
+    """Return the period function that an expression calls.
+
+    Raises:
+        NotTranslatable: The expression is another one.
+    """
+    if node["is"] == "cast" and json.loads(node["type"]) == "date":
+        return Period(node["children"][0], lambda day: day, ("date",))
+    if node["is"] == "Extract":
+        extract = _EXTRACT.match(node["text"])
+        if extract is not None and extract[1] == "YEAR":
+            return Period(_without_date_cast(node["children"][0]), lambda year: _first_of_month((year - 1970) * 12), _WHOLE)
+    if node["is"] == "function" and node["name"].startswith(CANONICAL):
+        name = node["name"].removeprefix(CANONICAL).partition("(")[0]
+        if name in _FUNCTIONS:
+            return replace(_FUNCTIONS[name], column=node["children"][0])
+    if node["is"] == "call" and node["name"] == "TRUNC" and node["children"][1]["is"] == "literal":
+        unit = str(node["children"][1]["value"]).upper()
+        if unit == _WEEK:
+            return Period(_without_date_cast(node["children"][0]), _week_from, ("date",))
+        if unit in _MONTHS:
+            return Period(_without_date_cast(node["children"][0]), lambda day: _months_from(day, _MONTHS[unit]), ("date",))
+    raise NotTranslatable
+
+
+def check_date_like(kind: IcebergType) -> None:
+    """Raise `NotTranslatable` for a type that is neither a date nor a timestamp: a text may be no date, and then its date is null."""
+    if not isinstance(kind, DateType | TimestampType | TimestamptzType):
+        raise NotTranslatable
+
+
+def period_filter(period: Period, operator: str, value: int, column: str, kind: IcebergType, days: "LocalDays | None") -> BooleanExpression:
+    """Translate `function(column) operator value` into a range of the column.
+
+    Args:
+        period: The function.
+        operator: `=`, `<>`, `<`, `<=`, `>`, `>=` or `not <=>`.
+        value: The literal: a whole number, or days since 1970-01-01.
+        column: The dotted name of the column.
+        kind: The type of the column.
+        days: Days of the session's time zone, by which timestamps with a zone become dates; None where the zone is not known.
+
+    Raises:
+        NotTranslatable: The operator is another one, or a boundary has no exact value of the column's type.
+    """
+    start, end = (_boundary(period, step, kind, days) for step in (value, value + 1))
+    below, above = LessThan(column, start), GreaterThanOrEqual(column, end)
+    if operator == "=":
+        return AlwaysFalse() if start == end else And(GreaterThanOrEqual(column, start), LessThan(column, end))
+    if operator == "<>":
+        return NotNull(column) if start == end else Or(below, above)
+    if operator == "not <=>":
+        return Or(IsNull(column), period_filter(period, "<>", value, column, kind, days))
+    ranges = {"<": below, "<=": LessThan(column, end), ">": above, ">=": GreaterThanOrEqual(column, start)}
+    if operator not in ranges:
+        raise NotTranslatable
+    return ranges[operator]
+
+
+def _boundary(period: Period, value: int, kind: IcebergType, days: "LocalDays | None") -> int:
+    """Return the least value of the column's type that the function maps to this value or a later one."""
+    step = period.first_step(value)
+    day = step // period.steps_a_day
+    if not _first_of_month((_FIRST_YEAR - 1970) * 12) <= day <= _first_of_month((_LAST_YEAR - 1970) * 12):
+        raise NotTranslatable
+    if isinstance(kind, DateType):
+        return day
+    if isinstance(kind, TimestampType) or period.in_utc:
+        return step * (DAY_S // period.steps_a_day) * MICROS
+    start = days.start(day) if isinstance(kind, TimestamptzType) and days is not None else None
+    if start is None:
+        raise NotTranslatable
+    return start
+
+
+def _without_date_cast(node: ExpressionJson) -> ExpressionJson:
+    return node["children"][0] if node["is"] == "cast" and json.loads(node["type"]) == "date" else node
+
+
+def _first_of_month(month: int) -> int:
+    """Return the first day of a month, both counted from January 1970."""
+    return int(np.datetime64(month, "M").astype("datetime64[D]").astype(np.int64))
+
+
+def _months_from(day: int, months: int) -> int:
+    """Return the first day that a truncation to so many months maps to this day or a later one."""
+    month = int(np.datetime64(day, "D").astype("datetime64[M]").astype(np.int64))
+    first = month // months * months
+    return _first_of_month(first) if _first_of_month(first) == day else _first_of_month(first + months)
+
+
+def _week_from(day: int) -> int:
+    """Return the first day that a truncation to weeks maps to this day or a later one."""
+    return _FIRST_MONDAY - (_FIRST_MONDAY - day) // 7 * 7
+
+
+# Functions of a catalog; `period_of` sets their column. A date has no hours.
+_FUNCTIONS = {
+    "years": Period({}, lambda years: _first_of_month(years * 12), _WHOLE, in_utc=True),
+    "months": Period({}, _first_of_month, _WHOLE, in_utc=True),
+    "days": Period({}, lambda day: day, ("date",), in_utc=True),
+    "hours": Period({}, lambda hour: hour, _WHOLE, steps_a_day=24, in_utc=True),
+}
+
+
+class LocalDays:
+    """The days of one time zone, by the rules of the JVM that Spark computes with.
+
+    Python's own rules may be those of another year, and they lack some of the zone names that Spark accepts.
+    """
+
+    def __init__(self, spark: SparkSession, zone: str) -> None:
+        self._spark = spark
+        self._zone = zone
+
+    def start(self, day: int) -> int | None:
+        """Return the instant at which a day begins.
+
+        Args:
+            day: Days since 1970-01-01.
+
+        Returns:
+            Microseconds since 1970-01-01 UTC, from which on the local date is this day or a later one, and never before; None where there is no such instant
+            because clocks were put back over midnight.
+        """
+        midnight = day * DAY_S
+        start = None
+        for begin, end, offset in self._stretches(midnight - _FARTHEST, midnight + _FARTHEST):
+            first = min(max(midnight - offset, begin), end)  # first second of the stretch that is not before midnight
+            if start is None and first < end:
+                start = first
+            elif start is not None and first > begin:
+                return None
+        return None if start is None else start * MICROS
+
+    def _stretches(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the stretches of constant offset between two instants: begin, end and offset, in seconds."""
+        instant = jvm_of(self._spark).java.time.Instant
+        offset = self._rules.getOffset(instant.ofEpochSecond(begin)).getTotalSeconds()
+        while begin < end:
+            change = self._rules.nextTransition(instant.ofEpochSecond(begin))
+            until = end if change is None else min(end, change.toEpochSecond())
+            yield begin, until, offset
+            if change is not None:
+                offset = change.getOffsetAfter().getTotalSeconds()
+            begin = until
+
+    @cached_property
+    def _rules(self) -> Any:
+        return jvm_of(self._spark).org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(self._zone).getRules()
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFilter:
+    """A condition on the buckets of a column, by its field id: every matching row is in one of `buckets`."""
+
+    source_id: int
+    transform: BucketTransform
+    buckets: frozenset[int]
+
+
+def bucket_filters(predicates: Iterable[ExpressionJson], schema: Schema) -> list[BucketFilter]:
+    """Return the conditions on buckets that every row of a scan fulfils, as all predicates are true of it."""
+    filters = (_bucket_filter(term, schema) for predicate in predicates for term in _conjuncts(predicate))
+    return [bucket_filter for bucket_filter in filters if bucket_filter is not None]
+
+
+def prune_buckets(plan: ScanPlan, filters: Sequence[BucketFilter], metadata: TableMetadata) -> ScanPlan:
+    """Return the plan without the files of other buckets; files of specs without such a partition field stay."""
+    if not filters:
+        return plan
+    return plan.without_partitions([_bucket_mask(part, filters, metadata.spec_by_id(part.spec_id)) for part in plan.parts])
+
+
+def _conjuncts(node: ExpressionJson) -> Iterator[ExpressionJson]:
+    if node.get("name") == "AND":
+        for child in node["children"]:
+            yield from _conjuncts(child)
+    else:
+        yield node
+
+
+def _bucket_filter(node: ExpressionJson, schema: Schema) -> BucketFilter | None:
+    """Return the filter of `bucket(n, column) = literal` or `IN (literals)`; None for any other predicate."""
+    sides = list(node.get("children") or ())
+    name = node.get("name")
+    if name in ("=", "<=>") and sides[0]["is"] == "literal":
+        sides.reverse()
+    call = call_of(sides[0], "bucket") if name in ("=", "<=>", "IN") and sides else None
+    if call is None or call.column["is"] != "reference":
+        return None
+    column = ".".join(call.column["parts"])
+    if any(side["is"] != "literal" or json.loads(side["type"]) != "integer" for side in sides[1:]):
+        return None
+    values = {side["value"] for side in sides[1:]}
+    field_id = schema.find_id(column) if column not in schema.ambiguous_names else None
+    # Spark has uuids as text, and the bucket of a text differs from that of the uuid.
+    if field_id is None or schema.path_of(field_id) != tuple(call.column["parts"]) or isinstance(schema.find_type(field_id), UUIDType):
+        return None
+    if name == "<=>" and None in values:
+        return None
+    return BucketFilter(field_id, BucketTransform(call.number), frozenset(int(value) for value in values if value is not None))
+
+
+def _bucket_mask(part: PlannedFiles, filters: Sequence[BucketFilter], spec: PartitionSpec) -> NDArray[np.bool_]:
+    """Return which files may contain matching rows."""
+    mask = np.ones(len(part), np.bool_)
+    for bucket_filter in filters:
+        buckets = pa.array(sorted(bucket_filter.buckets), pa.int32())
+        for field in spec.fields:
+            if field.source_id == bucket_filter.source_id and field.transform == bucket_filter.transform:
+                mask &= numpy_of(filled(pc.is_in(part.entries[partition_column(field.field_id)], buckets), False))
+    return mask
