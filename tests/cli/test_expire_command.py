@@ -77,7 +77,7 @@ def test_wrong_arguments_are_refused_with_the_next_step(icefloe: Command, table:
         assert refused.exit_code == 1
         assert why in refused.stderr
     refused = icefloe("expire", table.metadata_location)
-    assert (refused.exit_code, "is read-only" in " ".join(refused.stderr.split())) == (1, True)
+    assert (refused.exit_code, "cannot be changed" in " ".join(refused.stderr.split())) == (1, True)
     assert len(table.refresh().snapshots()) == 4
 
 

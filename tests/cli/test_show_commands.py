@@ -158,7 +158,7 @@ def test_a_database_of_several_catalogs_needs_a_name(icefloe: Command, as_json: 
         (("show", "table", "missing/00000-x.metadata.json"), "00000-x.metadata.json"),
         (("show", "table", "/"), "is a folder, not a metadata file"),
         (("show", "manifest", "demo.events", "77"), "has no manifest '77'"),
-        (("show", "data-file", "demo.events", "c8y"), "fits 12 of the 12 data files"),
+        (("show", "data-file", "demo.events", "c8y"), "matches 12 of the 12 data files"),
         (("tree", "demo.events", "--snapshot", "77"), "no snapshot, branch or tag '77'"),
         (("trace", "demo.events", "--where", "nothing = 1"), "nothing"),
         (("trace", "demo.events", "--where", "id = 'text'"), "id"),

@@ -1,4 +1,4 @@
-"""The graph of commits: lanes lead every commit to the one it was made on, whatever the history; what is said beside it."""
+"""The graph of commits: lanes connect every commit with its parent for any history; the text beside it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_the_log_names_branches_tags_staged_and_picked_snapshots(tmp_path: Path)
     assert [commit.is_staged for commit in graph.commits].count(True) == 1
     assert not by_id[gone or 0].is_reachable
     text = str(graph)
-    for words in ("side", "tag v1", "staged as w1", "no branch leads here", "append", "|/"):
+    for words in ("side", "tag v1", "staged as w1", "on no branch", "append", "|/"):
         assert words in text
     assert [commit.snapshot_id for commit in look.log(table).commits] == [found.snapshot_id for found in table.ancestors()]
     assert [commit.snapshot_id for commit in look.log(table, "side").commits] == [found.snapshot_id for found in table.ancestors("side")]
@@ -89,5 +89,5 @@ def test_the_log_names_branches_tags_staged_and_picked_snapshots(tmp_path: Path)
     assert "the branch 7d" in str(refs)
 
 
-def test_ages_are_told_in_the_largest_unit_that_fits() -> None:
+def test_ages_are_in_the_largest_unit_that_gives_a_whole_number() -> None:
     assert [duration_text(age) for age in (86_400_000, 3_600_000, 90 * 60_000, 1_000, 1_001)] == ["1d", "1h", "90m", "1s", "1,001ms"]

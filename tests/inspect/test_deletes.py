@@ -1,4 +1,4 @@
-"""Every view of a table that has delete files of all three kinds: what they are about, what the totals count, and row ids."""
+"""Every view of a table with delete files of all three kinds: their targets, the totals, and row ids."""
 
 import json
 from pathlib import Path
@@ -27,14 +27,14 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return made
 
 
-def test_the_overview_says_what_its_totals_leave_out(table: Table) -> None:
+def test_the_overview_lists_deletes_beside_its_totals(table: Table) -> None:
     found = look.table(table)
     assert (found.total_records, found.total_delete_files, found.total_position_deletes, found.total_equality_deletes) == (20, 3, 4, 1)
     assert "4 rows by position and rows of 1 key, in 3 delete files: still counted above" in str(found)
     assert "with delete files" in str(found)
 
 
-def test_the_tree_counts_rows_of_data_files_alone_and_says_what_each_delete_file_deletes(table: Table) -> None:
+def test_the_tree_counts_rows_of_data_files_and_describes_each_delete_file(table: Table) -> None:
     found = look.tree(table)
     assert (found.totals.records, found.totals.data_files, found.totals.delete_files) == (20, 2, 3)
     assert found.snapshot is not None
@@ -70,7 +70,7 @@ def test_a_manifest_shows_content_targets_and_row_ids(table: Table) -> None:
     assert "first row id" in str(listed)
 
 
-def test_a_delete_file_is_shown_as_one(table: Table) -> None:
+def test_a_delete_file_is_labelled_as_delete_file(table: Table) -> None:
     vector, positions = look.data_file(table, ".puffin"), look.data_file(table, "-deletes-00000")
     assert "delete file of lake.db.t" in str(vector)
     assert "44 B at byte 4" in str(vector)
@@ -81,7 +81,7 @@ def test_a_delete_file_is_shown_as_one(table: Table) -> None:
     assert "first row id" in str(look.data_file(table, data))
 
 
-def test_bytes_of_deletes_stand_apart_and_the_history_counts_delete_files(table: Table) -> None:
+def test_delete_files_are_a_separate_level_and_the_history_counts_them(table: Table) -> None:
     found = {level.level: level for level in look.overhead(table).reachable}
     assert (found["data files"].files, found["delete files"].files) == (2, 4)
     assert "delete files" in str(look.overhead(table))

@@ -1,4 +1,4 @@
-"""Each level of a table as a value says what is in the files."""
+"""Each level of a table as a value equals the contents of its files."""
 
 import json
 import sqlite3
@@ -14,7 +14,7 @@ from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileErr
 from icefloe.table import StaticTable, Table
 
 
-def test_the_catalog_shows_the_very_rows_of_its_database(catalog: SqlCatalog) -> None:
+def test_the_catalog_shows_the_rows_of_its_database(catalog: SqlCatalog) -> None:
     shown = look.catalog(catalog).to_dict()["tables"]
     with sqlite3.connect(catalog.store.uri.removeprefix("sqlite:///")) as database:
         database.row_factory = sqlite3.Row
@@ -30,8 +30,8 @@ def test_the_listing_holds_nested_namespaces_and_their_tables(tmp_path: Path) ->
     assert [(space.name, space.tables) for space in look.listing(catalog).namespaces] == [("a", ()), ("a.b", ("a.b.t",))]
 
 
-def test_a_catalog_without_namespaces_says_so(tmp_path: Path) -> None:
-    assert "no namespace yet" in str(look.listing(SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db")))
+def test_a_catalog_without_namespaces_is_described(tmp_path: Path) -> None:
+    assert "has no namespaces" in str(look.listing(SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db")))
 
 
 def test_a_table_at_a_glance(events: Table) -> None:
@@ -51,7 +51,7 @@ def test_a_table_that_was_never_written_has_no_rows_and_no_snapshot(tmp_path: Pa
     assert look.trace(table, "x = 1").snapshot is None
     assert look.overhead(table).current_share == 0
     for function in (look.manifest_list, look.manifest, look.data_file):
-        with pytest.raises(NoSuchSnapshotError, match="nothing was written"):
+        with pytest.raises(NoSuchSnapshotError, match="nothing has been written"):
             function(table)
     for view in (look.table(table), look.snapshots(table), look.tree(table), look.trace(table), look.overhead(table)):
         assert str(view)
@@ -124,13 +124,13 @@ def test_a_manifest_is_chosen_by_its_number_or_a_part_of_its_path(events: Table,
 
 
 @pytest.mark.parametrize("which", ["0", "3", "nothing-like-it"])
-def test_a_manifest_that_is_not_there_is_refused_with_what_is_there(events: Table, which: str) -> None:
+def test_a_missing_manifest_is_refused_with_the_existing_ones(events: Table, which: str) -> None:
     with pytest.raises(NoSuchFileError, match="1 to 2"):
         look.manifest(events, which)
 
 
-def test_a_text_that_fits_several_files_is_refused(events: Table) -> None:
-    with pytest.raises(InvalidInputError, match="fits 6 of the 12 data files"):
+def test_a_text_that_matches_several_files_is_refused(events: Table) -> None:
+    with pytest.raises(InvalidInputError, match="matches 6 of the 12 data files"):
         look.data_file(events, "type=c8y_Event")
 
 
@@ -205,7 +205,7 @@ def test_overhead_counts_every_file_of_every_snapshot_once(events: Table) -> Non
         assert (found[level].files, found[level].size) == (len(paths), sum(path.stat().st_size for path in paths)), level
 
 
-def test_overhead_counts_metadata_files_that_are_gone(tmp_path: Path) -> None:
+def test_overhead_counts_missing_metadata_files(tmp_path: Path) -> None:
     catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
     catalog.create_namespace("n")
     table = catalog.create_table("n.t", pa.schema([("x", pa.int32())]))

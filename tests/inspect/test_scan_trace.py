@@ -1,4 +1,4 @@
-"""A trace tells the planner's decisions, and they are right."""
+"""A trace shows the planner's decisions, and they are right."""
 
 import sqlite3
 
@@ -18,7 +18,7 @@ def matching(path: str) -> int:
     return sum(row["type"] == "c8y_Event" and row["time"].isoformat() > "2024-01-01T00:00:00+00:00" for row in rows)
 
 
-def test_skipped_files_hold_no_matching_row_and_kept_ones_do(events: Table) -> None:
+def test_skipped_files_have_no_matching_row_and_kept_files_have_some(events: Table) -> None:
     found = look.trace(events, WHERE)
     assert len(found.files.kept) > 0
     assert len(found.files.skipped) > 0

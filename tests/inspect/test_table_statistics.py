@@ -40,7 +40,7 @@ def test_distinct_values_and_partitions_are_shown(counted: Table) -> None:
     assert found["partition_statistics"]["partitions"][0]["partition"]["type"]
 
 
-def test_a_table_without_statistics_says_how_to_make_them(events: Table) -> None:
+def test_a_view_without_statistics_names_the_methods_that_make_them(events: Table) -> None:
     view = look.statistics(events)
     assert (view.statistics, view.partition_statistics) == (None, None)
     assert "compute_statistics()" in str(view)

@@ -27,7 +27,7 @@ def view(catalog: SqlCatalog) -> View:
     return made.refresh()
 
 
-def test_versions_dialects_and_the_log_are_told(view: View) -> None:
+def test_versions_dialects_and_the_log_are_shown(view: View) -> None:
     found = look.view_history(view)
     assert [(version.version_id, version.is_current, dict(version.queries)) for version in found.versions] == [
         (1, False, {"spark": "SELECT 1"}),
@@ -57,5 +57,5 @@ def test_views_are_listed_by_themselves_and_with_tables(catalog: SqlCatalog, vie
     assert "1 table, 1 view" in str(look.listing(catalog))
 
 
-def test_a_catalog_without_views_says_so(tmp_path: Path) -> None:
-    assert "holds no view" in str(look.view_listing(SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db")))
+def test_a_catalog_without_views_is_described(tmp_path: Path) -> None:
+    assert "has no views" in str(look.view_listing(SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db")))

@@ -65,7 +65,7 @@ def test_a_view_becomes_json_and_back(view: View) -> None:
     assert not any(key.startswith("_") for key in view.to_dict())
 
 
-def test_a_view_prints_as_text_without_codes_for_terminals(view: View) -> None:
+def test_a_printed_view_has_no_terminal_codes(view: View) -> None:
     text = str(view)
     assert text.strip()
     assert "\x1b" not in text
@@ -91,7 +91,7 @@ def test_a_view_cannot_be_changed(events: Table) -> None:
         look.table(events).name = "other"  # type: ignore[misc]
 
 
-def test_everything_is_shown_when_all_lines_are_asked_for(events: Table) -> None:
+def test_everything_is_shown_without_a_limit(events: Table) -> None:
     found = look.tree(events)
     assert found.snapshot is not None
     names = [short_path(file.file_path, found.location) for manifest in found.snapshot.manifests for file in manifest.files]
@@ -122,11 +122,11 @@ def test_markup_in_names_and_values_is_only_text(tmp_path: Path) -> None:
     ("size", "text"),
     [(0, "0 B"), (1023, "1,023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (1023 * 1024, "0.999 MiB"), (1 << 30, "1 GiB"), (None, "unknown")],
 )
-def test_sizes_as_people_read_them(size: int | None, text: str) -> None:
+def test_sizes_for_readers(size: int | None, text: str) -> None:
     assert size_text(size) == text
 
 
-def test_counts_shares_times_and_paths_as_people_read_them() -> None:
+def test_counts_shares_times_and_paths_for_readers() -> None:
     assert [count_text(1, "file"), count_text(1234, "file"), count_text(2, "entry", "entries"), count_text(None)] == [
         "1 file",
         "1,234 files",

@@ -48,7 +48,7 @@ def demo(folder: Folder = Path("demo-warehouse"), replace: Replace = False, as_j
         spark = start_spark()
     catalog = SqlCatalog(CATALOG_NAME, uri=place.uri, warehouse=str(place.path))
     catalog.create_namespace(NAMESPACE)
-    progress_source = spark_module("session.running_jobs").running_tasks(spark)
+    progress_source = spark_module("runtime.running_jobs").running_tasks(spark)
     flights = _load_flights(spark, catalog, flights_file, progress_source)
     device_events = _load_events(spark, catalog, events, progress_source)
     if as_json:

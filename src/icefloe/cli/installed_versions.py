@@ -46,7 +46,7 @@ class Versions(View):
 def versions() -> Versions:
     """Return the installed versions, without starting Spark or Java."""
     try:
-        java = spark_module("session.java_runtime").find_java()
+        java = spark_module("runtime.java_runtime").find_java()
     except EngineError:
         java = None
     return Versions(

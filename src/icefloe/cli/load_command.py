@@ -82,7 +82,7 @@ def load(
     with _all_or_nothing(target):
         with step("Starting Spark"):
             spark = start_spark()
-        progress_source = spark_module("session.running_jobs").running_tasks(spark)
+        progress_source = spark_module("runtime.running_jobs").running_tasks(spark)
         with step(f"Reading the columns of {input_files.described}", progress_source):
             rows = read_rows(spark, input_files, declared=schema, table=target.table, options=options)
         table = target.opened(rows.schema)

@@ -51,7 +51,7 @@ def start_spark() -> Any:
 
 
 def _started() -> Any:
-    session = spark_module("session.start_session").session()
+    session = spark_module("runtime.start_session").session()
     # Registered last, so that it runs first at exit: a session stopped before its JVM ends logs no lost connection.
     atexit.register(stop_spark)
     return session
@@ -60,4 +60,4 @@ def _started() -> Any:
 def stop_spark() -> None:
     """Stop the Spark session of this process, if there is one, with every task that may still be writing."""
     if "pyspark" in sys.modules:
-        spark_module("session.running_jobs").stop_running_session()
+        spark_module("runtime.running_jobs").stop_running_session()

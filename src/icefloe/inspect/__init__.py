@@ -1,10 +1,10 @@
-"""What is inside a table and why a query reads what it reads, as values. A public door: its functions are named here.
+"""Contents of a table, and why a query reads what it reads, as values. A public package.
 
     from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics,
         refs, properties, log
 
-Each takes a table (or a catalog) and returns a frozen value: `print` it, show it in a notebook, or take `to_dict()`. The metadata tables, with the columns of
-Java's, are Arrow tables:
+Each function takes a table (or a catalog) and returns a frozen value: `print` it, display it in a notebook, or call `to_dict()`. The metadata tables, with the
+columns of Java's metadata tables, are Arrow tables:
 
     from icefloe.inspect import METADATA_TABLES, changes, metadata_table
 """

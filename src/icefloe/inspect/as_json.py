@@ -1,4 +1,4 @@
-"""Any value of this room as JSON-ready Python: field names as keys, tuples as lists, bytes as hexadecimal text."""
+"""JSON-ready form of the values of this package: field names as keys, tuples as lists, bytes as hexadecimal text."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def json_ready(value: Any) -> Any:
-    """The value as dicts, lists, text, numbers, booleans and None. A key with a leading underscore is left out."""
+    """Return a value as dicts, lists, text, numbers, booleans and None. Keys with a leading underscore are left out."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: json_ready(getattr(value, field.name)) for field in fields(value) if not field.name.startswith("_")}
     if isinstance(value, Mapping):

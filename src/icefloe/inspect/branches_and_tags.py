@@ -1,4 +1,4 @@
-"""A table's branches and tags: where they are, how far from `main`, and how long they and their snapshots are kept; and the table's properties.
+"""Branches and tags of a table: their snapshots, their distance from `main`, and their retention; and the table's properties.
 
 Spec: Snapshot References; Snapshot Retention Policy; Table Metadata Fields (`properties`).
 """
@@ -15,7 +15,11 @@ from icefloe.table.table_reader import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefOverview:
-    """One branch or tag. `ahead` are the snapshots of its history that are not in that of `main`, `behind` those of `main` that are not in its own."""
+    """One branch or tag.
+
+    `ahead` is the number of snapshots in its history that are not in the history of `main`; `behind` is the number in the history of `main` that are
+    not in its own.
+    """
 
     name: str
     type: str
@@ -37,7 +41,7 @@ class Refs(View):
     refs: tuple[RefOverview, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         columns = (
             Column("name"),
             Column("type"),
@@ -59,14 +63,14 @@ class Properties(View):
     properties: Mapping[str, str]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         return Report(
             f"properties of {self.table}", (grid("", (Column("property", whole=True), Column("value")), [*self.properties.items()], most),)
         )
 
 
 def refs(reader: TableReader) -> Refs:
-    """A table's branches and tags, from its metadata alone."""
+    """Return a table's branches and tags, from its metadata alone."""
     of_main = {found.snapshot_id for found in reader.ancestors(MAIN)} if MAIN in reader.metadata.refs else set()
     found = []
     for name, ref in sorted(reader.metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[1].type, item[0])):
@@ -90,7 +94,7 @@ def refs(reader: TableReader) -> Refs:
 
 
 def properties(reader: TableReader) -> Properties:
-    """The properties that are set on a table, by name."""
+    """Return the properties that are set on a table, by name."""
     return Properties(table=reader.full_name, properties=dict(sorted(reader.properties.items())))
 
 
@@ -108,12 +112,12 @@ def _row(ref: RefOverview) -> tuple[str, ...]:
         ref.operation or "unknown",
         count_text(ref.ahead),
         count_text(ref.behind),
-        ", ".join(text for text in kept if text) or "as the table says",
+        ", ".join(text for text in kept if text) or "by the table's properties",
     )
 
 
 def duration_text(milliseconds: int) -> str:
-    """`7d`, `12h`, `90m`, `5s` or `250ms`: the largest unit that tells it whole."""
+    """Return a duration as `7d`, `12h`, `90m`, `5s` or `250ms`, in the largest unit that gives a whole number."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
         if milliseconds % size == 0:
             return f"{milliseconds // size:,}{unit}"

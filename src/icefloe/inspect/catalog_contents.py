@@ -1,4 +1,4 @@
-"""What a catalog holds: the very rows of its database. `list_contents` is the short form: namespaces and tables.
+"""Contents of a catalog: the rows of its database; and, in short, its namespaces, tables and views.
 
 Spec: Metastore Tables.
 """
@@ -16,13 +16,13 @@ from icefloe.inspect.formatting import count_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Column, Facts, Grid, Outline, Prose, Report, grid, outline
 
-# Characters; values longer than this make a grid of a catalog's rows hard to read.
+# In characters; longer values make a grid of a catalog's rows hard to read.
 LONGEST_CELL = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogContents(View):
-    """A SQL catalog: where it is, and every row of its tables by the table's name, other catalogs' rows in the same database included."""
+    """A SQL catalog: its database, and every row of its tables by table name, including rows of other catalogs in the same database."""
 
     name: str
     uri: str  # a password in it is hidden
@@ -30,16 +30,21 @@ class CatalogContents(View):
     tables: Mapping[str, tuple[Mapping[str, Any], ...]]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         facts = Facts((("database", self.uri), ("warehouse", self.warehouse or "none")))
         return Report(f"catalog {self.name}", (facts, *(part for name, rows in self.tables.items() for part in _rows(name, rows, most))))
 
 
 def catalog(source: Catalog) -> CatalogContents:
-    """The rows of a catalog's database. Raises `StorageError`, and `UnsupportedFeatureError` for a catalog that is no SQL database."""
+    """Return the rows of a catalog's database.
+
+    Raises:
+        StorageError: The database cannot be read.
+        UnsupportedFeatureError: The catalog does not use an SQL database.
+    """
     store = source.store
     if not isinstance(store, SqlCatalogStore):
-        raise UnsupportedFeatureError(f"catalog {source.name!r} keeps no rows in a database", next_step="list its tables instead")
+        raise UnsupportedFeatureError(f"catalog {source.name!r} has no database", next_step="list its tables instead")
     return CatalogContents(
         name=source.name,
         uri=without_password(store.uri),
@@ -60,15 +65,15 @@ class NamespaceContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogListing(View):
-    """The namespaces of a catalog, nested ones too, and their tables."""
+    """The namespaces of a catalog, including nested ones, with their tables."""
 
     name: str
     namespaces: tuple[NamespaceContents, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         if not self.namespaces:
-            return Report("", (Prose(f"catalog {self.name} holds no namespace yet"),))
+            return Report("", (Prose(f"catalog {self.name} has no namespaces"),))
         spaces = [
             outline(space.name, _counted(space), [*map(Outline, space.tables), *(Outline(view, "view") for view in space.views)], most)
             for space in self.namespaces
@@ -77,7 +82,7 @@ class CatalogListing(View):
 
 
 def listing(source: Catalog) -> CatalogListing:
-    """The namespaces, tables and views of a catalog. Raises `StorageError`."""
+    """Return the namespaces, tables and views of a catalog. Raises `StorageError`."""
     found: list[NamespaceContents] = []
     _walk(source, (), found, keeps_views=source.keeps_views)
     return CatalogListing(name=source.name, namespaces=tuple(found))
@@ -101,7 +106,7 @@ def _walk(source: Catalog, parent: Identifier, found: list[NamespaceContents], *
 
 
 def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> list[Facts | Grid]:
-    """The rows of one table: a grid, or one below the other where their values are too long to stand side by side."""
+    """Return the rows of one database table: as a grid, or one below the other if their values are too long for a grid."""
     title = f"{name} ({count_text(len(rows), 'row')})"
     cells = [_cells(row) for row in rows]
     if all(len(cell) <= LONGEST_CELL for row in cells for cell in row):

@@ -1,6 +1,6 @@
-"""A table's snapshots as a graph of commits: which was made on which, what each did, and which branches and tags are where.
+"""A table's snapshots as a commit graph: parents, operations, branches and tags.
 
-The drawing is `graph_layout.py`; snapshots by age, with both logs, are `snapshot_history.py`. Spec: Snapshots; Snapshot References.
+The drawing is made in `graph_layout.py`; snapshots by age, with both logs, are in `snapshot_history.py`. Spec: Snapshots; Snapshot References.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,9 +19,10 @@ from icefloe.table.table_reader import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One snapshot. `lines` are its part of the drawing: the line it stands on and those below.
+    """One snapshot. `lines` is its part of the drawing: its own line and those below.
 
-    `is_staged`: under a wap id, and in the history of no branch or tag. `is_reachable`: in the history of one. A parent that was expired keeps its id.
+    `is_staged`: it has a wap id and is in the history of no branch or tag. `is_reachable`: it is in the history of one. An expired parent keeps
+    its id.
     """
 
     snapshot_id: int
@@ -46,14 +47,14 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitGraph(View):
-    """Snapshots, none before those that were made on it, the newest first."""
+    """Snapshots, none before its children, the newest first."""
 
     table: str
     is_graph: bool
     commits: tuple[Commit, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`; the lines of the drawing where it is a graph."""
+        """Return the report, with the lines of the drawing if it is a graph."""
         kept = self.commits if most is None else self.commits[:most]
         names = ("snapshot", "made", "operation", "rows +", "rows -", "rows", "refs")
         columns = tuple(Column(name, is_number=name.startswith("rows"), whole=name in ("snapshot", "made")) for name in names)
@@ -70,10 +71,15 @@ class CommitGraph(View):
 
 
 def log(reader: TableReader, ref: str | int | None = None, *, graph: bool = False) -> CommitGraph:
-    """The snapshots that a branch, a tag or a snapshot id leads to, `main` by default; with `graph`, every snapshot of the table.
+    """Return the snapshots that lead to a branch, a tag or a snapshot.
+
+    Args:
+        reader: The table.
+        ref: A branch, a tag or a snapshot id; `main` by default.
+        graph: Return every snapshot of the table, with the drawing.
 
     Raises:
-        NoSuchSnapshotError: there is no such snapshot, branch or tag.
+        NoSuchSnapshotError: The snapshot, branch or tag does not exist.
     """
     metadata = reader.metadata
     listed: Mapping[int, Snapshot] = {
@@ -128,7 +134,7 @@ def _cells(commit: Commit) -> tuple[str, ...]:
     if commit.is_staged:
         notes.append(f"staged as {commit.wap_id}")
     elif not commit.is_reachable:
-        notes.append("no branch leads here")
+        notes.append("on no branch")
     if commit.published_wap_id is not None:
         notes.append(f"published {commit.published_wap_id}")
     if commit.source_snapshot_id is not None:

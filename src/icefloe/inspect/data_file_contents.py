@@ -1,4 +1,4 @@
-"""One data file opened: its Parquet footer, and beside it what the manifest says about the same file.
+"""Contents of one data file: its Parquet footer, and its manifest entry beside it.
 
 Spec: Data File Fields; Appendix A, Parquet.
 """
@@ -27,7 +27,7 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChunk:
-    """One column of one row group. Sizes in bytes; statistics are None where the footer has none."""
+    """One column of one row group. Sizes in bytes; statistics are None if the footer has none."""
 
     field_id: int | None
     name: str
@@ -44,7 +44,7 @@ class ColumnChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
-    """A row group. Size in bytes before compression, as the footer states it."""
+    """A row group. Uncompressed size in bytes, as the footer states it."""
 
     rows: int
     size: int
@@ -53,7 +53,7 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetFooter:
-    """What the file says about itself. Size in bytes."""
+    """The footer of a Parquet file. Size in bytes."""
 
     created_by: str
     format_version: str
@@ -65,7 +65,7 @@ class ParquetFooter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFileContents(View):
-    """A data file's footer (None for a file that is not Parquet) and its manifest's entry."""
+    """A data file's footer (None for a file that is not Parquet) and its manifest entry."""
 
     table: str
     location: str
@@ -75,7 +75,7 @@ class DataFileContents(View):
     footer: ParquetFooter | None
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         entry = self.entry
         vector = (
             (("vector", f"{size_text(entry.content_size_in_bytes)} at byte {entry.content_offset:,}"),)
@@ -89,7 +89,7 @@ class DataFileContents(View):
                 ("rows", count_text(entry.record_count)),
                 ("partition", ", ".join(f"{name} = {value}" for name, value in entry.partition.items()) or "none"),
                 ("manifest", self.manifest_path),
-                ("status there", f"{entry.status}, sequence number {entry.sequence_number}"),
+                ("status in manifest", f"{entry.status}, sequence number {entry.sequence_number}"),
                 *((("deletes", entry.deletes),) if entry.deletes is not None else ()),
                 *vector,
                 *((("first row id", f"{entry.first_row_id:,}"),) if entry.first_row_id is not None else ()),
@@ -101,12 +101,17 @@ class DataFileContents(View):
         else:
             parts += _footer_parts(self.footer, most)
         if entry.columns:
-            parts.append(statistics_grid("what the manifest says about the same columns", entry.columns))
+            parts.append(statistics_grid("the same columns in the manifest", entry.columns))
         return Report(f"{'data' if entry.deletes is None else 'delete'} file of {self.table}", tuple(parts))
 
 
 def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None = None) -> DataFileContents:
-    """One live data or delete file of a snapshot: by number in the order of the manifests (from 1), path, or a part of the path.
+    """Return one live data file or delete file of a snapshot.
+
+    Args:
+        reader: The table.
+        which: Its number in the order of the manifests, from 1, its path, or a part of its path.
+        snapshot_id: The snapshot; None for the current one.
 
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
@@ -114,7 +119,7 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
         InvalidInputError: No file matches, or several do.
         AvroFormatError: A manifest or manifest list is damaged.
         ManifestFormatError: A manifest or manifest list violates the format.
-        DataFileFormatError: the file is not the Parquet file that it should be.
+        DataFileFormatError: The file is damaged, or is not Parquet although its entry states it.
     """
     snapshot = existing_snapshot_of(reader, snapshot_id)
     found = list(_live_entries(reader, snapshot.manifests(reader.io)))
@@ -133,14 +138,14 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
 
 
 def parquet_footer(reader: TableReader, path: str) -> ParquetFooter:
-    """A Parquet file's footer. Raises `NoSuchFileError`, and `DataFileFormatError` where the file is cut short or no Parquet."""
+    """Read a Parquet file's footer. Raises `NoSuchFileError`, and `DataFileFormatError` if the file is truncated or not Parquet."""
     with reader.io.open_input(path) as source:
         try:
             file = open_parquet(source, path)
             return _footer(file.metadata, list(_leaf_ids(file.schema_arrow)))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataFileFormatError(
-                f"the footer cannot be read: {error}", path=path, next_step="the file is damaged or no Parquet file; restore it from a copy"
+                f"the footer cannot be read: {error}", path=path, next_step="the file is damaged or not Parquet; restore it from a copy"
             ) from error
 
 
@@ -155,7 +160,7 @@ def _footer(metadata: Any, ids: list[int | None]) -> ParquetFooter:
         key_value_metadata={
             key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
             for key, value in (metadata.metadata or {}).items()
-            # Arrow's own copy of the schema is binary, and says nothing that the columns do not.
+            # Arrow's own copy of the schema is binary, and contains nothing that the columns do not.
             if key != b"ARROW:schema"
         },
     )
@@ -168,7 +173,7 @@ def _live_entries(reader: TableReader, manifests: list[TableManifest]) -> Iterat
 
 
 def _leaf_ids(schema: Any) -> Iterator[int | None]:
-    """The field id of every leaf column, depth first: the order of the column chunks."""
+    """Yield the field id of every leaf column, depth first: the order of the column chunks."""
     for field in schema:
         yield from _ids_below(field)
 
@@ -218,7 +223,7 @@ def _chunk(chunk: Any, field_id: int | None) -> ColumnChunk:
 
 
 def _bound_text(statistics: Any, which: str) -> str | None:
-    """A bound of the footer in its logical form where Arrow can give it, else in its stored one."""
+    """Return a bound of the footer in its logical form if Arrow supports it, otherwise in its stored form."""
     try:
         value = getattr(statistics, which)
     except (pa.ArrowException, ValueError, OverflowError):
@@ -238,7 +243,7 @@ def _footer_parts(footer: ParquetFooter, most: int | None) -> list[Part]:
         ),
         "the file's own footer",
     )
-    # One row group tells how the file is made; all of them are shown when all is asked for.
+    # One row group shows how the file was written; without a limit all are shown.
     shown = footer.row_groups if most is None else footer.row_groups[:1]
     return [facts, *(_row_group_grid(number, group) for number, group in enumerate(shown, start=1))]
 

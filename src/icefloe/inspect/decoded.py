@@ -1,6 +1,6 @@
-"""Values of a table's own types as text: partition values, partition bounds, and the bounds of columns.
+"""Text of values of a table's own types: partition values, partition bounds, and column bounds.
 
-The bytes are the kernel's (`kernel/values.py`); sizes and times are `formatting.py`. Spec: Appendix D; Manifest Lists; Data File Fields.
+The bytes are decoded in `kernel/values.py`; sizes and times are in `formatting.py`. Spec: Appendix D; Manifest Lists; Data File Fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from icefloe.kernel.variant import Scalar, bounds_from_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRange:
-    """Which values one partition field takes over a manifest's files; bounds are None where there are none."""
+    """The values of one partition field over the files of a manifest; bounds are None if the manifest list has none."""
 
     name: str
     transform: str
@@ -41,7 +41,7 @@ class PartitionRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """What a manifest says about one column of one file. Sizes in bytes; None where the writer said nothing."""
+    """The statistics of one column of one file in its manifest. Sizes in bytes; None if the writer left a statistic out."""
 
     field_id: int
     name: str
@@ -56,7 +56,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """One partition field with what it takes to read its values."""
+    """One partition field, with what is needed to decode its values."""
 
     field_id: int
     name: str
@@ -64,11 +64,11 @@ class PartitionColumn:
     kind: PrimitiveType
 
     def text(self, value: Any) -> str:
-        """A partition value as people read it: `2024-01` for a month."""
+        """Return a partition value as text: `2024-01` for a month."""
         return self.transform.to_human(self.kind, value)
 
     def bound(self, data: bytes | None) -> str | None:
-        """A bound of a manifest list as text."""
+        """Return a bound of a manifest list as text."""
         if data is None:
             return None
         try:
@@ -78,7 +78,7 @@ class PartitionColumn:
 
 
 def partition_columns(metadata: TableMetadata, spec_id: int) -> tuple[PartitionColumn, ...]:
-    """The fields of a spec, in the order of its partition tuples."""
+    """Return the fields of a spec, in the order of its partition tuples."""
     fields = metadata.spec_by_id(spec_id).fields
     kinds = [field.field_type for field in spec_partition_type(metadata, spec_id).fields]
     return tuple(
@@ -89,12 +89,12 @@ def partition_columns(metadata: TableMetadata, spec_id: int) -> tuple[PartitionC
 
 
 def partition_texts(columns: Sequence[PartitionColumn], values: Sequence[Any]) -> dict[str, str]:
-    """A partition tuple as text by field name."""
+    """Return a partition tuple as text by field name."""
     return {column.name: column.text(value) for column, value in zip(columns, values, strict=False)}
 
 
 def partition_ranges(columns: Sequence[PartitionColumn], summaries: Sequence[PartitionFieldSummary] | None) -> tuple[PartitionRange, ...]:
-    """The partition summaries of a manifest, decoded; empty where the manifest list has none."""
+    """Return the decoded partition summaries of a manifest; empty if the manifest list has none."""
     return tuple(
         PartitionRange(
             name=column.name,
@@ -109,7 +109,10 @@ def partition_ranges(columns: Sequence[PartitionColumn], summaries: Sequence[Par
 
 
 def columns_by_id(metadata: TableMetadata) -> dict[int, tuple[str, NestedField]]:
-    """Every column the table has or had, by field id: dotted name and field; the current schema's word counts most. Then those that the format reserves."""
+    """Return every column that the table has or had, by field id, as (dotted name, field).
+
+    The current schema takes precedence over older ones. Reserved columns of the format follow.
+    """
     found: dict[int, tuple[str, NestedField]] = {}
     for schema in (*metadata.schemas, metadata.schema()):
         found.update({field.field_id: (".".join(path), field) for path, field in walk(schema.fields)})
@@ -118,7 +121,13 @@ def columns_by_id(metadata: TableMetadata) -> dict[int, tuple[str, NestedField]]
 
 
 def what_it_deletes(file: DataFile, columns: Mapping[int, tuple[str, NestedField]], location: str) -> str | None:
-    """In words, which rows a delete file deletes; None for a data file. `location` is the table's folder, which paths are shown within."""
+    """Describe which rows a delete file deletes; None for a data file.
+
+    Args:
+        file: The file.
+        columns: Columns by field id, for the names of equality ids.
+        location: The table's folder; paths are shown relative to it.
+    """
     if file.content is FileContent.DATA:
         return None
     if file.content is FileContent.EQUALITY_DELETES:
@@ -129,7 +138,7 @@ def what_it_deletes(file: DataFile, columns: Mapping[int, tuple[str, NestedField
 
 
 def column_statistics(file: DataFile, columns: Mapping[int, tuple[str, NestedField]]) -> tuple[ColumnStatistics, ...]:
-    """The statistics of every column that the manifest says something about, in the order of the table's columns."""
+    """Return the statistics of every column that has some in the manifest entry, in the order of the table's columns."""
     maps = (file.column_sizes, file.value_counts, file.null_value_counts, file.nan_value_counts, file.lower_bounds, file.upper_bounds)
     ids = set().union(*(found or {} for found in maps))
     ordered = [field_id for field_id in columns if field_id in ids] + sorted(ids - columns.keys())
@@ -137,7 +146,7 @@ def column_statistics(file: DataFile, columns: Mapping[int, tuple[str, NestedFie
 
 
 def bound_text(kind: IcebergType | None, data: bytes | None) -> str | None:
-    """A column's bound as text; bytes that cannot be a value of the type are shown as they are."""
+    """Return a column's bound as text; bytes that are not a value of the type are shown as hexadecimal."""
     if data is None:
         return None
     try:

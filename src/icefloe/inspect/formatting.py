@@ -1,6 +1,6 @@
-"""Numbers, times and paths as people read them.
+"""Text of numbers, times and paths for readers.
 
-Values of a table's own types are `decoded.py`.
+Values of a table's own types are in `decoded.py`.
 """
 
 import re
@@ -13,7 +13,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def size_text(size: int | None) -> str:
-    """`1.5 MiB`; three digits at most before the unit. Unknown for None."""
+    """Return a size as `1.5 MiB`, at most three digits before the unit; `unknown` for None."""
     if size is None:
         return "unknown"
     if size < 1024:
@@ -25,19 +25,19 @@ def size_text(size: int | None) -> str:
 
 
 def count_text(count: int | None, one: str = "", many: str = "") -> str:
-    """`1,234`, `1 file`, `2 files`; a count that is not known is `unknown`."""
+    """Return a count as `1,234`, `1 file` or `2 files`; `unknown` for None."""
     number = "unknown" if count is None else f"{count:,}"
     word = one if count == 1 else many or (f"{one}s" if one else "")
     return f"{number} {word}".rstrip()
 
 
 def share_text(part: int, whole: int) -> str:
-    """`12.3 %`; `-` of nothing."""
+    """Return a share as `12.3 %`; `-` if the whole is 0."""
     return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
 def time_text(timestamp_ms: int | None) -> str:
-    """ISO 8601 in UTC, to the millisecond."""
+    """Return a time as ISO 8601 in UTC, to the millisecond; `never` for None."""
     if timestamp_ms is None:
         return "never"
     try:
@@ -47,16 +47,16 @@ def time_text(timestamp_ms: int | None) -> str:
 
 
 def within(path: str, location: str) -> str:
-    """The path relative to the table's folder, where it lies in it."""
+    """Return a path relative to the table's folder if it is inside; otherwise unchanged."""
     folder = location.rstrip("/") + "/"
     return path.removeprefix(folder)
 
 
 def short_path(path: str, location: str = "") -> str:
-    """The path relative to the table's folder, each UUID cut to its first eight digits. For reading only: it names no file any more."""
+    """Return a path relative to the table's folder, each UUID cut to its first eight digits. The result is for reading only and names no file."""
     return _UUID.sub(r"\1…", within(path, location) if location else path)
 
 
 def file_name(path: str) -> str:
-    """What stands after the last slash."""
+    """Return the part of a path after its last slash."""
     return path.rpartition("/")[2]

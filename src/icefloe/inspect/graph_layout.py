@@ -1,6 +1,6 @@
-"""Lines between commits and their parents, drawn with `*`, `|`, `/` and `_` beside a list of commits, the newest first.
+"""Layout of a commit graph: lines between commits and their parents, drawn with `*`, `|`, `/` and `_`, the newest commit first.
 
-What stands beside the drawing is `commit_graph.py`.
+The text beside the drawing is made in `commit_graph.py`.
 """
 
 import heapq
@@ -8,29 +8,38 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 def newest_first(parents: Mapping[int, int | None], age: Mapping[int, int]) -> list[int]:
-    """The commits so that none comes before its children; of those that may come next the one with the highest `age` first."""
+    """Return the commits in an order in which none is before its children.
+
+    Args:
+        parents: The parent of each commit.
+        age: A number for each commit; of several possible next commits the one with the highest number is first.
+    """
     waiting = dict.fromkeys(parents, 0)
     for parent in parents.values():
         if parent in waiting:
             waiting[parent] += 1
     ready = [(-age[commit], commit) for commit, children in waiting.items() if not children]
     heapq.heapify(ready)
-    found = []
+    ordered = []
     while ready:
         _, commit = heapq.heappop(ready)
-        found.append(commit)
+        ordered.append(commit)
         parent = parents[commit]
         if parent in waiting:
             waiting[parent] -= 1
             if not waiting[parent]:
                 heapq.heappush(ready, (-age[parent], parent))
-    return found
+    return ordered
 
 
 def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tuple[str, tuple[str, ...]]]:
-    """For each commit, in the order given: the line it stands on, and the lines below it that lead lanes to where they go on.
+    """Draw each commit: its own line, and the lines below it that connect lanes with their next position.
 
-    Each lane waits for one commit. One whose commit is waited for by a lane further left joins that lane; one whose commit is not among `parents` ends.
+    Each lane leads to one commit. A commit to which a lane further left leads already joins that lane; a commit whose parent is not in `parents` ends its lane.
+
+    Args:
+        commits: The commits from top to bottom.
+        parents: The parent of each commit.
     """
     lanes: list[int] = []
     drawn: list[tuple[str, tuple[str, ...]]] = []
@@ -46,7 +55,7 @@ def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tupl
             if at < len(lanes):
                 below.append(_shifted(at, len(lanes) + 1, None))
             elif not lanes and len(drawn) + 1 < len(parents):
-                below.append("")  # what comes next has nothing to do with this
+                below.append("")  # the next commit is not connected with this one
         elif parent in lanes:
             other = lanes.index(parent)
             left, right = min(at, other), max(at, other)
@@ -60,7 +69,7 @@ def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tupl
 
 
 def _shifted(gone: int, count: int, joins: int | None) -> str:
-    """`count` lanes of which the one at `gone` leads to the lane `joins`, or ends; those right of it move one place to the left."""
+    """Draw `count` lanes of which the one at `gone` joins the lane `joins`, or ends; those right of it move one place to the left."""
     cells = [" "] * (2 * count)
     for lane in range(count):
         if lane < gone:
@@ -74,5 +83,5 @@ def _shifted(gone: int, count: int, joins: int | None) -> str:
 
 
 def column(drawn: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
-    """Every line of a drawing, from top to bottom."""
+    """Return every line of a drawing, from top to bottom."""
     return [line for at, below in drawn for line in (at, *below)]

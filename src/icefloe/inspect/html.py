@@ -1,4 +1,4 @@
-"""A report drawn as HTML for notebooks: tables, and outlines that open and close. What it says is `report.py`.
+"""Drawing of a report as HTML for notebooks: tables, and outlines that open and close. The content is in `report.py`.
 
 Every text is escaped; nothing of a table's content is trusted as markup.
 """
@@ -13,12 +13,12 @@ from icefloe.inspect.report import Document, Facts, Grid, Mark, Outline, Part, P
 _COLOURS = {Mark.KEPT: "#1a7f37", Mark.SKIPPED: "#b35900"}
 _SIGNS = {Mark.NONE: "", Mark.KEPT: "✓ ", Mark.SKIPPED: "✗ "}
 _DIM = 'style="opacity:.65"'
-# Levels of an outline that are open when it is first shown.
+# Levels of an outline that are initially open.
 _OPEN_LEVELS = 5
 
 
 def html_of(report: Report) -> str:
-    """The report as one `div`."""
+    """Return a report as one `div`."""
     return "".join(["<div>", *_pieces(report), "</div>"])
 
 

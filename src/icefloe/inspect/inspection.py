@@ -1,4 +1,4 @@
-"""`View`: what every value of this room can do besides hold its fields: become JSON, be printed, be drawn in a terminal or a notebook."""
+"""`View`: the base of every value of this package, with output as JSON, as text, in a terminal and in a notebook."""
 
 import json
 from abc import abstractmethod
@@ -10,7 +10,7 @@ from icefloe.inspect.html import html_of
 from icefloe.inspect.report import Report
 from icefloe.inspect.terminal import renderable_of, text_of
 
-# Lines of one list before the rest is only counted, so that a table of 100,000 files stays readable.
+# Lines of one list before the rest is only counted, so that a table of 100,000 files is readable.
 MOST_LINES = 20
 
 
@@ -21,15 +21,19 @@ class View:
 
     @abstractmethod
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """What is shown: at most `most` lines of each list (None for all), and the number of those left out."""
+        """Return what is shown.
+
+        Args:
+            most: Maximum number of lines of each list; None for all. The report counts the lines that are left out.
+        """
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, JSON-ready; nothing is left out for length."""
-        found: dict[str, Any] = json_ready(self)
-        return found
+        """Return every field, JSON-ready; nothing is left out for length."""
+        fields: dict[str, Any] = json_ready(self)
+        return fields
 
     def to_json(self) -> str:
-        """`to_dict` as indented JSON text."""
+        """Return `to_dict` as indented JSON text."""
         return visible(json.dumps(self.to_dict(), indent=2, ensure_ascii=False))
 
     def __str__(self) -> str:

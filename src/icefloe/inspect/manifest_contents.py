@@ -1,4 +1,4 @@
-"""Manifest lists and manifests opened: every field, with partition values and column bounds decoded.
+"""Contents of manifest lists and manifests: every field, with decoded partition values and column bounds.
 
 Spec: Manifest Lists; Manifests; Data File Fields.
 """
@@ -30,7 +30,7 @@ from icefloe.table.table_reader import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestOverview:
-    """One line of a manifest list. Counts are None where the list does not say; lengths in bytes."""
+    """One line of a manifest list. Counts are None if the list has none; lengths in bytes."""
 
     manifest_path: str
     manifest_length: int
@@ -52,7 +52,7 @@ class ManifestOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestList(View):
-    """The manifest list of one snapshot. `path` is None in old v1 tables, whose snapshots name their manifests themselves."""
+    """The manifest list of one snapshot. `path` is None in old version 1 tables, whose snapshots name their manifests."""
 
     table: str
     location: str
@@ -62,7 +62,7 @@ class ManifestList(View):
     manifests: tuple[ManifestOverview, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         facts = Facts(
             (
                 ("snapshot", str(self.snapshot_id)),
@@ -106,7 +106,7 @@ class ManifestList(View):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryOverview:
-    """One entry of a manifest: a file, what became of it, and its statistics. Sizes and offsets in bytes."""
+    """One entry of a manifest: a file, its status and its statistics. Sizes and offsets in bytes."""
 
     status: str  # "added", "existing" or "deleted"
     snapshot_id: int | None
@@ -123,16 +123,16 @@ class EntryOverview:
     equality_ids: tuple[int, ...] | None
     key_metadata: bytes | None
     first_row_id: int | None  # of the data file's first row, from format version 3 on
-    referenced_data_file: str | None  # the one data file that a delete file is about
-    content_offset: int | None  # where in its Puffin file a deletion vector lies
+    referenced_data_file: str | None  # the only data file that a delete file applies to
+    content_offset: int | None  # offset of a deletion vector in its Puffin file
     content_size_in_bytes: int | None
-    deletes: str | None  # in words; None for a data file
+    deletes: str | None  # description; None for a data file
     columns: tuple[ColumnStatistics, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(View):
-    """One manifest with all its entries; numbers that entries inherit from the manifest list are filled in. `file_size` is the file's own, in bytes."""
+    """One manifest with all its entries, inherited numbers filled in. `file_size` is the size of the manifest file in bytes."""
 
     table: str
     location: str
@@ -142,7 +142,7 @@ class Manifest(View):
     entries: tuple[EntryOverview, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`. Column statistics are shown of the first few entries only, unless all is asked for."""
+        """Return the report. With a limit, only the first few entries have column statistics."""
         overview = self.overview
         facts = Facts(
             (
@@ -165,12 +165,12 @@ class Manifest(View):
         return Report(f"manifest of {self.table}", tuple(parts))
 
     def _size(self) -> str:
-        """Return the file's size, with the one that the manifest list states where it is another."""
+        """Return the file's size, and the size that the manifest list states if it differs."""
         stated = self.overview.manifest_length
         return size_text(self.file_size) + ("" if self.file_size == stated else f" (the manifest list states {stated} bytes)")
 
     def _entries(self, most: int | None) -> Grid:
-        """The entries as rows, with what only delete files have, or only the data files of format version 3, where there are such."""
+        """Return the entries as rows, with columns for delete files or for format version 3 only if entries have them."""
         deletes = any(entry.deletes is not None for entry in self.entries)
         numbered = any(entry.first_row_id is not None for entry in self.entries)
         columns = [
@@ -198,7 +198,11 @@ class Manifest(View):
 
 
 def manifest_list(reader: TableReader, snapshot_id: int | None = None) -> ManifestList:
-    """The manifest list of a snapshot, the current one by default, with decoded partition bounds.
+    """Return the manifest list of a snapshot with decoded partition bounds.
+
+    Args:
+        reader: The table.
+        snapshot_id: The snapshot; None for the current one.
 
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
@@ -220,12 +224,17 @@ def manifest_list(reader: TableReader, snapshot_id: int | None = None) -> Manife
 
 
 def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None = None) -> Manifest:
-    """One manifest of a snapshot with every entry, deleted ones too: by number in the manifest list (from 1), path, or a part of the path.
+    """Return one manifest of a snapshot with every entry, deleted ones too.
+
+    Args:
+        reader: The table.
+        which: Its number in the manifest list, from 1, its path, or a part of its path.
+        snapshot_id: The snapshot; None for the current one.
 
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
         NoSuchFileError: A file that the metadata names does not exist.
-        InvalidInputError: No file matches, or several do.
+        InvalidInputError: No manifest matches, or several do.
         AvroFormatError: A manifest or manifest list is damaged.
         ManifestFormatError: A manifest or manifest list violates the format.
     """
@@ -246,7 +255,7 @@ def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None 
 
 
 def manifest_overview(found: ManifestFile, metadata: TableMetadata, specs: dict[int, tuple[PartitionColumn, ...]]) -> ManifestOverview:
-    """A manifest as its list describes it. `specs` remembers the partition columns of each spec from one call to the next."""
+    """Describe a manifest by its entry in the manifest list. `specs` caches the partition columns of each spec between calls."""
     if found.partition_spec_id not in specs:
         specs[found.partition_spec_id] = partition_columns(metadata, found.partition_spec_id)
     return ManifestOverview(
@@ -272,7 +281,7 @@ def manifest_overview(found: ManifestFile, metadata: TableMetadata, specs: dict[
 def entry_overview(
     entry: ManifestEntry, partition: Sequence[PartitionColumn], columns: Mapping[int, tuple[str, NestedField]], location: str
 ) -> EntryOverview:
-    """An entry with its partition and bounds decoded."""
+    """Describe an entry with its partition and bounds decoded."""
     file = entry.data_file
     return EntryOverview(
         status=entry.status.name.lower(),
@@ -299,7 +308,7 @@ def entry_overview(
 
 
 def statistics_grid(title: str, columns: Sequence[ColumnStatistics]) -> Grid:
-    """The statistics of a file's columns as rows."""
+    """Return the statistics of a file's columns as rows."""
     rows = [
         (
             str(column.field_id),

@@ -1,6 +1,6 @@
-"""A table's metadata file: the JSON itself, whole or abbreviated for reading.
+"""A table's metadata file: the JSON itself, complete or abbreviated for reading.
 
-What the keys mean as values is `kernel/metadata`. Spec: Table Metadata Fields; Appendix C.
+Its keys as values are in `kernel/metadata`. Spec: Table Metadata Fields; Appendix C.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataFile(View):
-    """A metadata file: its location, its size in bytes as stored, and its content as parsed JSON, every key kept."""
+    """A metadata file: its location, its stored size in bytes, and its content as parsed JSON with every key."""
 
     table: str
     path: str
@@ -27,7 +27,7 @@ class MetadataFile(View):
     content: Mapping[str, Any]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`. Lists of objects are cut to the first and the last one, unless all is asked for."""
+        """Return the report. With a limit, lists of objects are cut to their first and last."""
         facts = Facts(
             (
                 ("file", self.path),
@@ -40,7 +40,7 @@ class MetadataFile(View):
 
 
 def metadata(reader: TableReader) -> MetadataFile:
-    """The metadata file the table was opened with. Raises `NoSuchFileError` where it has been deleted since."""
+    """Return the metadata file that the table was opened with. Raises `NoSuchFileError` if it has been deleted since."""
     stored = reader.io.read(reader.metadata_location)
     is_gzip = stored.startswith(GZIP_MAGIC)
     return MetadataFile(

@@ -1,4 +1,4 @@
-"""What a table's metadata costs: its bytes level by level, beside the bytes of data they lead to.
+"""Cost of a table's metadata: its bytes level by level, compared with the bytes of data that they describe.
 
 Spec: Overview.
 """
@@ -19,7 +19,7 @@ from icefloe.table.table_reader import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelSize:
-    """Files and bytes of one level; `missing` are named but gone."""
+    """Files and bytes of one level; `missing` files are named but do not exist."""
 
     level: str
     files: int
@@ -29,9 +29,9 @@ class LevelSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataOverhead(View):
-    """Metadata against data: of the current snapshot alone, and of everything that any snapshot still reaches. Sizes in bytes.
+    """Metadata compared with data: of the current snapshot, and of everything that any snapshot reaches. Sizes in bytes.
 
-    Delete files, the level before the last, are neither: they count on no side of a share.
+    Delete files, the level before the last, count as neither.
     """
 
     table: str
@@ -49,7 +49,7 @@ class MetadataOverhead(View):
         return _ratio(self.reachable)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         columns = (
             Column("level"),
             Column("files now", is_number=True),
@@ -68,14 +68,16 @@ class MetadataOverhead(View):
                 ("and of all snapshots", share_text(_metadata_size(self.reachable), _data_size(self.reachable))),
             )
         )
-        return Report(f"metadata against data of {self.table}", (grid("", columns, rows, most), facts))
+        return Report(f"metadata compared with data of {self.table}", (grid("", columns, rows, most), facts))
 
 
 def overhead(reader: TableReader) -> MetadataOverhead:
-    """The bytes of every level. Opens every manifest of every snapshot once.
+    """Return the bytes of every level. Opens every manifest of every snapshot once.
 
     Raises:
-        NoSuchFileError: a manifest list or manifest is gone. AvroFormatError, ManifestFormatError
+        NoSuchFileError: A manifest list or manifest does not exist.
+        AvroFormatError: A manifest or manifest list is damaged.
+        ManifestFormatError: A manifest or manifest list violates the format.
     """
     metadata = reader.metadata
     logged = [entry.metadata_file for entry in metadata.metadata_log]
@@ -106,7 +108,7 @@ def overhead(reader: TableReader) -> MetadataOverhead:
 
 @dataclass(frozen=True, slots=True)
 class _OpenedManifest:
-    """A manifest's bytes, and its live files: path to bytes. Deletion vectors share their Puffin file."""
+    """The size of a manifest in bytes, and its live files with their sizes. Deletion vectors share their Puffin file."""
 
     size: int
     is_of_deletes: bool
@@ -121,7 +123,7 @@ def _opened(reader: TableReader, manifest: TableManifest) -> _OpenedManifest:
 
 
 def _manifests_and_files(manifests: Collection[_OpenedManifest]) -> tuple[LevelSize, LevelSize, LevelSize]:
-    """The lowest levels; a file that several manifests name counts once."""
+    """Return the lowest levels; a file that several manifests name counts once."""
     data, deletes = (
         {path: size for manifest in manifests if manifest.is_of_deletes is of_deletes for path, size in manifest.files.items()}
         for of_deletes in (False, True)
@@ -152,4 +154,4 @@ def _ratio(levels: tuple[LevelSize, ...]) -> float:
 
 
 def _files(level: LevelSize) -> str:
-    return count_text(level.files) + (f" ({level.missing:,} gone)" if level.missing else "")
+    return count_text(level.files) + (f" ({level.missing:,} missing)" if level.missing else "")

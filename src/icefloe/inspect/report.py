@@ -1,4 +1,4 @@
-"""What a look inside is made of before it is drawn: facts, grids, outlines, prose and JSON, as values without any library for drawing.
+"""The parts of a report before it is drawn: facts, grids, outlines, prose and JSON, as values that need no drawing library.
 
 A terminal draws them with `terminal.py`, a notebook with `html.py`.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Mark(Enum):
-    """What became of the thing a line stands for."""
+    """Whether the subject of a line was kept or skipped."""
 
     NONE = ""
     KEPT = "kept"
@@ -34,7 +34,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a grid; numbers stand at the right. A `whole` one is never broken into lines."""
+    """A column of a grid; numbers are aligned right. A `whole` column is never wrapped."""
 
     name: str
     is_number: bool = False
@@ -43,7 +43,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows under named columns. `more` counts the rows left out for length."""
+    """Rows under named columns. `more` counts the rows that were left out."""
 
     title: str
     columns: tuple[Column, ...]
@@ -53,7 +53,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A line with lines below it. `aside` is said less loudly after the label; `more` counts the lines below that were left out."""
+    """A line with lines below it. `aside` is dimmed text after the label; `more` counts the lines below that were left out."""
 
     label: str
     aside: str = ""
@@ -82,12 +82,26 @@ class Report:
 
 
 def grid(title: str, columns: tuple[Column, ...], rows: Sequence[tuple[str, ...]], most: int | None) -> Grid:
-    """A grid of at most `most` rows (None for all), which says how many it leaves out."""
+    """Return a grid of at most `most` rows.
+
+    Args:
+        title: Text above the grid.
+        columns: The columns.
+        rows: All rows.
+        most: Maximum number of rows, None for all; the grid counts those that are left out.
+    """
     kept = rows if most is None else rows[:most]
     return Grid(title, columns, tuple(kept), len(rows) - len(kept))
 
 
 def outline(label: str, aside: str, children: Sequence[Outline], most: int | None) -> Outline:
-    """An outline with at most `most` lines directly below it (None for all), which says how many it leaves out."""
+    """Return an outline.
+
+    Args:
+        label: Text of the line.
+        aside: Dimmed text after it.
+        children: All lines directly below it.
+        most: Maximum number of lines directly below it, None for all; the outline counts those that are left out.
+    """
     kept = children if most is None else children[:most]
     return Outline(label, aside, tuple(kept), more=len(children) - len(kept))

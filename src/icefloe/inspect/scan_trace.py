@@ -1,6 +1,6 @@
-"""Why a query reads what it reads: the way from the catalog's row to the data files, each manifest and file kept or skipped with the bound that decided.
+"""Explanation of a scan: the way from the catalog's row to the data files, each manifest and file kept or skipped with the bound that decided.
 
-The decisions are the planner's own (`kernel/scan`); nothing is decided again here. Spec: Scan Planning.
+The decisions are those of the planner (`kernel/scan`); this module decides nothing. Spec: Scan Planning.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from icefloe.table.table_reader import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogLookup:
-    """How the catalog was asked for the table, and the metadata file it named."""
+    """The query of the catalog for the table, and the metadata file that it returned."""
 
     catalog: str
     sql: str
@@ -30,7 +30,7 @@ class CatalogLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRead:
-    """The metadata file that was read. Size in bytes, None where it is gone by now."""
+    """The metadata file that was read. Size in bytes, None if it does not exist any more."""
 
     path: str
     file_size: int | None
@@ -40,7 +40,7 @@ class MetadataRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRead:
-    """The snapshot that was chosen and its manifest list. Size in bytes."""
+    """The chosen snapshot and its manifest list. Size in bytes."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -53,7 +53,7 @@ class SnapshotRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelDecisions:
-    """What was kept and what was skipped at one level."""
+    """The manifests or files that were kept and skipped at one level."""
 
     kept: tuple[Decision, ...]
     skipped: tuple[Decision, ...]
@@ -61,11 +61,11 @@ class LevelDecisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceTotals:
-    """The whole scan in numbers. Sizes are in bytes.
+    """The whole scan in numbers. Sizes in bytes.
 
-    Files in skipped manifests count as the manifest list counts them; their size is what the snapshot's summary leaves over, None where it gives no total.
-    Rows are counted before deletes. Rows read are those of the kept files: how many of them match is only known once they are read. Manifests are all, those
-    of deletes too; `delete_files` are the live ones of the delete manifests that were read.
+    Files in skipped manifests are counted by the manifest list; their size is the remainder of the snapshot summary's total, None if it has no total.
+    Rows are counted before deletes. Rows read are those of the kept files; how many of them match is unknown before they are read. Manifests include delete
+    manifests; `delete_files` are the live files of the delete manifests that were read.
     """
 
     data_files: int
@@ -87,9 +87,9 @@ class TraceTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTrace(View):
-    """A scan, step by step. Levels of deletes are empty for a table without them.
+    """A scan, step by step. Levels of deletes are empty for a table without delete files.
 
-    `catalog` is None for a table opened by its metadata file, `snapshot` for a table that was never written.
+    `catalog` is None for a table opened by its metadata file, `snapshot` for a table without snapshots.
     """
 
     table: str
@@ -105,7 +105,7 @@ class ScanTrace(View):
     totals: TraceTotals
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         steps: list[Part] = [self._catalog(), self._metadata(), self._snapshot()]
         if self.snapshot is not None:
             steps.append(self._decided("4. Manifests", "manifest", self.manifests, most))
@@ -121,7 +121,7 @@ class ScanTrace(View):
             return Outline("1. Catalog", "none: the table was opened by its metadata file")
         lines = (
             Outline(" ".join(self.catalog.sql.split())),
-            Outline(f"the row points to {short_path(self.catalog.metadata_location, self.location)}"),
+            Outline(f"the row names {short_path(self.catalog.metadata_location, self.location)}"),
         )
         return Outline("1. Catalog", f"one look-up in {self.catalog.catalog}", lines)
 
@@ -154,7 +154,7 @@ class ScanTrace(View):
         kept = outline(f"{len(level.kept):,} kept", "", [self._line(decision) for decision in level.kept], most)
         skipped = outline(f"{len(level.skipped):,} skipped", "", [self._line(decision) for decision in level.skipped], most)
         total = len(level.kept) + len(level.skipped)
-        return Outline(title, f"{count_text(total, noun)} looked at", (kept, skipped))
+        return Outline(title, f"{count_text(total, noun)}", (kept, skipped))
 
     def _line(self, decision: Decision) -> Outline:
         return Outline(
@@ -184,7 +184,7 @@ class ScanTrace(View):
                 (
                     "manifests opened",
                     f"{totals.manifests_read:,} of {totals.manifests:,}"
-                    + (f"; {count_text(inside, 'data file')} in the others were never looked at" if inside else ""),
+                    + (f"; {count_text(inside, 'data file')} in the others were not read" if inside else ""),
                 ),
             ),
             title,
@@ -192,11 +192,12 @@ class ScanTrace(View):
 
 
 def trace(reader: TableReader, where: str | BooleanExpression | None = None, snapshot_id: int | None = None) -> ScanTrace:
-    """Plans a scan and tells every step of it. No data file is opened.
+    """Plan a scan and return every step of it. No data file is opened.
 
     Args:
-        where: the filter; None keeps every row.
-        snapshot_id: the snapshot to read; None is the current one.
+        reader: The table.
+        where: The filter; None keeps every row.
+        snapshot_id: The snapshot to read; None for the current one.
 
     Raises:
         InvalidFilterError: The filter cannot be parsed, or does not fit the columns.
@@ -255,7 +256,7 @@ def _level(level: str, decisions: Sequence[Decision]) -> LevelDecisions:
 
 def _totals(plan: ScanPlan, chosen: Snapshot | None) -> TraceTotals:
     considered_size = plan.bytes_kept + plan.bytes_skipped
-    # Where no manifest was skipped the files themselves give the total; otherwise only the snapshot's summary can.
+    # If no manifest was skipped, the files give the total; otherwise only the snapshot's summary does.
     # Its size is of data files and delete files together.
     stated = summary_number(chosen.summary, "total-files-size") if chosen and not plan.delete_manifests_total else None
     data_size = stated if plan.files_in_skipped_manifests else considered_size

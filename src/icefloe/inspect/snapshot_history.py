@@ -16,7 +16,7 @@ from icefloe.table.table_reader import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotOverview:
-    """One snapshot. `refs` are the branches and tags that stand for it."""
+    """One snapshot. `refs` are the branches and tags that name it."""
 
     snapshot_id: int
     parent_snapshot_id: int | None
@@ -32,7 +32,7 @@ class SnapshotOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLogLine:
-    """When a snapshot became the current one."""
+    """A snapshot and the time from which it was current."""
 
     timestamp_ms: int
     snapshot_id: int
@@ -40,7 +40,7 @@ class SnapshotLogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLogLine:
-    """A metadata file and when it was the newest; the current one comes last."""
+    """A metadata file and the time from which it was current; the current file is last."""
 
     timestamp_ms: int
     metadata_file: str
@@ -49,7 +49,7 @@ class MetadataLogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotHistory(View):
-    """Snapshots and both logs, oldest first."""
+    """Snapshots, snapshot log and metadata log, oldest first."""
 
     table: str
     location: str
@@ -58,7 +58,7 @@ class SnapshotHistory(View):
     metadata_log: tuple[MetadataLogLine, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`. Delete files have a column where any snapshot has some."""
+        """Return the report. Delete files have a column if any snapshot has some."""
         with_deletes = any(summary_number(snapshot.summary, "total-delete-files") for snapshot in self.snapshots)
         snapshots = grid(
             f"snapshots ({len(self.snapshots):,}, oldest first)",
@@ -79,7 +79,7 @@ class SnapshotHistory(View):
             most,
         )
         log = grid(
-            "snapshot log: which snapshot was current from when",
+            "snapshot log: the time from which each snapshot was current",
             (Column("from", whole=True), Column("snapshot", whole=True)),
             [(time_text(line.timestamp_ms), str(line.snapshot_id)) for line in self.snapshot_log],
             most,
@@ -97,7 +97,7 @@ class SnapshotHistory(View):
 
 
 def snapshots(reader: TableReader) -> SnapshotHistory:
-    """A table's snapshots and logs, from its metadata alone."""
+    """Return a table's snapshots and logs, from its metadata alone."""
     metadata = reader.metadata
     current = MetadataLogLine(timestamp_ms=metadata.last_updated_ms, metadata_file=reader.metadata_location, is_current=True)
     earlier = [

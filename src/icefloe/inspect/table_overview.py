@@ -1,4 +1,4 @@
-"""A table at a glance: where it is, its columns, partitioning and order, and the totals of its current snapshot.
+"""A table at a glance: location, columns, partitioning, sort order, and the totals of its current snapshot.
 
 Spec: Table Metadata Fields.
 """
@@ -18,7 +18,7 @@ from icefloe.table.table_reader import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOverview:
-    """One column, nested ones too, by its dotted name."""
+    """One column, also a nested one, by its dotted name."""
 
     field_id: int
     name: str
@@ -39,9 +39,9 @@ class PartitionFieldOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOverview(View):
-    """A table at a glance. Totals are those of the current snapshot's summary, None where it does not say. Sizes in bytes.
+    """A table at a glance. Totals are from the current snapshot's summary, None where it has none. Sizes in bytes.
 
-    Records are counted before deletes; the size is of data files and delete files together.
+    Records are counted before deletes; the size includes data files and delete files.
     """
 
     name: str
@@ -57,9 +57,9 @@ class TableOverview(View):
     total_records: int | None
     total_data_files: int | None
     total_files_size: int | None
-    total_delete_files: int | None  # deletion vectors count one by one
-    total_position_deletes: int | None  # rows deleted by position; some may be of files that are gone
-    total_equality_deletes: int | None  # keys that rows are deleted by
+    total_delete_files: int | None  # each deletion vector counts
+    total_position_deletes: int | None  # rows deleted by position; some may be in removed files
+    total_equality_deletes: int | None  # keys of equality deletes
     columns: tuple[ColumnOverview, ...]
     partition_fields: tuple[PartitionFieldOverview, ...]
     sort_order: tuple[str, ...]
@@ -67,19 +67,22 @@ class TableOverview(View):
 
     @property
     def partitioning(self) -> str:
-        """The partition fields as they are written for a new table: `month(time), type`; `nothing` without any."""
+        """The partition fields as a new table takes them: `month(time), type`; `nothing` without any."""
         return ", ".join(_call(field) for field in self.partition_fields) or "nothing"
 
     def _deletes(self) -> Iterator[tuple[str, str]]:
-        """What the totals leave out, where the table has delete files."""
+        """Yield what the totals leave out, if the table has delete files."""
         if self.total_delete_files:
             positions, keys = self.total_position_deletes, self.total_equality_deletes
-            said = [f"{count_text(positions, 'row')} by position"] if positions else []
-            said += [f"rows of {count_text(keys, 'key')}"] if keys else []
-            yield "deletes", f"{' and '.join(said) or 'rows'}, in {count_text(self.total_delete_files, 'delete file')}: still counted above"
+            counts = [f"{count_text(positions, 'row')} by position"] if positions else []
+            counts += [f"rows of {count_text(keys, 'key')}"] if keys else []
+            yield (
+                "deletes",
+                f"{' and '.join(counts) or 'rows'}, in {count_text(self.total_delete_files, 'delete file')}: still counted above",
+            )
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         with_deletes = " with delete files" if self.total_delete_files else ""
         facts = Facts(
             (
@@ -113,7 +116,7 @@ class TableOverview(View):
 
 
 def table(reader: TableReader) -> TableOverview:
-    """A table at a glance, from its metadata alone."""
+    """Return a table at a glance, from its metadata alone."""
     metadata = reader.metadata
     current = metadata.current_snapshot()
     summary = current.summary if current else {"total-records": "0", "total-data-files": "0", "total-files-size": "0"}
@@ -142,7 +145,7 @@ def table(reader: TableReader) -> TableOverview:
 
 
 def summary_number(summary: Mapping[str, str], key: str) -> int | None:
-    """A count of a snapshot's summary; None where it is not there or no number. Spec: Snapshots, optional summary fields."""
+    """Return a count of a snapshot's summary; None if it is missing or not a number. Spec: Snapshots, optional summary fields."""
     return count_of(summary.get(key))
 
 
@@ -172,7 +175,7 @@ def _partition_fields(metadata: TableMetadata) -> tuple[PartitionFieldOverview, 
 
 
 def _column_name(metadata: TableMetadata, field_id: int) -> str:
-    """A column's name, also of one dropped since."""
+    """Return a column's name, also of a dropped column."""
     for schema in (metadata.schema(), *reversed(metadata.schemas)):
         name = schema.find_column_name(field_id)
         if name is not None:

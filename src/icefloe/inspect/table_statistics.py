@@ -1,6 +1,6 @@
-"""The statistics that a table has beside its manifests: distinct values of columns, and counts by partition.
+"""Statistics files of a table: distinct values of columns, and counts by partition.
 
-Statistics inside manifests are `manifest_contents.py`. Spec: Table Statistics; Partition Statistics.
+Statistics inside manifests are in `manifest_contents.py`. Spec: Table Statistics; Partition Statistics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from icefloe.table.table_reader import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOverview:
-    """One partition of one spec. Sizes in bytes, times in milliseconds since 1970; None where the file does not say."""
+    """One partition of one spec. Sizes in bytes, times in milliseconds since 1970; None if the file has no value."""
 
     partition: Mapping[str, str]
     spec_id: int
@@ -52,7 +52,7 @@ class PartitionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsOverview(View):
-    """The statistics of a snapshot, or the newest there are; None of a kind that there is none of."""
+    """The statistics of a snapshot, or the newest ones; None for a kind that does not exist."""
 
     table: str
     location: str
@@ -61,7 +61,7 @@ class StatisticsOverview(View):
     partition_statistics: PartitionStatistics | None
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         current = "none" if self.current_snapshot_id is None else str(self.current_snapshot_id)
         parts: list[Part] = [Facts((("location", self.location), ("current snapshot", current)))]
         if self.statistics is None:
@@ -134,12 +134,16 @@ def _partition_grid(partitions: Sequence[PartitionOverview], most: int | None) -
 
 
 def statistics(reader: TableReader, snapshot_id: int | None = None) -> StatisticsOverview:
-    """The statistics of a snapshot; by default the newest of the current snapshot and its ancestors.
+    """Return the statistics of a snapshot.
+
+    Args:
+        reader: The table.
+        snapshot_id: The snapshot; None for the newest statistics of the current snapshot and its ancestors.
 
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
         NoSuchFileError: A file that the metadata names does not exist.
-        DataFileFormatError: A file is damaged, or is not of the format that it should be.
+        DataFileFormatError: A file is damaged, or has another format than it should.
         PuffinFormatError: A statistics file is damaged.
     """
     return StatisticsOverview(
@@ -167,7 +171,7 @@ def _partition_statistics(reader: TableReader, snapshot_id: int | None) -> Parti
 
 
 def _partition_texts(metadata: TableMetadata, rows: Any) -> list[dict[str, str]]:
-    """Each row's partition as text by field name: the fields of its own spec."""
+    """Return each row's partition as text by field name, for the fields of its own spec."""
     partition = rows[PARTITION].combine_chunks()
     specs = {spec.spec_id: partition_columns(metadata, spec.spec_id) for spec in metadata.partition_specs}
     kinds = {column.field_id: column for columns in specs.values() for column in columns}

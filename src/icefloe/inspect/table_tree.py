@@ -1,4 +1,4 @@
-"""A table as the tree it is in storage: catalog, metadata file, snapshots, manifest list, manifests, data files, with counts and sizes.
+"""A table as a tree: catalog, metadata file, snapshots, manifest list, manifests, data files, with counts and sizes.
 
 Spec: Overview.
 """
@@ -25,9 +25,9 @@ from icefloe.table.table_reader import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNode:
-    """A live file. Size in bytes; that of a deletion vector is its own, not its Puffin file's.
+    """A live file. Size in bytes; the size of a deletion vector is its own, not that of its Puffin file.
 
-    `record_count` of a delete file counts the positions or keys in it; `deletes` says in words what it deletes, None for a data file.
+    `record_count` of a delete file counts the positions or keys in it; `deletes` describes what it deletes, None for a data file.
     """
 
     file_path: str
@@ -43,7 +43,7 @@ class FileNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestNode:
-    """A manifest with its live files; `deleted_files` are entries that only say a file is gone. Size in bytes."""
+    """A manifest with its live files; `deleted_files` counts entries of status DELETED. Size in bytes."""
 
     manifest_path: str
     file_size: int
@@ -54,16 +54,18 @@ class ManifestNode:
 
     @property
     def data_size(self) -> int:
+        """Bytes of the live files."""
         return sum(file.file_size for file in self.files)
 
     @property
     def record_count(self) -> int:
+        """Records of the live files."""
         return sum(file.record_count for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotNode:
-    """The opened snapshot. Size in bytes, None where the snapshot names its manifests itself or the list is gone."""
+    """The opened snapshot. Size of its manifest list in bytes, None if the snapshot names its manifests or the list does not exist."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -76,7 +78,7 @@ class SnapshotNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherSnapshot:
-    """A snapshot that stays closed."""
+    """A snapshot that is not opened."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -85,7 +87,7 @@ class OtherSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeTotals:
-    """Counts and bytes of the opened snapshot: what its rows are, and what it takes to find them. Records are counted before deletes."""
+    """Counts and bytes of the opened snapshot: its data, and the metadata that leads to it. Records are counted before deletes."""
 
     manifests: int
     data_files: int
@@ -98,7 +100,7 @@ class TreeTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTree(View):
-    """A table from its catalog down to its data files, with one snapshot opened. `catalog` is None for a table opened by its metadata file."""
+    """A table from its catalog to its data files, with one snapshot opened. `catalog` is None for a table opened by its metadata file."""
 
     catalog: str | None
     table: str
@@ -111,7 +113,7 @@ class TableTree(View):
     totals: TreeTotals
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`. Of a manifest's files at most half of `most` are shown."""
+        """Return the report. At most half of `most` files of a manifest are shown."""
         few = None if most is None else max(1, most // 2)
         closed = [
             Outline(f"snapshot {other.snapshot_id}", f"{other.operation or 'unknown'}, {time_text(other.timestamp_ms)}")
@@ -175,7 +177,11 @@ class TableTree(View):
 
 
 def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
-    """A table's tree with one snapshot opened, the current one by default.
+    """Return a table's tree with one snapshot opened.
+
+    Args:
+        reader: The table.
+        snapshot_id: The snapshot; None for the current one.
 
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
@@ -228,7 +234,7 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
 
 
 def _manifest_node(reader: TableReader, manifest: TableManifest) -> ManifestNode:
-    """The node of a manifest. Its statistics stay undecoded: they are most of its bytes and no part of the tree."""
+    """Return the node of a manifest. Its statistics are not decoded: they are most of its bytes and not part of the tree."""
     columns = partition_columns(reader.metadata, manifest.partition_spec_id)
     overview = manifest_overview(manifest, reader.metadata, {manifest.partition_spec_id: columns})
     files, deleted = _files(reader, manifest, columns)
@@ -243,7 +249,7 @@ def _manifest_node(reader: TableReader, manifest: TableManifest) -> ManifestNode
 
 
 def _files(reader: TableReader, manifest: TableManifest, columns: tuple[PartitionColumn, ...]) -> tuple[tuple[FileNode, ...], int]:
-    """The live files of a manifest, and how many of its entries are deleted."""
+    """Return the live files of a manifest, and the number of its deleted entries."""
     entries = read_columns(reader.io.read(manifest.manifest_path), manifest, manifest.partition_type).entries
     statuses = entries.column("status").to_pylist()
     texts = [partition_texts(columns, values) for values in _partitions(entries, columns)]
@@ -270,7 +276,7 @@ def _files(reader: TableReader, manifest: TableManifest, columns: tuple[Partitio
 
 
 def _partitions(entries: Any, columns: tuple[PartitionColumn, ...]) -> Iterator[tuple[Any, ...]]:
-    """The partition tuple of each entry."""
+    """Yield the partition tuple of each entry."""
     if not columns:
         yield from (() for _ in range(entries.num_rows))
         return

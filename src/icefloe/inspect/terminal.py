@@ -1,6 +1,6 @@
-"""A report drawn for a terminal, with rich. What it says is `report.py`.
+"""Drawing of a report in a terminal, with rich. The content is in `report.py`.
 
-Nothing is read as markup and no control character gets out: a column may be called `[bold]`, or have an escape sequence in its name.
+Nothing is interpreted as markup, and control characters are escaped: a column may be called `[bold]`, or have an escape sequence in its name.
 """
 
 import io
@@ -18,19 +18,19 @@ from rich.tree import Tree
 from icefloe.errors import visible
 from icefloe.inspect.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 
-# Columns of text for output that is no terminal: wide enough for a path and its numbers on one line.
+# Width of output that is not a terminal, in characters: a path and its numbers fit on one line.
 PLAIN_WIDTH = 140
 
 _MARKS = {Mark.NONE: ("", ""), Mark.KEPT: ("+ ", "green"), Mark.SKIPPED: ("- ", "red")}
 
 
 def renderable_of(report: Report) -> RenderableType:
-    """The report as one thing that rich can print."""
+    """Return a report as an object that rich can print."""
     return Group(*_pieces(report))
 
 
 def text_of(report: Report, width: int = PLAIN_WIDTH) -> str:
-    """The report as plain text, `width` characters wide at most."""
+    """Return a report as plain text, at most `width` characters wide."""
     target = io.StringIO()
     Console(file=target, width=width, color_system=None).print(renderable_of(report))
     return "\n".join(line.rstrip() for line in target.getvalue().splitlines())

@@ -1,4 +1,4 @@
-"""A view of a catalog (a stored query, not the `View` of this room): its versions, the dialects each has SQL in, and which was current from when.
+"""A view of a catalog (a stored query, not the class `View` of this package): its versions, its SQL by dialect, and when each version was current.
 
 Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
 """
@@ -19,7 +19,7 @@ from icefloe.view import view as stored
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewColumn:
-    """A column that the view's query gives; `type` as metadata files write it."""
+    """A column of the view's result; `type` is written as in metadata files."""
 
     name: str
     type: Any
@@ -28,14 +28,14 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewVersionOverview:
-    """One version: its SQL by dialect, and where names without a namespace or catalog are looked for. A catalog of None is the view's own."""
+    """One version: its SQL by dialect, and the namespace and catalog of unqualified names. A catalog of None is the view's own."""
 
     version_id: int
     timestamp_ms: int
     schema_id: int
     is_current: bool
     queries: Mapping[str, str]
-    other_representations: tuple[str, ...]  # types of representations that are no SQL
+    other_representations: tuple[str, ...]  # types of representations other than SQL
     default_catalog: str | None
     default_namespace: tuple[str, ...]
     summary: Mapping[str, str]
@@ -43,7 +43,7 @@ class ViewVersionOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionLogLine:
-    """When a version became the current one."""
+    """A version and the time from which it was current."""
 
     timestamp_ms: int
     version_id: int
@@ -63,7 +63,7 @@ class ViewHistory(View):
     version_log: tuple[VersionLogLine, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`. The SQL shown is the current version's."""
+        """Return the report, with the SQL of the current version."""
         current = next(version for version in self.versions if version.is_current)
         facts = Facts(
             (
@@ -100,7 +100,7 @@ class ViewHistory(View):
 
 
 def view_history(source: stored.View) -> ViewHistory:
-    """A view's versions, the SQL of each and its version log, from its metadata alone."""
+    """Return a view's versions, the SQL of each, and its version log, from its metadata alone."""
     metadata = source.metadata
     return ViewHistory(
         name=source.full_name,
@@ -122,17 +122,19 @@ class ViewListing(View):
     views: tuple[str, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
+        """Return the report. See `View.report`."""
         if not self.views:
-            return Report("", (Prose(f"catalog {self.catalog} holds no view"),))
+            return Report("", (Prose(f"catalog {self.catalog} has no views"),))
         return Report("", (grid(f"views of {self.catalog}", (Column("view"),), [(name,) for name in self.views], most),))
 
 
 def view_listing(source: Catalog, namespace: Identifier = ()) -> ViewListing:
-    """The views of a namespace and of those below it; of the whole catalog where none is named.
+    """Return the views of a namespace and of those below it, of the whole catalog by default.
 
     Raises:
-        NoSuchNamespaceError, UnsupportedFeatureError: the catalog keeps no views. StorageError
+        NoSuchNamespaceError: The namespace does not exist.
+        UnsupportedFeatureError: The catalog does not support views.
+        StorageError: The catalog cannot be read.
     """
     return ViewListing(catalog=source.name, views=tuple(_names(source, namespace)))
 

@@ -1,4 +1,4 @@
-"""Partitions, manifests, snapshots and deleted positions beside what the table's own objects say."""
+"""Partitions, manifests, snapshots and deleted positions, compared with the table's own objects."""
 
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def test_partitions_are_counted_over_all_specs(name: str, request: pytest.Fixtur
     assert sum(row["spec_id"] == 1 and row["file_count"] == 0 for row in rows) == (1 if name == "deleted" else 0)
 
 
-def test_a_table_without_partitions_is_one_row_and_has_no_partition(tmp_path: Path) -> None:
+def test_an_unpartitioned_table_has_one_row_without_partition(tmp_path: Path) -> None:
     table = new_catalog(tmp_path).create_table("db.t", pa.schema([("id", pa.int64())]))
     for first in (0, 3):
         table.append(pa.table({"id": range(first, first + 3)}))
@@ -200,7 +200,7 @@ def test_snapshots_refs_and_logs_are_the_metadata_s(deleted: Table) -> None:
     assert log[0]["latest_snapshot_id"] is None
 
 
-def test_history_tells_rollbacks(tmp_path: Path) -> None:
+def test_history_has_rollbacks(tmp_path: Path) -> None:
     table = new_catalog(tmp_path).create_table("db.t", pa.schema([("id", pa.int64())]))
     for first in range(3):
         table.append(pa.table({"id": [first]}))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.inspect.metadata_tables.tables import evolved, with_deletes
 
-from icefloe.inspect.metadata_tables.file_rows import FileRows, rows_of_manifest
+from icefloe.inspect.metadata_tables.file_rows import FileRowSelection, rows_of_manifest
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.types import PrimitiveType
@@ -79,7 +79,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ("all_delete_files", (1, 2)),
     ],
 )
-def test_rows_of_files_are_what_the_entries_say(table: Table, name: str, contents: tuple[int, ...]) -> None:
+def test_rows_of_files_equal_the_manifest_entries(table: Table, name: str, contents: tuple[int, ...]) -> None:
     current = table.current_snapshot()
     snapshots = table.snapshots() if name.startswith("all_") else [current]
     entries = [
@@ -101,7 +101,7 @@ def test_rows_of_files_are_what_the_entries_say(table: Table, name: str, content
 
 
 @pytest.mark.parametrize("name", ["entries", "all_entries"])
-def test_rows_of_entries_hold_deleted_files_too(table: Table, name: str) -> None:
+def test_rows_of_entries_include_deleted_files(table: Table, name: str) -> None:
     snapshots = table.snapshots() if name == "all_entries" else [table.current_snapshot()]
     entries = entries_of(table, snapshots)
     rows = metadata_table(table, name).arrow().to_pylist(maps_as_pydicts="strict")
@@ -129,12 +129,14 @@ def test_a_snapshot_can_be_named(table: Table) -> None:
     assert sorted(row["file_path"] for row in rows) == sorted(entry.data_file.file_path for entry in entries_of(table, [first]))
 
 
-def test_the_rows_of_one_manifest_are_made_of_bytes_alone(table: Table) -> None:
+def test_the_rows_of_a_manifest_need_only_its_bytes(table: Table) -> None:
     """As another process would: everything it is given is pickled."""
     current = table.current_snapshot()
     assert current is not None
-    asked = metadata_table(table, "files")
-    wanted = FileRows(schema=asked.schema, table_schema=table.schema(), with_deleted=False)
-    given = [(table.io.read(manifest.manifest_path), manifest, manifest.partition_type, wanted) for manifest in current.manifests(table.io)]
-    parts = [rows_of_manifest(*pickle.loads(pickle.dumps(one))) for one in given]
-    assert pa.concat_tables(parts).equals(asked.arrow())
+    files = metadata_table(table, "files")
+    selection = FileRowSelection(schema=files.schema, table_schema=table.schema(), with_deleted=False)
+    arguments = [
+        (table.io.read(manifest.manifest_path), manifest, manifest.partition_type, selection) for manifest in current.manifests(table.io)
+    ]
+    parts = [rows_of_manifest(*pickle.loads(pickle.dumps(values))) for values in arguments]
+    assert pa.concat_tables(parts).equals(files.arrow())

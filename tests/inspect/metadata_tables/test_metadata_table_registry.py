@@ -1,4 +1,4 @@
-"""The door to metadata tables: names, columns, snapshots and filters."""
+"""Metadata tables by name: names, columns, snapshots and filters."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_the_tables_are_java_s_in_its_order_and_changes() -> None:
 
 
 @pytest.mark.parametrize("name", METADATA_TABLES)
-def test_rows_have_the_schema_and_any_cut_of_it(table: Table, name: str) -> None:
+def test_rows_have_the_schema_or_the_requested_columns(table: Table, name: str) -> None:
     asked = metadata_table(table, name)
     whole = asked.arrow()
     whole.validate(full=True)
@@ -48,14 +48,14 @@ def test_rows_have_the_schema_and_any_cut_of_it(table: Table, name: str) -> None
 
 
 @pytest.mark.parametrize("name", METADATA_TABLES)
-def test_a_table_without_snapshots_has_the_columns_all_the_same(tmp_path: Path, name: str) -> None:
+def test_a_table_without_snapshots_has_the_columns(tmp_path: Path, name: str) -> None:
     empty = new_catalog(tmp_path).create_table("db.empty", SCHEMA, partition_spec=["part"])
     asked = metadata_table(empty, name)
     assert asked.arrow().schema.equals(schema_to_arrow(asked.schema), check_metadata=True)
     assert len(asked.arrow()) == (1 if name == "metadata_log_entries" else 0)
 
 
-def test_what_is_not_there_is_refused_with_what_is(table: Table) -> None:
+def test_unknown_names_are_refused_with_the_existing_ones(table: Table) -> None:
     with pytest.raises(InvalidInputError, match="no metadata table 'file'") as unknown:
         metadata_table(table, "file")
     assert "position_deletes" in str(unknown.value.next_step)
@@ -129,7 +129,7 @@ def test_a_filter_reads_only_the_manifests_that_may_match(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     "text", ["partition.time_day = DATE '2024-01-02'", "partition.part = 'a'", "partition.part is null", "file_count = 0"]
 )
-def test_a_filter_on_partitions_counts_all_that_is_in_them(tmp_path: Path, text: str) -> None:
+def test_a_filter_on_partitions_counts_all_of_their_files(tmp_path: Path, text: str) -> None:
     table = evolved(tmp_path)
     asked = metadata_table(table, "partitions")
     bound = bind(to_expression(text), asked.schema)

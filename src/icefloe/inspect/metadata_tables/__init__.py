@@ -1,4 +1,4 @@
-"""The metadata tables: what a table's metadata and manifests say, as Arrow tables with the names and columns of Java's. `registry.py` is the door.
+"""Metadata tables: the contents of a table's metadata and manifests as Arrow tables, with the names and columns of Java's metadata tables.
 
-Values made to be looked at by people are the modules beside this room.
+`metadata_table_registry.py` is the entry point. Values made for reading are in the modules beside this package.
 """

@@ -1,8 +1,8 @@
-"""The table `changes`: the rows that snapshots added and removed, each with what became of it, in which snapshot.
+"""The metadata table `changes`: the rows that snapshots added and removed, each with its operation and snapshot.
 
-A snapshot is held against its parent: a row is added where it is live in the snapshot alone, removed where it is live in the parent alone. That covers what
-data files came and went, and what position deletes, deletion vectors and equality deletes took out of files that stayed.
-Rows that were only copied, and pairs that are updates, are found in `row_pairs.py`. Spec: Snapshots; Reserved Field IDs; Row-level Deletes.
+A snapshot is compared with its parent: a row is added if it is live in the snapshot only, removed if it is live in the parent only. This covers added and
+removed data files, and rows that position deletes, deletion vectors and equality deletes removed from files that remain.
+`row_pairs.py` finds rows that were only copied, and pairs that are updates. Spec: Snapshots; Reserved Field IDs; Row-level Deletes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,14 +37,14 @@ from icefloe.table.table_reader import TableReader
 
 _REPLACE = "replace"  # the operation of snapshots that change files and no rows
 _OWN = frozenset([CHANGE_TYPE.name, CHANGE_ORDINAL.name, COMMIT_SNAPSHOT_ID.name])
-# Entries of a snapshot's summary that say that it took rows away.
+# Keys of a snapshot's summary that count removed rows.
 _REMOVALS = ("deleted-data-files", "added-delete-files")
-# A file to be read, and the same file as it is in the other snapshot, whose rows are left out.
+# A file to read, and the same file in the other snapshot, whose rows are left out.
 _Pair = tuple[FileScanTask, FileScanTask | None]
 
 
 def current_changes(request: Request) -> Any:
-    """`changes`: every change up to a snapshot, of the table's rows, copied rows too. Its door with choices is `changes`."""
+    """Return `changes` up to a snapshot, of the table's rows, copied rows included. The function `changes` has more parameters."""
     snapshot_id = None if request.snapshot is None else request.snapshot.snapshot_id
     if snapshot_id is None:
         return schema_to_arrow(request.schema).empty_table()
@@ -61,19 +61,28 @@ def changes(
     carry_overs: bool = True,
     identifier_columns: Sequence[str] = (),
 ) -> Any:
-    """The rows added and removed after one snapshot up to another, as a `pyarrow.Table` of the table's columns and three more, oldest changes first.
+    """Return the rows added and removed after one snapshot up to another, oldest changes first.
 
-    `_change_type` is INSERT or DELETE; `_change_ordinal` counts the snapshots from 0; `_commit_snapshot_id` is the one that made the change. Snapshots that
-    only replaced files are passed over. By default the changes begin with the table and end with its current snapshot. Rows are of the table's current schema
-    and match the filter. Without `carry_overs`, rows are left out that a snapshot removed and added alike, as copying a file does. With `identifier_columns`,
-    which leave those out too, a removed and an added row of one snapshot with equal values there are UPDATE_BEFORE and UPDATE_AFTER.
+    The columns are the table's and three more: `_change_type` is INSERT or DELETE; `_change_ordinal` counts the snapshots from 0; `_commit_snapshot_id` is the
+    snapshot that made the change. Snapshots that only replaced files are skipped.
 
-    `columns` may also name `_file`, `_pos`, `_spec_id` and `_partition`, of the data file that holds the row, and `_deleted`, which is false: a row that an
-    older snapshot had deleted is no change.
+    Args:
+        table: The table.
+        start_snapshot_id: The snapshot after which changes begin, exclusive; None for the beginning of the table.
+        end_snapshot_id: The last snapshot, inclusive; None for the current one.
+        columns: Names of the columns to return; None for the table's columns and the three above. `_file`, `_pos`, `_spec_id` and `_partition` of the data file
+            of the row may be named too, and `_deleted`, which is false: a row that an older snapshot had deleted is not a change.
+        row_filter: Filter on columns of the table; None for all rows.
+        carry_overs: Whether to return rows that a snapshot removed and added unchanged, as copying a file does.
+        identifier_columns: If given, a removed and an added row of one snapshot with equal values in these columns are UPDATE_BEFORE and UPDATE_AFTER, and
+            carried over rows are left out.
+
+    Returns:
+        A `pyarrow.Table`. Rows have the table's current schema.
 
     Raises:
-        NoSuchSnapshotError: there is no such snapshot.
-        InvalidInputError: the start is no ancestor of the end; a snapshot removed rows whose parent was expired; there is no such column; or a snapshot has
+        NoSuchSnapshotError: A snapshot does not exist.
+        InvalidInputError: The start is not an ancestor of the end; a snapshot removed rows of an expired parent; a column does not exist; or a snapshot has
             several rows with equal identifier columns.
         InvalidFilterError: The filter cannot be parsed, or does not fit the columns.
         NoSuchFileError: A file that the metadata names does not exist.
@@ -81,7 +90,7 @@ def changes(
     """
     by_default = changes_schema(table.metadata)
     schema = Schema(*by_default.fields, *changes_metadata_columns(table.metadata))
-    wanted = by_default.names if columns is None else [name for name in schema.names if name in columns]
+    returned = by_default.names if columns is None else [name for name in schema.names if name in columns]
     unknown = [name for name in (*(columns or ()), *identifier_columns) if name not in schema.names]
     if unknown:
         raise InvalidInputError(
@@ -89,17 +98,17 @@ def changes(
             table=table.full_name,
             next_step=f"the columns are {', '.join(schema.names)}",
         )
-    # Whether two rows are the same is seen in all of their columns.
+    # Rows are compared in all of their columns.
     compared = not carry_overs or bool(identifier_columns)
-    read = {*by_default.names, *wanted} if compared else set(wanted)
+    read = {*by_default.names, *returned} if compared else set(returned)
     fields = table.schema().fields
-    # Rows without any column could not be counted.
+    # Rows without any column cannot be counted.
     table_columns = [field for field in fields if field.name in read or (read <= _OWN and field is fields[0])]
-    # Where `_deleted` is read, deleted rows are.
+    # Reading `_deleted` would return deleted rows, too.
     places = [field for field in schema.fields[len(by_default.fields) :] if field.name in read and field.field_id != DELETED.field_id]
-    own = Schema(*table_columns, *places)
+    projection = Schema(*table_columns, *places)
     condition = AlwaysTrue() if row_filter is None else to_expression(row_filter)
-    reader = _Reader(table, own, bind(condition, table.schema()), DeleteLoader(table.io, schemas=table.metadata.schemas))
+    reader = _Reader(table, projection, bind(condition, table.schema()), DeleteLoader(table.io, schemas=table.metadata.schemas))
     parts = []
     for ordinal, snapshot in enumerate(_snapshots(table, start_snapshot_id, end_snapshot_id)):
         removed, added = reader.changes_of(snapshot)
@@ -108,33 +117,33 @@ def changes(
             rows = without_carry_overs(rows, [field.name for field in table_columns])
         if identifier_columns:
             rows = with_updates(rows, identifier_columns, table.full_name, snapshot.snapshot_id)
-        if DELETED.name in wanted and DELETED.name not in rows.column_names:
+        if DELETED.name in returned and DELETED.name not in rows.column_names:
             rows = rows.append_column(DELETED.name, pa.repeat(pa.scalar(False), len(rows)))
-        parts.append(rows.select(wanted))
-    target = pa.schema([field for field in schema_to_arrow(schema) if field.name in wanted])
+        parts.append(rows.select(returned))
+    target = pa.schema([field for field in schema_to_arrow(schema) if field.name in returned])
     return pa.concat_tables(parts).cast(target) if parts else target.empty_table()
 
 
 def _snapshots(table: TableReader, start: int | None, end: int | None) -> list[Snapshot]:
-    """The snapshots whose changes are told, oldest first."""
+    """Return the snapshots whose changes are returned, oldest first."""
     metadata = table.metadata
     last = metadata.current_snapshot() if end is None else metadata.snapshot_by_id(end)
     line = snapshots_between(metadata, start, None if last is None else last.snapshot_id)
     for snapshot_id in (start, end):
-        # The start may have been expired, where its child was not.
+        # The start may be expired if its child is not.
         if snapshot_id is not None and (line is None or snapshot_id == end) and metadata.snapshot_by_id(snapshot_id) is None:
             raise NoSuchSnapshotError(
                 f"{table.full_name} has no snapshot {snapshot_id}",
                 table=table.full_name,
                 snapshot_id=snapshot_id,
-                next_step="choose one from table.snapshots(); an expired one is gone",
+                next_step="choose one from table.snapshots(); expired snapshots are not listed",
             )
     if line is None:
         raise InvalidInputError(
-            f"snapshot {start} of {table.full_name} is no ancestor of snapshot {last.snapshot_id if last else None}",
+            f"snapshot {start} of {table.full_name} is not an ancestor of snapshot {last.snapshot_id if last else None}",
             table=table.full_name,
             snapshot_id=start,
-            next_step="name a start that the end was made from: see table.ancestors()",
+            next_step="choose a start from table.ancestors() of the end",
         )
     return [snapshot for snapshot in reversed(line) if snapshot.operation != _REPLACE]
 
@@ -149,7 +158,7 @@ def _described(rows: Any, change: str, ordinal: int, snapshot: Snapshot) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _LiveFile:
-    """A data file that is live in a snapshot, by its place in a plan; `deletes` name the delete files that apply to it."""
+    """A data file that is live in a snapshot, by its position in a plan; `deletes` are the names of its delete files."""
 
     part: PlannedFiles
     row: int
@@ -157,26 +166,27 @@ class _LiveFile:
     added_by: int | None
 
     def task(self) -> FileScanTask:
+        """Return the scan task of the file."""
         return next(self.part.take(np.array([self.row])).tasks())
 
 
 class _Reader:
-    """Reads what a snapshot changed. The files of the snapshot before are kept, as they are those of the next one's parent."""
+    """A reader of the changes of snapshots. It caches the files of the last snapshot, since they are those of the next one's parent."""
 
     def __init__(self, table: TableReader, projection: Schema, row_filter: BooleanExpression, deletes: DeleteLoader) -> None:
         self._table = table
         self._projection = projection
         self._row_filter = row_filter
         self._deletes = deletes
-        self._known: tuple[int | None, dict[str, _LiveFile]] = (None, {})
+        self._cached: tuple[int | None, dict[str, _LiveFile]] = (None, {})
 
     def changes_of(self, snapshot: Snapshot) -> tuple[Any, Any]:
-        """The rows that the snapshot removed, and those that it added."""
+        """Return the rows that a snapshot removed, and the rows that it added."""
         before = self._before(snapshot)
         after = self._files(snapshot.snapshot_id)
         if before is None:
             before = {path: file for path, file in after.items() if file.added_by != snapshot.snapshot_id}
-        self._known = (snapshot.snapshot_id, after)
+        self._cached = (snapshot.snapshot_id, after)
         removed: list[_Pair] = [(file.task(), None) for path, file in before.items() if path not in after]
         added: list[_Pair] = [(file.task(), None) for path, file in after.items() if path not in before]
         for path in before:
@@ -187,7 +197,7 @@ class _Reader:
         return self._rows(removed), self._rows(added)
 
     def _before(self, snapshot: Snapshot) -> dict[str, _LiveFile] | None:
-        """The live files of the parent; None where it is gone, and nothing that it had was removed."""
+        """Return the live files of the parent; None if the parent is expired and none of its rows were removed."""
         parent = snapshot.parent_snapshot_id
         if parent is None:
             return {}
@@ -198,30 +208,30 @@ class _Reader:
                 f"snapshot {snapshot.snapshot_id} of {self._table.full_name} removed rows of snapshot {parent}, which was expired",
                 table=self._table.full_name,
                 snapshot_id=snapshot.snapshot_id,
-                next_step=f"ask for the changes after it: start_snapshot_id={snapshot.snapshot_id}",
+                next_step=f"request the changes after it: start_snapshot_id={snapshot.snapshot_id}",
             )
         return None
 
     def _files(self, snapshot_id: int) -> dict[str, _LiveFile]:
-        """The live data files of a snapshot that may hold rows of the filter, by path."""
-        if self._known[0] == snapshot_id:
-            return self._known[1]
+        """Return the live data files of a snapshot that may contain rows of the filter, by path."""
+        if self._cached[0] == snapshot_id:
+            return self._cached[1]
         scan = replace(self._table.scan(self._row_filter, snapshot_id=snapshot_id), by_table_schema=True)
         return dict(_live_files(scan.plan()))
 
     def _rows(self, tasks: Sequence[_Pair]) -> Any:
-        """The rows of the first of each pair that are not rows of the second."""
+        """Return the rows of the first task of each pair that are not rows of the second."""
         target = schema_to_arrow(self._projection)
-        found = [table for table in in_threads(lambda pair: self._rows_of(*pair), tasks) if len(table)]
-        return pa.concat_tables(found) if found else target.empty_table()
+        rows = [table for table in in_threads(lambda pair: self._rows_of(*pair), tasks) if len(table)]
+        return pa.concat_tables(rows) if rows else target.empty_table()
 
     def _rows_of(self, task: FileScanTask, other: FileScanTask | None) -> Any:
         if other is None:
             return self._read(task, self._projection)
         with_positions = self._projection if POS.field_id in self._projection else Schema(*self._projection.fields, POS)
         rows = self._read(task, with_positions)
-        left: NDArray[np.bool_] = ~np.isin(numpy_of(rows[POS.name]), numpy_of(self._read(other, Schema(POS))[POS.name]))
-        return rows.select(self._projection.names).filter(mask_array(left))
+        remaining: NDArray[np.bool_] = ~np.isin(numpy_of(rows[POS.name]), numpy_of(self._read(other, Schema(POS))[POS.name]))
+        return rows.select(self._projection.names).filter(mask_array(remaining))
 
     def _read(self, task: FileScanTask, projection: Schema) -> Any:
         metadata = self._table.metadata

@@ -1,4 +1,4 @@
-"""The table `position_deletes`: every position that a live position delete file or deletion vector of a snapshot deletes.
+"""The metadata table `position_deletes`: every position that a live position delete file or deletion vector of a snapshot deletes.
 
 Spec: Position Delete Files; Deletion Vectors.
 """
@@ -16,7 +16,7 @@ from icefloe.datafile.deletes.delete_file_reader import (
     read_deletion_vector,
     read_vector_locations,
 )
-from icefloe.inspect.metadata_tables.file_rows import FileRows
+from icefloe.inspect.metadata_tables.file_rows import FileRowSelection
 from icefloe.inspect.metadata_tables.file_tables import rows_of_manifests, snapshots_of
 from icefloe.inspect.metadata_tables.manifest_filter import manifests_of
 from icefloe.inspect.metadata_tables.request import Request, empty_rows
@@ -32,7 +32,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.table.manifest_threads import in_threads
 
 _POSITIONS = frozenset([DELETE_FILE_PATH.name, DELETE_POS.name, DELETE_ROW_NAME])
-# What is read of manifests: the columns of a file that the table shows, and those it takes to open it.
+# Columns of manifests that are read: those of the metadata table, and those needed to open a delete file.
 _FILE_COLUMNS = (
     "file_path",
     "file_format",
@@ -49,10 +49,12 @@ _OWN_NAMES = {"delete_file_path": "file_path"}
 
 
 def position_delete_rows(request: Request) -> Any:
-    """`position_deletes`: one row for each deleted position. The files are opened only where more than their own columns is asked for.
+    """Return `position_deletes`: one row for each deleted position. Delete files are opened only if more than their own columns is requested.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, PuffinFormatError: a delete file is gone, damaged, or not what its manifest entry says.
+        NoSuchFileError: A delete file does not exist.
+        DataFileFormatError: A delete file is damaged, or does not match its manifest entry.
+        PuffinFormatError: A Puffin file is damaged.
     """
     files = _delete_files(request)
     if not len(files):
@@ -66,10 +68,14 @@ def position_delete_rows(request: Request) -> Any:
         positions, counts = pa.concat_tables(parts), [len(part) for part in parts]
     else:
         positions, counts = None, files["record_count"].to_pylist()
-    own = files.take(pa.array(np.repeat(places, counts)))
+    file_columns = files.take(pa.array(np.repeat(places, counts)))
     target = schema_to_arrow(request.schema)
     arrays = [
-        (positions[field.name] if positions is not None and field.name in _POSITIONS else own[_OWN_NAMES.get(field.name, field.name)])
+        (
+            positions[field.name]
+            if positions is not None and field.name in _POSITIONS
+            else file_columns[_OWN_NAMES.get(field.name, field.name)]
+        )
         for field in target
     ]
     return pa.Table.from_arrays([_in_type(array, field.type) for array, field in zip(arrays, target, strict=True)], schema=target)
@@ -84,22 +90,24 @@ def _in_type(array: Any, target: pa.DataType) -> Any:
 
 
 def _delete_files(request: Request) -> Any:
-    """The live position delete files and vectors, one row each."""
+    """Return the live position delete files and deletion vectors, one row each."""
     whole = files_schema(request.metadata)
     schema = Schema(*(field for field in whole.fields if field.name in _FILE_COLUMNS))
-    wanted = FileRows(schema=schema, table_schema=request.metadata.schema(), with_deleted=False, contents=(FileContent.POSITION_DELETES,))
+    selection = FileRowSelection(
+        schema=schema, table_schema=request.metadata.schema(), with_deleted=False, contents=(FileContent.POSITION_DELETES,)
+    )
 
     manifests = [manifest for manifest in manifests_of(request, snapshots_of(request)) if manifest.content is ManifestContent.DELETES]
-    return rows_of_manifests(request, manifests, wanted).arrow().combine_chunks()
+    return rows_of_manifests(request, manifests, selection).arrow().combine_chunks()
 
 
 def _puffin_files(described: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The files that vectors lie in, each once: many vectors share a footer."""
+    """Return the Puffin files of the deletion vectors, each once: many vectors share a footer."""
     return list(dict.fromkeys(row["file_path"] for row in described if row["file_format"] == FileFormat.PUFFIN))
 
 
 def _positions(request: Request, row: Mapping[str, Any], footers: Mapping[str, Mapping[int, VectorLocation]]) -> Any:
-    """The deleted positions of one delete file: the path of the data file, the position, and the row where it is asked for."""
+    """Return the deleted positions of one delete file: the path of the data file, the position, and the row if it is requested."""
     file = DataFile(
         content=FileContent.POSITION_DELETES,
         **{**{name: value for name, value in row.items() if name != "spec_id"}, "file_format": FileFormat(row["file_format"])},
@@ -117,11 +125,11 @@ def _positions(request: Request, row: Mapping[str, Any], footers: Mapping[str, M
 
 
 def _vector_positions(request: Request, file: DataFile, footer: Mapping[int, VectorLocation]) -> Any:
-    """The same of a deletion vector, which keeps no rows."""
+    """Return the deleted positions of a deletion vector, which does not store rows."""
     path = file.referenced_data_file or ""
     vector = read_deletion_vector(request.table.io, file, path, footer)
     if vector.cardinality > limits().deleted_positions:
-        what = f"a deletion vector of {file.content_size_in_bytes} bytes holds {vector.cardinality} positions"
+        what = f"a deletion vector of {file.content_size_in_bytes} bytes has {vector.cardinality} positions"
         raise puffin_limit_error(file.file_path, file.content_offset or 0, what, "deleted_positions")
     positions = vector.positions().astype(np.int64)
     found = {

@@ -1,6 +1,6 @@
-"""The tables about files and entries: `entries`, `files`, `data_files`, `delete_files`, and the same of all snapshots.
+"""The metadata tables of files and entries: `entries`, `files`, `data_files`, `delete_files`, and the same of all snapshots.
 
-One manifest's rows are `file_rows.py`. Spec: Manifests; Snapshots.
+The rows of one manifest are made in `file_rows.py`. Spec: Manifests; Snapshots.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.inspect.metadata_tables.file_rows import FileRows, rows_of_entries, wanted_entries
+from icefloe.inspect.metadata_tables.file_rows import FileRowSelection, rows_of_entries, selected_entries
 from icefloe.inspect.metadata_tables.manifest_filter import manifests_of
 from icefloe.inspect.metadata_tables.request import Request
 from icefloe.kernel.manifest.data_file import FileContent
@@ -22,35 +22,39 @@ from icefloe.kernel.types import StructType
 from icefloe.table.manifest_threads import in_threads
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
-# Entries that are made into rows at once, unless one manifest has more.
-_ROWS_TOGETHER = 2**15
+# Maximum number of entries that become rows in one call, unless one manifest has more.
+_MAX_ROWS_OF_A_CALL = 2**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRows:
-    """The rows of some manifests, in their order, not made yet. It can be pickled: another process may make those of a part."""
+    """The rows of manifests in their order, not read yet. It can be pickled: another process may read a part."""
 
     manifests: tuple[ManifestFile, ...]
-    wanted: FileRows
+    selection: FileRowSelection
     partition_types: Mapping[int, StructType]  # by spec id
     io: FileIO
 
     @property
     def manifest_bytes(self) -> int:
-        """Of all the manifests."""
+        """The size of all manifests in bytes."""
         return sum(manifest.manifest_length for manifest in self.manifests)
 
     def arrow(self) -> Any:
-        """The rows as a `pyarrow.Table`; manifests are read side by side, and small ones made into rows together.
+        """Return the rows as a `pyarrow.Table`; manifests are read in parallel, and the rows of small ones are made in one call.
 
         Raises:
-            NoSuchFileError, AvroFormatError, ManifestFormatError
+            NoSuchFileError: A manifest does not exist.
+            AvroFormatError: A manifest is damaged.
+            ManifestFormatError: A manifest violates the format.
         """
         entries = in_threads(self._entries, self.manifests)
-        return pa.concat_tables([schema_to_arrow(self.wanted.schema).empty_table(), *_made_together(self.manifests, entries, self.wanted)])
+        return pa.concat_tables(
+            [schema_to_arrow(self.selection.schema).empty_table(), *_rows_in_groups(self.manifests, entries, self.selection)]
+        )
 
     def parts(self, most_bytes: int) -> list["ManifestRows"]:
-        """The same rows in parts, each of manifests of at most so many bytes, or of one."""
+        """Split the rows into parts, each of manifests with at most `most_bytes` in total, or of one manifest."""
         groups: list[list[ManifestFile]] = []
         size = 0
         for manifest in self.manifests:
@@ -63,65 +67,67 @@ class ManifestRows:
 
     def _entries(self, manifest: ManifestFile) -> Any:
         content = self.io.read(manifest.manifest_path)
-        return wanted_entries(content, manifest, self.partition_types[manifest.partition_spec_id], self.wanted)
+        return selected_entries(content, manifest, self.partition_types[manifest.partition_spec_id], self.selection)
 
 
 Rows = Callable[[Request], ManifestRows]
 
 
 def entry_rows(request: Request) -> ManifestRows:
-    """`entries`: every entry of the manifests of a snapshot, those of files that it deleted too."""
+    """Return `entries`: every entry of the manifests of a snapshot, including those of files that it deleted."""
     return _rows(request, snapshots_of(request), tuple(FileContent), with_deleted=True)
 
 
 def all_entry_rows(request: Request) -> ManifestRows:
-    """`all_entries`: the same of every manifest that any snapshot has, each once."""
+    """Return `all_entries`: every entry of the manifests of all snapshots, each manifest once."""
     return _rows(request, request.metadata.snapshots, tuple(FileContent), with_deleted=True)
 
 
 def file_rows(*contents: FileContent) -> Rows:
-    """`files`, `data_files` or `delete_files`: the live files of a snapshot, of some kinds."""
+    """Return a function for `files`, `data_files` or `delete_files`: the live files of a snapshot of these kinds."""
     return lambda request: _rows(request, snapshots_of(request), contents, with_deleted=False)
 
 
 def all_file_rows(*contents: FileContent) -> Rows:
-    """`all_files`, `all_data_files` or `all_delete_files`: the live files of every manifest that any snapshot has. A file may be in several of them."""
+    """Return a function for `all_files`, `all_data_files` or `all_delete_files`: the live files of every manifest. A file may be in several manifests."""
     return lambda request: _rows(request, request.metadata.snapshots, contents, with_deleted=False)
 
 
 def snapshots_of(request: Request) -> Sequence[Snapshot]:
-    """The snapshot that is asked for, if there is any."""
+    """Return the requested snapshot, if there is one."""
     return () if request.snapshot is None else (request.snapshot,)
 
 
-def rows_of_manifests(request: Request, manifests: Sequence[ManifestFile], wanted: FileRows) -> ManifestRows:
-    """The rows of some manifests of the table."""
+def rows_of_manifests(request: Request, manifests: Sequence[ManifestFile], selection: FileRowSelection) -> ManifestRows:
+    """Return the rows of some manifests of the table."""
     specs = {manifest.partition_spec_id for manifest in manifests}
     kinds = {spec_id: spec_partition_type(request.metadata, spec_id) for spec_id in specs}
-    return ManifestRows(manifests=tuple(manifests), wanted=wanted, partition_types=kinds, io=request.table.io)
+    return ManifestRows(manifests=tuple(manifests), selection=selection, partition_types=kinds, io=request.table.io)
 
 
 def _rows(request: Request, snapshots: Iterable[Snapshot], contents: Sequence[FileContent], *, with_deleted: bool) -> ManifestRows:
-    wanted = FileRows(schema=request.schema, table_schema=request.metadata.schema(), with_deleted=with_deleted, contents=tuple(contents))
-    manifests = [manifest for manifest in manifests_of(request, list(snapshots)) if _holds(manifest, contents)]
-    return rows_of_manifests(request, manifests, wanted)
+    selection = FileRowSelection(
+        schema=request.schema, table_schema=request.metadata.schema(), with_deleted=with_deleted, contents=tuple(contents)
+    )
+    manifests = [manifest for manifest in manifests_of(request, list(snapshots)) if _contains(manifest, contents)]
+    return rows_of_manifests(request, manifests, selection)
 
 
-def _made_together(manifests: Sequence[ManifestFile], entries: Iterable[Any], wanted: FileRows) -> Iterator[Any]:
-    """The rows of the manifests' entries, those of one partition spec that follow each other at once."""
+def _rows_in_groups(manifests: Sequence[ManifestFile], entries: Iterable[Any], selection: FileRowSelection) -> Iterator[Any]:
+    """Yield rows; entries of successive manifests with the same partition spec are made into rows in one call."""
     waiting: list[Any] = []
     count, spec_id = 0, 0
     for manifest, table in zip(manifests, entries, strict=True):
-        if waiting and (manifest.partition_spec_id != spec_id or count >= _ROWS_TOGETHER):
-            yield rows_of_entries(pa.concat_tables(waiting), spec_id, wanted)
+        if waiting and (manifest.partition_spec_id != spec_id or count >= _MAX_ROWS_OF_A_CALL):
+            yield rows_of_entries(pa.concat_tables(waiting), spec_id, selection)
             waiting, count = [], 0
         spec_id = manifest.partition_spec_id
         waiting.append(table)
         count += len(table)
     if waiting:
-        yield rows_of_entries(pa.concat_tables(waiting), spec_id, wanted)
+        yield rows_of_entries(pa.concat_tables(waiting), spec_id, selection)
 
 
-def _holds(manifest: ManifestFile, contents: Sequence[FileContent]) -> bool:
-    """Whether the manifest holds files of one of the kinds."""
+def _contains(manifest: ManifestFile, contents: Sequence[FileContent]) -> bool:
+    """Return True if the manifest contains files of one of the kinds."""
     return FileContent.DATA in contents if manifest.content is ManifestContent.DATA else any(kind in contents for kind in _DELETES)

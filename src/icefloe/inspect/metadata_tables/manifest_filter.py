@@ -1,4 +1,4 @@
-"""Which manifests a metadata table reads: those of one snapshot, or of all; and which of them a filter rules out.
+"""Selection of the manifests that a metadata table reads: those of one snapshot or of all, without those that a filter excludes.
 
 Spec: Manifest Lists; Scan Planning.
 """
@@ -27,21 +27,23 @@ _CONTENT_ID, _SPEC_ID = 134, 141
 
 
 def manifests_of(request: Request, snapshots: Sequence[Snapshot]) -> list[ManifestFile]:
-    """The manifests of some snapshots, each once, that may hold entries the filter keeps.
+    """Return the manifests of some snapshots, each once, that may contain entries matching the filter.
 
     Raises:
-        NoSuchFileError, AvroFormatError, ManifestFormatError: a manifest list is gone or damaged, or of a spec that the table does not have.
+        NoSuchFileError: A manifest list does not exist.
+        AvroFormatError: A manifest list is damaged.
+        ManifestFormatError: A manifest list violates the format, or a manifest has a partition spec that the table does not have.
     """
-    found: dict[str, ManifestFile] = {}
+    by_path: dict[str, ManifestFile] = {}
     for manifests in in_threads(lambda snapshot: read_manifests(snapshot, request.table.io.read), snapshots):
         for manifest in manifests:
-            # The newest list knows most: row ids were given to manifests when the table became one of version 3.
-            found[manifest.manifest_path] = manifest
-    return kept_manifests(list(found.values()), request)
+            # The newest list wins: manifests got row ids when the table was upgraded to version 3.
+            by_path[manifest.manifest_path] = manifest
+    return filter_manifests(list(by_path.values()), request)
 
 
-def kept_manifests(manifests: Sequence[ManifestFile], request: Request) -> list[ManifestFile]:
-    """The manifests without those that have no entry the filter may match, by its predicates on `partition`, `spec_id` and `content`."""
+def filter_manifests(manifests: Sequence[ManifestFile], request: Request) -> list[ManifestFile]:
+    """Return the manifests that may have matching entries, by predicates on `partition`, `spec_id` and `content`."""
     specs = {spec.spec_id: spec for spec in request.metadata.partition_specs}
     by_kind: dict[tuple[int, ManifestContent], list[int]] = {}
     for place, manifest in enumerate(manifests):
@@ -57,14 +59,14 @@ def kept_manifests(manifests: Sequence[ManifestFile], request: Request) -> list[
 
 
 def _mask(expression: BooleanExpression, manifests: Sequence[ManifestFile], spec: PartitionSpec, content: ManifestContent) -> Mask:
-    """The same of manifests of one spec and content."""
-    # The values of an unknown transform are text here, which their bounds are not.
-    own = {field.field_id for field in spec.fields if not isinstance(field.transform, UnknownTransform)}
+    """Return the mask of kept manifests for manifests of one spec and content."""
+    # Values of an unknown transform are text in this table; their bounds are not.
+    known_fields = {field.field_id for field in spec.fields if not isinstance(field.transform, UnknownTransform)}
     partitions = SpecTest(np.arange(len(manifests)), spec, AlwaysTrue(), [summaries_of(manifest, spec) for manifest in manifests])
 
     def leaf(predicate: BoundPredicate) -> Mask:
         field_id = predicate.field.field_id
-        if field_id in own:
+        if field_id in known_fields:
             return partitions.may_match(predicate)
         if field_id in (_CONTENT_ID, _SPEC_ID):
             return np.full(len(manifests), _constant_may_match(predicate, spec.spec_id, content))
@@ -74,7 +76,7 @@ def _mask(expression: BooleanExpression, manifests: Sequence[ManifestFile], spec
 
 
 def _constant_may_match(predicate: BoundPredicate, spec_id: int, content: ManifestContent) -> bool:
-    """Whether a predicate on `content` or `spec_id` may match a file of such a manifest."""
+    """Return True if a predicate on `content` or `spec_id` may match a file of such a manifest."""
     kind = IntegerType()
     if predicate.field.field_id == _SPEC_ID:
         return bool(may_match(predicate, range_of_values(kind, physical_array(kind, (spec_id,))))[0])
@@ -92,5 +94,5 @@ def _unknown_spec(manifest: ManifestFile) -> ManifestFormatError:
     return ManifestFormatError(
         f"manifest {manifest.manifest_path} was written with partition spec {manifest.partition_spec_id}, which the table's metadata does not have",
         path=manifest.manifest_path,
-        next_step="the metadata file is damaged or not of this table; use an older one that has the spec",
+        next_step="the metadata file is damaged or belongs to another table; use an older one that has the spec",
     )

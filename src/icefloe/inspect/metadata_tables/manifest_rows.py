@@ -1,4 +1,4 @@
-"""The tables about manifests: `manifests` of a snapshot, and `all_manifests` with the snapshot whose list names each.
+"""The metadata tables of manifests: `manifests` of a snapshot, and `all_manifests` with the snapshot whose manifest list names each.
 
 Spec: Manifest Lists.
 """
@@ -27,19 +27,19 @@ _REFERENCE = "reference_snapshot_id"
 
 
 def manifest_rows(request: Request) -> Any:
-    """`manifests`: the manifest list of a snapshot."""
+    """Return `manifests`: the manifest list of a snapshot."""
     return _rows(request, snapshots_of(request))
 
 
 def all_manifest_rows(request: Request) -> Any:
-    """`all_manifests`: the manifest lists of all snapshots; a manifest comes once for each that names it."""
+    """Return `all_manifests`: the manifest lists of all snapshots; a manifest has one row for each snapshot that names it."""
     snapshots = list(request.metadata.snapshots)
     kept = _named_by_filter(request, [snapshot.snapshot_id for snapshot in snapshots])
     return _rows(request, [snapshot for snapshot, is_kept in zip(snapshots, kept.tolist(), strict=True) if is_kept])
 
 
 def _named_by_filter(request: Request, snapshot_ids: Sequence[int]) -> Mask:
-    """Whether the filter may match a manifest of each snapshot, by its predicates on `reference_snapshot_id`."""
+    """Return for each snapshot whether the filter may match its manifests, by predicates on `reference_snapshot_id`."""
     values = range_of_values(LongType(), physical_array(LongType(), list(snapshot_ids)))
 
     def leaf(predicate: BoundPredicate) -> Mask:
@@ -74,19 +74,20 @@ def _rows(request: Request, snapshots: Sequence[Snapshot]) -> Any:
 
 
 def _summaries(request: Request, manifests: Sequence[ManifestFile]) -> list[Any]:
-    """What the list says of each manifest's partition values; None where it says nothing."""
+    """Return each manifest's partition summaries; None where the list has none."""
     texts = _SummaryTexts(request)
     return [None if manifest.partitions is None else texts.of(manifest.partition_spec_id, manifest.partitions) for manifest in manifests]
 
 
 class _SummaryTexts:
-    """Partition summaries with their bounds as the texts of partition folders. Manifests of one spec often have the same."""
+    """Partition summaries with their bounds as text of partition folders, cached: manifests of one spec often have the same."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._known: dict[tuple[int, tuple[PartitionFieldSummary, ...]], list[dict[str, Any]]] = {}
 
     def of(self, spec_id: int, summaries: tuple[PartitionFieldSummary, ...]) -> list[dict[str, Any]]:
+        """Return the summaries of one manifest."""
         key = (spec_id, summaries)
         if key not in self._known:
             spec = self._request.metadata.spec_by_id(spec_id)
@@ -105,7 +106,7 @@ def _summary(field: PartitionField, typed: NestedField, summary: PartitionFieldS
 
 
 def _bound(field: PartitionField, typed: NestedField, data: bytes | None) -> str | None:
-    """A bound as text; `null` where there is none, as in Java, and None where the bytes are no value of the field's type."""
+    """Return a bound as text: `null` if there is none, as in Java; None if the bytes are not a value of the field's type."""
     if isinstance(field.transform, UnknownTransform):
         return None if data is not None else "null"
     kind = primitive(typed.field_type)

@@ -1,4 +1,4 @@
-"""The metadata tables by name: which there are, their schemas, and their rows as Arrow.
+"""Metadata tables by name: their names, their schemas, and their rows as Arrow.
 
     from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
     metadata_table(table, "files").arrow(columns=["file_path", "record_count"])
@@ -31,9 +31,9 @@ _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How the rows of a metadata table are made, as Arrow or as those of manifests.
+    """How the rows of a metadata table are made: as Arrow, or as `ManifestRows`.
 
-    `of_one_snapshot`: they are of one snapshot; others tell of the table as it is, whatever its snapshots.
+    `of_one_snapshot`: the rows are those of one snapshot; other metadata tables describe the whole table.
     """
 
     schema: Callable[[TableMetadata], Schema]
@@ -61,13 +61,13 @@ _KINDS: Mapping[str, _Kind] = {
     "position_deletes": _Kind(schemas.position_deletes_schema, position_delete_rows, of_one_snapshot=True),
     "changes": _Kind(schemas.changes_schema, current_changes, of_one_snapshot=True),
 }
-# Their names in Java's order; `changes` comes after them.
+# Names in Java's order, then `changes`.
 METADATA_TABLES: tuple[str, ...] = tuple(_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataTable:
-    """One metadata table of a table as it was loaded. `schema` has Java's columns; its rows are made anew by every `arrow`."""
+    """One metadata table of a loaded table. `schema` has the columns of Java's table; each call of `arrow` reads the rows again."""
 
     name: str
     schema: Schema
@@ -76,30 +76,39 @@ class MetadataTable:
     def arrow(
         self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
     ) -> Any:
-        """The rows as a `pyarrow.Table` of these top-level columns, all by default, in the schema's order.
+        """Return the rows as a `pyarrow.Table`.
 
-        The filter, on the columns of `schema`, says which rows need not be read: rows that it does not match may still be there. `snapshot_id` is the snapshot
-        that is looked at, the current one by default.
+        Args:
+            columns: Names of top-level columns; None for all. The result has the order of the schema.
+            row_filter: A filter on the columns of `schema`. It only allows to skip files: rows that do not match may be returned.
+            snapshot_id: The snapshot; None for the current one.
 
         Raises:
-            InvalidInputError: there is no such column, or the metadata table is of all snapshots and one was asked for.
-            InvalidFilterError: the filter names no column of the metadata table, or compares it with what it cannot be.
-            NoSuchSnapshotError: the snapshot is not in the table.
-            NoSuchFileError, FormatError: a manifest list, manifest or delete file is gone or damaged.
+            InvalidInputError: A column does not exist, or the metadata table is of all snapshots and `snapshot_id` is given.
+            InvalidFilterError: The filter names a column that does not exist, or compares it with a value of another type.
+            NoSuchSnapshotError: The snapshot does not exist.
+            NoSuchFileError: A manifest list, manifest or delete file does not exist.
+            FormatError: A manifest list, manifest or delete file is damaged.
         """
-        found = self.rows(columns=columns, row_filter=row_filter, snapshot_id=snapshot_id)
-        rows = found.arrow() if isinstance(found, ManifestRows) else found
+        rows_or_manifests = self.rows(columns=columns, row_filter=row_filter, snapshot_id=snapshot_id)
+        rows = rows_or_manifests.arrow() if isinstance(rows_or_manifests, ManifestRows) else rows_or_manifests
         return rows if columns is None else rows.select([name for name in rows.column_names if name in columns])
 
     def rows(
         self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
     ) -> Any:
-        """The rows as `arrow` has them, with a column more where none is asked for; as `ManifestRows`, not made yet, of tables about files and entries.
+        """Return the rows as `arrow` does, with at least one column; for tables of files and entries as `ManifestRows`, not read yet.
 
-        Raises: as `arrow`; of manifests only once the rows are made.
+        Args:
+            columns: As `arrow`.
+            row_filter: As `arrow`.
+            snapshot_id: As `arrow`.
+
+        Raises:
+            IcefloeError: As `arrow`; errors of manifests are raised when the rows are read.
         """
         if columns is not None and not columns:
-            # Arrow's tables lose their length with their last column; the spec id is the cheapest to make.
+            # An Arrow table without columns has no length; the spec id is the cheapest column.
             columns = ["spec_id" if "spec_id" in self.schema.names else self.schema.names[0]]
         kind = _KINDS[self.name]
         if snapshot_id is not None and not kind.of_one_snapshot:
@@ -107,7 +116,7 @@ class MetadataTable:
                 f"the metadata table {self.name} of {self.table.full_name} is about all snapshots, so it cannot be read at snapshot {snapshot_id}",
                 table=self.table.full_name,
                 snapshot_id=snapshot_id,
-                next_step="leave the snapshot out, and filter the rows",
+                next_step="omit the snapshot, and filter the rows",
             )
         use_filter = row_filter is not None and kind.takes_filter
         request = Request(
@@ -133,10 +142,14 @@ class MetadataTable:
 
 
 def metadata_table(table: TableReader, name: str) -> MetadataTable:
-    """A metadata table by its name, one of `METADATA_TABLES`.
+    """Return a metadata table by its name.
+
+    Args:
+        table: The table.
+        name: One of `METADATA_TABLES`.
 
     Raises:
-        InvalidInputError: there is none of that name.
+        InvalidInputError: No metadata table has this name.
     """
     if name not in _KINDS:
         raise InvalidInputError(

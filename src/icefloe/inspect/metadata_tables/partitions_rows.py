@@ -1,6 +1,6 @@
-"""The table `partitions`: the live files of a snapshot counted by partition, over all partition specs.
+"""The metadata table `partitions`: the live files of a snapshot counted by partition, over all partition specs.
 
-What an entry counts for is `kernel/statistics/partition_statistics_rows.py`, which partition statistics share. Spec: Partitioning; Partition Evolution.
+`kernel/statistics/partition_statistics_rows.py` counts entries, for partition statistics too. Spec: Partitioning; Partition Evolution.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,17 @@ from icefloe.kernel.statistics.partition_statistics_rows import manifest_statist
 from icefloe.kernel.types import StructType
 from icefloe.table.manifest_threads import in_threads
 
-# How many of the partition fields a file's spec has: a value that a spec does not have is not the null that another one wrote.
+# Number of the partition fields that a file's spec has: a missing field of one spec differs from a null value of another.
 _KNOWN_FIELDS = "known fields"
 
 
 def partition_rows(request: Request) -> Any:
-    """`partitions`: one row for each partition that has files; one in all, or none, for a table that was never partitioned.
+    """Return `partitions`: one row for each partition with files; for a table that was never partitioned one row, or none without files.
 
     Raises:
-        NoSuchFileError, AvroFormatError, ManifestFormatError
+        NoSuchFileError: A manifest does not exist.
+        AvroFormatError: A manifest is damaged.
+        ManifestFormatError: A manifest violates the format.
     """
     metadata, partition_type = request.metadata, partition_struct(request.metadata)
     timestamps = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
@@ -51,7 +53,7 @@ def partition_rows(request: Request) -> Any:
 
 def _counted(parts: Sequence[Any], partition_type: StructType, request: Request) -> Any:
     keys = [str(field.field_id) for field in partition_type.fields]
-    # The newest change of a partition comes first, so that its time, its snapshot and its spec are taken together.
+    # The newest change of a partition is first, so that its time, snapshot and spec come from one row.
     entries = pa.concat_tables(parts).sort_by([(names.UPDATED_AT, "descending")])
     whole = pc.ScalarAggregateOptions(skip_nulls=False)
     firsts = (names.UPDATED_AT, names.UPDATED_BY, names.SPEC_ID)
@@ -68,7 +70,7 @@ def _counted(parts: Sequence[Any], partition_type: StructType, request: Request)
 def _columns(rows: Any, partition_type: StructType) -> dict[str, Any]:
     members = [rows[str(field.field_id)].combine_chunks() for field in partition_type.fields]
     updated = pc.multiply(rows[names.UPDATED_AT], MICROS_PER_MS).cast(pa.timestamp("us", tz="UTC"))
-    # JAVA: a partition of which every change is of an expired snapshot has spec 0.
+    # JAVA: a partition whose changes are all of expired snapshots has spec 0.
     spec_id = pc.if_else(pc.is_valid(rows[names.UPDATED_AT]), rows[names.SPEC_ID], pa.scalar(0, pa.int32()))
     found = {
         "spec_id": spec_id,

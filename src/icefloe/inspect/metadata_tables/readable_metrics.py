@@ -1,4 +1,4 @@
-"""`readable_metrics`: what a manifest says about the columns of a file, one struct a column, bounds as values of the column's type.
+"""The column `readable_metrics`: the metrics of a file's columns, one struct a column, with bounds as values of the column's type.
 
 Spec: Data File Fields; Appendix D, binary single-value serialization.
 """
@@ -20,7 +20,7 @@ from icefloe.kernel.types import GeographyType, GeometryType, LongType, NestedFi
 from icefloe.kernel.values import bounds_to_array
 
 READABLE_METRICS = "readable_metrics"
-# The member of each column's struct, the file's map it is taken from, and what it says.
+# Members of each column's struct, with the map that has the values and a description.
 _COUNTS = (
     ("column_size", "column_sizes", "Bytes on disk"),
     ("value_count", "value_counts", "Values, nulls and NaN too"),
@@ -28,7 +28,7 @@ _COUNTS = (
     ("nan_value_count", "nan_value_counts", "NaNs"),
 )
 _BOUNDS = (("lower_bound", "lower_bounds", "Lower bound"), ("upper_bound", "upper_bounds", "Upper bound"))
-# The columns of a manifest that are read for it.
+# Columns of a manifest that are read.
 METRICS_MAPS = frozenset(name for _, name, _ in (*_COUNTS, *_BOUNDS))
 _SHAPES = (GeometryType, GeographyType)
 
@@ -36,9 +36,13 @@ _Values = Callable[[str, int], Any]
 
 
 def readable_metrics_field(schema: Schema, first_id: int) -> NestedField:
-    """The column, with a struct for each primitive column of a table, nested ones by their dotted names, in the order of names. Ids count up from `first_id`.
+    """Return the column, with a struct for each primitive column of a table, sorted by dotted name.
 
-    The bounds of a shape are corners of a box, not shapes, and are given as text.
+    Bounds of a geometry are corners of a box, not shapes, and are text.
+
+    Args:
+        schema: The table's schema.
+        first_id: The first field id; ids count up from it.
     """
     ids = count(first_id)
     columns = [_column_field(ids, name, column) for name, column in sorted(_columns(schema).items())]
@@ -46,7 +50,7 @@ def readable_metrics_field(schema: Schema, first_id: int) -> NestedField:
 
 
 def _columns(schema: Schema) -> dict[str, NestedField]:
-    """Every column that may have metrics, by its dotted name."""
+    """Return every column that may have metrics, by its dotted name."""
     return {".".join(path): field for path, field in walk(schema.fields) if isinstance(field.field_type, PrimitiveType)}
 
 
@@ -59,7 +63,7 @@ def _column_field(ids: Iterator[int], name: str, column: NestedField) -> NestedF
 
 
 def readable_metrics(entries: Any, schema: Schema, target: NestedField) -> Any:
-    """The column for entries that were read whole (`manifest.read.read_columns`); `target` is the field of `readable_metrics_field`."""
+    """Return the column for entries that were read with all maps (`manifest_reader.read_columns`); `target` is the field of `readable_metrics_field`."""
     values = _values_by_column(entries)
     columns = _columns(schema)
     rows = len(entries)
@@ -80,7 +84,7 @@ def _column_struct(column: NestedField, target: NestedField, values: _Values, ro
 
 
 def _bounds(column: NestedField, stored: Any) -> Any | None:
-    """Bounds as values of the column's type; null where the bytes are none."""
+    """Return bounds as values of the column's type; null if the bytes are not a value."""
     kind = column.field_type
     if stored is None or not isinstance(kind, PrimitiveType):
         return None
@@ -100,16 +104,16 @@ def _corner(data: bytes | None) -> str | None:
 
 
 def _values_by_column(entries: Any) -> _Values:
-    """What the maps hold for a column: an array of one value a row, null where a map has none; None where no row has one.
+    """Return a function from a column to its values in the maps: one value a row, null if a map has none; None if no row has one.
 
-    Each map's keys are sorted once, so that a table of many columns costs no more than its entries.
+    Each map's keys are sorted once, so that a table of many columns costs only as much as its entries.
     """
     sorted_maps: dict[str, _SortedMap] = {name: _SortedMap(array_of_chunks(entries[name])) for name in METRICS_MAPS}
     return lambda name, field_id: sorted_maps[name].values_of(field_id)
 
 
 class _SortedMap:
-    """An Arrow map array from number to value, its entries in the order of their keys."""
+    """An Arrow map array from number to value, its entries sorted by key."""
 
     def __init__(self, maps: Any) -> None:
         offsets = offsets_of(maps) if len(maps) else np.zeros(1, np.int32)
@@ -122,11 +126,12 @@ class _SortedMap:
         self._items = maps.items[entries]
 
     def values_of(self, field_id: int) -> Any | None:
+        """Return the values of a column; None if no row has one."""
         start, stop = np.searchsorted(self._keys, [field_id, field_id + 1])
         if start == stop:
             return None
         places = self._order[start:stop]
-        # A key that comes twice in one map: the last of them counts, as it does in a dict.
+        # If a key is repeated in a map, the last value counts, as in a dict.
         source = np.full(self._rows, -1, np.int64)
         source[self._row_of[places]] = places
         return self._items.take(pa.array(source, mask=source < 0))

@@ -1,4 +1,4 @@
-"""`Request`: what is asked of a metadata table, and the few steps that every one of them takes."""
+"""`Request`: the parameters of one read of a metadata table, and helpers that all metadata tables use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ MICROS_PER_MS = 1000
 class Request:
     """One read of a metadata table.
 
-    `schema` is cut to the columns that are asked for, `whole_schema` is not. `row_filter` is bound to `whole_schema`; it says what may be left out.
-    `snapshot` is the one to be looked at: None for a table without any, and where the metadata table is about all of them.
+    `schema` has the requested columns only, `whole_schema` all. `row_filter` is bound to `whole_schema`; rows that do not match may be left out.
+    `snapshot` is the snapshot to read: None for a table without snapshots, and for metadata tables of all snapshots.
     """
 
     table: TableReader
@@ -33,27 +33,28 @@ class Request:
 
     @property
     def metadata(self) -> TableMetadata:
+        """The metadata of the table."""
         return self.table.metadata
 
     @property
     def names(self) -> frozenset[str]:
-        """The columns that are asked for."""
+        """The names of the requested columns."""
         return frozenset(self.schema.names)
 
 
 def empty_rows(request: Request) -> Any:
-    """No rows, of the columns that are asked for."""
+    """Return no rows, with the requested columns."""
     return schema_to_arrow(request.schema).empty_table()
 
 
 def table_of_columns(request: Request, columns: Mapping[str, Sequence[Any]]) -> Any:
-    """Python values by column, of which those that are asked for become an Arrow table."""
-    wanted = schema_to_arrow(request.schema)
-    arrays = [pa.array(columns[field.name], field.type) for field in wanted]
-    return pa.Table.from_arrays(arrays, schema=wanted)
+    """Return an Arrow table of the requested columns from Python values by column."""
+    arrow_schema = schema_to_arrow(request.schema)
+    arrays = [pa.array(columns[field.name], field.type) for field in arrow_schema]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema)
 
 
 def micros(milliseconds: Sequence[int | None]) -> Any:
-    """Times in milliseconds as an Arrow array of microseconds in UTC."""
+    """Return times in milliseconds as an Arrow array of microseconds in UTC."""
     numbers = [None if value is None else value * MICROS_PER_MS for value in milliseconds]
     return array_of(numbers, pa.int64()).cast(pa.timestamp("us", tz="UTC"))

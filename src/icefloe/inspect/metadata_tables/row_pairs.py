@@ -20,7 +20,7 @@ Numbers = NDArray[np.int64]
 
 
 def without_carry_overs(rows: Any, columns: Sequence[str]) -> Any:
-    """The changes of one snapshot without the pairs of a removed and an added row that are equal in `columns`: as many are left as there are more of one."""
+    """Return the changes of one snapshot without pairs of a removed and an added row that are equal in `columns`; an excess of one side remains."""
     numbers, removed = _row_numbers(rows, columns), _is_removed(rows)
     counts = np.minimum(_counts(numbers, removed), _counts(numbers, ~removed))
     kept = np.ones(len(rows), np.bool_)
@@ -30,10 +30,16 @@ def without_carry_overs(rows: Any, columns: Sequence[str]) -> Any:
 
 
 def with_updates(rows: Any, identifier_columns: Sequence[str], table_name: str, snapshot_id: int) -> Any:
-    """The changes of one snapshot, of which each removed row and the added one with equal identifier columns are an update.
+    """Return the changes of one snapshot, with each removed row and the added row of equal identifier columns as an update.
+
+    Args:
+        rows: The changes.
+        identifier_columns: Columns that identify a row.
+        table_name: The table, for the error.
+        snapshot_id: The snapshot, for the error.
 
     Raises:
-        InvalidInputError: several rows that were removed, or added, have equal identifier columns, and one of the other kind has them too.
+        InvalidInputError: Several removed or added rows have equal identifier columns, and a row of the other side has them too.
     """
     numbers, removed = _row_numbers(rows, identifier_columns), _is_removed(rows)
     before, after = _counts(numbers, removed), _counts(numbers, ~removed)
@@ -46,7 +52,7 @@ def with_updates(rows: Any, identifier_columns: Sequence[str], table_name: str, 
             f"snapshot {snapshot_id} of {table_name} changed several rows with {', '.join(f'{name} = {value}' for name, value in key.items())}",
             table=table_name,
             snapshot_id=snapshot_id,
-            next_step="name identifier columns that tell every two rows apart",
+            next_step="name identifier columns that are unique",
         )
     texts = np.array([INSERT, DELETE, UPDATE_AFTER, UPDATE_BEFORE])[removed + 2 * paired[numbers]] if len(rows) else np.array([], str)
     place = rows.schema.get_field_index(CHANGE_TYPE.name)
@@ -62,12 +68,12 @@ def _is_removed(rows: Any) -> NDArray[np.bool_]:
 
 
 def _counts(numbers: Numbers, chosen: NDArray[np.bool_]) -> Numbers:
-    """How many of the chosen rows have each number."""
+    """Return for each row how many of the chosen rows have its number."""
     return np.bincount(numbers[chosen], minlength=int(numbers.max(initial=-1)) + 1)
 
 
 def _rank(numbers: Numbers) -> Numbers:
-    """The how-manieth row with its number each is, from 0."""
+    """Return for each row how many rows before it have its number."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     is_first = np.ones(len(numbers), np.bool_)
@@ -79,7 +85,7 @@ def _rank(numbers: Numbers) -> Numbers:
 
 
 def _row_numbers(rows: Any, columns: Sequence[str]) -> Numbers:
-    """A number for each row, the same for rows that are equal in the columns: nulls equal each other, floats by their bits."""
+    """Return a number for each row, the same for rows that are equal in the columns: nulls are equal, floats are compared by their bits."""
     found: Numbers = np.zeros(len(rows), np.int64)
     for name in columns:
         codes = _codes(array_of_chunks(rows[name]))
@@ -88,7 +94,7 @@ def _row_numbers(rows: Any, columns: Sequence[str]) -> Numbers:
 
 
 def _codes(column: Any) -> Numbers:
-    """A number for each value of a column, the same for equal ones."""
+    """Return a number for each value of a column, the same for equal values."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.zeros(len(column), np.int64)
@@ -102,12 +108,12 @@ def _codes(column: Any) -> Numbers:
 
 
 def _text(value: Any) -> str:
-    """A nested value as text that tells it from others; the order of a map's entries says nothing."""
+    """Return a nested value as text, different for different values; the order of a map's entries does not matter."""
     if isinstance(value, dict):
         return "{" + ",".join(sorted(f"{key!r}:{_text(item)}" for key, item in value.items())) + "}"
     return "[" + ",".join(map(_text, value)) + "]" if isinstance(value, list) else repr(value)
 
 
 def _renumbered(numbers: Numbers) -> Numbers:
-    """The same distinctions with numbers from 0 on."""
+    """Return the numbers renumbered from 0, equal where they were equal."""
     return np.unique(numbers, return_inverse=True)[1].astype(np.int64)

@@ -1,6 +1,6 @@
-"""The columns of the metadata tables: names, field ids, types and order are Java's.
+"""Schemas of the metadata tables: names, field ids, types and order are those of Java.
 
-The metrics of columns are `readable_metrics.py`. Spec: Data File Fields; Manifest Entry Fields; Position Delete Files.
+The metrics of columns are in `readable_metrics.py`. Spec: Data File Fields; Manifest Entry Fields; Position Delete Files.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ from icefloe.kernel.types import (
 DATA_FILE = "data_file"
 PARTITION = "partition"
 PARTITION_ID = 102
-# Java numbers the columns of the metadata table `position_deletes` that tell a vector's place beyond the ids that the format names; those of manifests do.
+# Java gives the columns of a vector's offset and size in `position_deletes` ids beyond those of the format; in manifests they have the format's ids.
 _VECTOR_OFFSET_ID, _VECTOR_SIZE_ID = 144, 145
 _FIRST_VERSION_WITH_VECTORS = 3
 
@@ -61,10 +61,10 @@ def _by_column(key_id: int, value_id: int, kind: IcebergType) -> MapType:
 
 
 def partition_struct(metadata: TableMetadata) -> StructType:
-    """The type of `partition`: every partition field of every spec whose source column the table still has. JAVA: Partitioning.partitionType.
+    """Return the type of `partition`: every partition field of every spec whose source column the table still has. JAVA: Partitioning.partitionType.
 
     Raises:
-        InvalidPartitionSpecError: no schema of the table has the source column of a field, so the type of its values is not known.
+        InvalidPartitionSpecError: No schema of the table has the source column of a field, so that the type of its values is unknown.
     """
     schema = metadata.schema()
     kept = {field.field_id for spec in metadata.partition_specs for field in spec.fields if field.source_id in schema}
@@ -76,7 +76,7 @@ def partition_struct(metadata: TableMetadata) -> StructType:
 
 
 def _file_fields(partition: StructType) -> list[NestedField]:
-    """What a manifest says about a file, in the order of Java's table. There is no partition where no spec has a field."""
+    """Return the fields of a file in a manifest, in the order of Java's table; without `partition` if no spec has a field."""
     fields = [
         _optional(134, "content", IntegerType(), "0: data, 1: position deletes, 2: equality deletes"),
         _required(100, "file_path", StringType(), "Location of the file"),
@@ -112,12 +112,12 @@ def _with_metrics(metadata: TableMetadata, fields: list[NestedField]) -> Schema:
 
 
 def files_schema(metadata: TableMetadata) -> Schema:
-    """`files`, `data_files`, `delete_files` and the same of all snapshots."""
+    """Return the schema of `files`, `data_files`, `delete_files` and the same of all snapshots."""
     return _with_metrics(metadata, _file_fields(partition_struct(metadata)))
 
 
 def entries_schema(metadata: TableMetadata) -> Schema:
-    """`entries` and `all_entries`."""
+    """Return the schema of `entries` and `all_entries`."""
     fields = [
         _required(0, "status", IntegerType(), "0: existing, 1: added, 2: deleted"),
         _optional(1, "snapshot_id", LongType()),
@@ -129,7 +129,7 @@ def entries_schema(metadata: TableMetadata) -> Schema:
 
 
 def partitions_schema(metadata: TableMetadata) -> Schema:
-    """`partitions`; a table that was never partitioned has one row, without the columns that would tell rows apart."""
+    """Return the schema of `partitions`; without partition columns for a table that was never partitioned."""
     partition = partition_struct(metadata)
     keys = [_required(1, PARTITION, partition), _required(4, "spec_id", IntegerType())] if partition.fields else []
     return Schema(
@@ -147,7 +147,7 @@ def partitions_schema(metadata: TableMetadata) -> Schema:
 
 
 def position_deletes_schema(metadata: TableMetadata) -> Schema:
-    """`position_deletes`."""
+    """Return the schema of `position_deletes`."""
     partition = partition_struct(metadata)
     fields = [
         DELETE_FILE_PATH,
@@ -164,12 +164,12 @@ def position_deletes_schema(metadata: TableMetadata) -> Schema:
 
 
 def changes_schema(metadata: TableMetadata) -> Schema:
-    """`changes`: the table's own columns, and what became of the row."""
+    """Return the schema of `changes`: the table's columns, and the operation on the row."""
     return Schema(*metadata.schema().fields, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID)
 
 
 def changes_metadata_columns(metadata: TableMetadata) -> Sequence[NestedField]:
-    """Return the columns that tell where a changed row is or was, which `changes` has only where they are named. A column of the table of such a name wins."""
+    """Return the columns of the data file of a changed row, which `changes` has only if they are named. A table column of the same name takes precedence."""
     own = metadata.schema().names
     columns = (FILE, POS, DELETED, SPEC_ID, partition_column(table_partition_type(metadata)))
     return [column for column in columns if column.name not in own]
@@ -195,7 +195,7 @@ _MANIFEST_COUNTS = (
 
 
 def manifests_schema(_: TableMetadata) -> Schema:
-    """`manifests`. What a manifest list of format version 1 may leave out is null all the same."""
+    """Return the schema of `manifests`. Fields that a version 1 manifest list may leave out are nullable."""
     return Schema(
         _required(14, "content", IntegerType(), "0: data, 1: deletes"),
         _required(1, "path", StringType()),
@@ -208,7 +208,7 @@ def manifests_schema(_: TableMetadata) -> Schema:
 
 
 def all_manifests_schema(_: TableMetadata) -> Schema:
-    """`all_manifests`: one row for each manifest of each snapshot."""
+    """Return the schema of `all_manifests`: one row for each manifest of each snapshot."""
     return Schema(
         *(field if field.name in ("content", "path", "length") else replace(field, required=False) for field in manifests_schema(_).fields),
         _required(18, "reference_snapshot_id", LongType(), "The snapshot whose manifest list names the manifest"),
@@ -220,7 +220,7 @@ def all_manifests_schema(_: TableMetadata) -> Schema:
 
 
 def history_schema(_: TableMetadata) -> Schema:
-    """`history`: the snapshot log."""
+    """Return the schema of `history`: the snapshot log."""
     return Schema(
         _required(1, "made_current_at", TimestamptzType()),
         _required(2, "snapshot_id", LongType()),
@@ -230,7 +230,7 @@ def history_schema(_: TableMetadata) -> Schema:
 
 
 def metadata_log_schema(_: TableMetadata) -> Schema:
-    """`metadata_log_entries`: the metadata files that the table has been, and is."""
+    """Return the schema of `metadata_log_entries`: the current and earlier metadata files."""
     return Schema(
         _required(1, "timestamp", TimestamptzType()),
         _required(2, "file", StringType()),
@@ -241,7 +241,7 @@ def metadata_log_schema(_: TableMetadata) -> Schema:
 
 
 def snapshots_schema(_: TableMetadata) -> Schema:
-    """`snapshots`."""
+    """Return the schema of `snapshots`."""
     return Schema(
         _required(1, "committed_at", TimestamptzType()),
         _required(2, "snapshot_id", LongType()),
@@ -253,7 +253,7 @@ def snapshots_schema(_: TableMetadata) -> Schema:
 
 
 def refs_schema(_: TableMetadata) -> Schema:
-    """`refs`: branches and tags."""
+    """Return the schema of `refs`: branches and tags."""
     return Schema(
         _required(1, "name", StringType()),
         _required(2, "type", StringType(), "BRANCH or TAG"),

@@ -1,4 +1,4 @@
-"""The tables that the metadata file alone answers: `history`, `metadata_log_entries`, `snapshots` and `refs`.
+"""The metadata tables that need only the metadata file: `history`, `metadata_log_entries`, `snapshots` and `refs`.
 
 Spec: Snapshots; Snapshot References; Table Metadata Fields (`snapshot-log`, `metadata-log`).
 """
@@ -10,7 +10,7 @@ from icefloe.kernel.metadata.table_history import MetadataLogEntry, ancestors, s
 
 
 def history_rows(request: Request) -> Any:
-    """`history`: when which snapshot became the current one, oldest first; rollbacks left snapshots that are no ancestors."""
+    """Return `history`: the snapshots by the time from which they were current, oldest first; after a rollback some are not ancestors."""
     metadata = request.metadata
     log = list(metadata.snapshot_log)
     current = {snapshot.snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)}
@@ -27,9 +27,9 @@ def history_rows(request: Request) -> Any:
 
 
 def metadata_log_rows(request: Request) -> Any:
-    """`metadata_log_entries`: the metadata files before the current one that are still told of, and the current one last.
+    """Return `metadata_log_entries`: the earlier metadata files that are still in the log, and the current one last.
 
-    The snapshot beside each is the one that was current at its time, which the snapshot log tells.
+    The snapshot beside each is the one that was current at its time, by the snapshot log.
     """
     metadata = request.metadata
     files = [*metadata.metadata_log, MetadataLogEntry(metadata.last_updated_ms, request.table.metadata_location)]
@@ -47,7 +47,7 @@ def metadata_log_rows(request: Request) -> Any:
 
 
 def _logged_id(request: Request, timestamp_ms: int) -> int | None:
-    """The id that the snapshot log has for a time, also of a snapshot that is gone."""
+    """Return the snapshot id that the snapshot log has for a time, also of an expired snapshot."""
     found = None
     for entry in request.metadata.snapshot_log:
         if entry.timestamp_ms <= timestamp_ms:
@@ -56,7 +56,7 @@ def _logged_id(request: Request, timestamp_ms: int) -> int | None:
 
 
 def snapshot_rows(request: Request) -> Any:
-    """`snapshots`: every snapshot of the table, with its summary but for the operation, which has a column of its own."""
+    """Return `snapshots`: every snapshot of the table, with its summary without the operation, which has its own column."""
     snapshots = list(request.metadata.snapshots)
     summaries = [{key: value for key, value in snapshot.summary.items() if key != "operation"} for snapshot in snapshots]
     return table_of_columns(
@@ -75,7 +75,7 @@ def snapshot_rows(request: Request) -> Any:
 
 
 def ref_rows(request: Request) -> Any:
-    """`refs`: every branch and tag, by name."""
+    """Return `refs`: every branch and tag, by name."""
     refs = sorted(request.metadata.refs.items())
     return table_of_columns(
         request,

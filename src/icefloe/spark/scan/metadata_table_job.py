@@ -40,7 +40,7 @@ def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
     packed = [(bytearray(_VALUES.to_bytes(part.manifests)),) for part in rows.parts(BYTES_OF_A_TASK)]
     slices = max(min(len(packed), MOST_SPARK_TASKS), 1)
     source = spark.createDataFrame(spark.sparkContext.parallelize(packed, slices), _PACKED)
-    schema = rows.wanted.schema
+    schema = rows.selection.schema
     return source.mapInArrow(RowMaker(schema, replace(rows, manifests=())), schema_to_struct(schema, field_ids=False))
 
 
