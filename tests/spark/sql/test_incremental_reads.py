@@ -66,7 +66,7 @@ def test_appended_rows_are_read_after_the_start_up_to_the_end(spark: SparkSessio
         ({"start-snapshot-id": "{1}"}, "lake.db.t.files", r"metadata table lake\.db\.t\.files cannot be read by start-snapshot-id"),
         ({"start-timestamp": "2", "end-timestamp": "1"}, "lake.db.t.changes", "from 2 ms to 1 ms, and a range begins before it ends"),
         ({"start-timestamp": "1", "end-timestamp": "1"}, "lake.db.t.changes", "from 1 ms to 1 ms"),
-        ({"start-snapshot-id": "{2}", "end-snapshot-id": "{1}"}, "lake.db.t.changes", "is no ancestor of snapshot {1}"),
+        ({"start-snapshot-id": "{2}", "end-snapshot-id": "{1}"}, "lake.db.t.changes", "is not an ancestor of snapshot {1}"),
     ],
 )
 def test_a_range_that_cannot_be_is_refused(spark: SparkSession, table: Table, options: dict[str, str], name: str, words: str) -> None:

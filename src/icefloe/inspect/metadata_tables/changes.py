@@ -61,7 +61,7 @@ def changes(
     carry_overs: bool = True,
     identifier_columns: Sequence[str] = (),
 ) -> Any:
-    """Return the rows added and removed after one snapshot up to another, oldest changes first.
+    """Return the rows added and removed after one snapshot up to another as a `pyarrow.Table`, oldest changes first.
 
     The columns are the table's and three more: `_change_type` is INSERT or DELETE; `_change_ordinal` counts the snapshots from 0; `_commit_snapshot_id` is the
     snapshot that made the change. Snapshots that only replaced files are skipped.
@@ -76,9 +76,6 @@ def changes(
         carry_overs: Whether to return rows that a snapshot removed and added unchanged, as copying a file does.
         identifier_columns: If given, a removed and an added row of one snapshot with equal values in these columns are UPDATE_BEFORE and UPDATE_AFTER, and
             carried over rows are left out.
-
-    Returns:
-        A `pyarrow.Table`. Rows have the table's current schema.
 
     Raises:
         NoSuchSnapshotError: A snapshot does not exist.
