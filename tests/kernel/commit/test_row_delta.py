@@ -127,7 +127,7 @@ def test_changes_that_contradict_themselves_are_refused(table: MadeUpTable, chan
         (3, position_deletes("p", ONE), "p cannot be added: from format version 3 on no position delete files are added"),
     ],
 )
-def test_what_a_version_does_not_allow_is_refused_with_file_and_rule(version: int, file: DataFile, rule: str) -> None:
+def test_files_that_a_version_does_not_allow_are_refused_with_file_and_rule(version: int, file: DataFile, rule: str) -> None:
     table = MadeUpTable(version)
     table.commit(Append([ONE], table.context()))
     with pytest.raises(InvalidInputError, match=rule):

@@ -1,4 +1,4 @@
-"""Every test of manifests runs by the compiled reader and by the one over fastavro."""
+"""Every test of manifests runs with the compiled reader and with the one over fastavro."""
 
 from tests.kernel.avro.both_readers import manifest_reader
 

@@ -99,7 +99,7 @@ def data_files(partition_type: StructType) -> st.SearchStrategy[DataFile]:
 
 
 def delete_files(partition_type: StructType, format_version: int, *, is_new: bool) -> st.SearchStrategy[DataFile]:
-    """Equality deletes, and position deletes as the version has them: in v3 a table's old ones stay, and new ones are deletion vectors."""
+    """Equality deletes, and position deletes as the version has them: in v3 old ones are kept, and new ones are deletion vectors."""
     equality_ids = st.lists(st.integers(1, 200), min_size=1, max_size=3).map(tuple)
     position_deletes = {"content": FileContent.POSITION_DELETES, "sort_order_id": None}
     in_rows = st.builds(

@@ -1,4 +1,4 @@
-"""Manifests of added files written field by field: the very bytes, and the same line, as entry by entry; and divided by size."""
+"""Manifests of added files, written field by field: the same bytes and the same record for the manifest list as entry by entry; and divided by size."""
 
 import itertools
 from collections.abc import Iterator
@@ -42,12 +42,12 @@ def write(
 
 
 @pytest.mark.skipif(not compiled_codec.AVAILABLE, reason="installed without a C compiler")
-def test_the_compiled_encoder_is_there_where_the_module_is() -> None:
+def test_the_compiled_encoder_is_available_with_its_module() -> None:
     assert compiled_codec.ENCODES_OBJECTS
 
 
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
-def test_the_bytes_are_those_of_entries_one_by_one(version: int, content: ManifestContent) -> None:
+def test_the_bytes_equal_those_of_entries_written_one_by_one(version: int, content: ManifestContent) -> None:
     @settings(max_examples=40, deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
@@ -64,7 +64,7 @@ def test_the_bytes_are_those_of_entries_one_by_one(version: int, content: Manife
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)
-def test_many_files_are_divided_by_size_and_all_are_there(by_compiled: bool) -> None:
+def test_many_files_are_divided_by_size_and_none_is_lost(by_compiled: bool) -> None:
     files = [data_file(f"s3://b/{number * 7919:x}/{number}.parquet", record_count=number) for number in range(3_000)]
     made = write(files, NO_PARTITION, 3, target_bytes=8_000, by_compiled=by_compiled)
     assert len(made) > 3
@@ -78,7 +78,7 @@ def test_many_files_are_divided_by_size_and_all_are_there(by_compiled: bool) -> 
 
 @pytest.mark.parametrize("codec", ["deflate", "zstd", "snappy", "null"])
 @pytest.mark.parametrize("by_compiled", BOTH)
-def test_files_encoded_some_thousand_at_a_time_are_in_the_blocks_that_one_by_one_makes(codec: str, by_compiled: bool) -> None:
+def test_files_encoded_in_batches_are_in_the_same_blocks_as_one_by_one(codec: str, by_compiled: bool) -> None:
     kind = StructType(PLAIN_PARTITION.fields[0])
     files = [data_file(f"s3://b/{number * 7919:x}.parquet", record_count=number, partition=(number % 7,)) for number in range(5_000)]
     expected, _ = written([added(file, None) for file in files], kind, format_version=3, codec=codec)

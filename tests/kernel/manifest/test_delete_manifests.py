@@ -1,4 +1,4 @@
-"""Manifests of delete files in v2 and v3: what is written is read back, by us in both forms and by another Avro library; and what is refused."""
+"""Manifests of delete files in v2 and v3: written, read back in both forms and by another Avro library, or refused."""
 
 import io
 from dataclasses import replace
@@ -49,7 +49,7 @@ def inherited(entry: ManifestEntry, number: int) -> ManifestEntry:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_what_is_written_is_read_back_in_both_forms_and_by_another_library(version: int) -> None:
+def test_written_manifests_are_read_back_in_both_forms_and_by_another_library(version: int) -> None:
     @settings(max_examples=40, deadline=None)
     @given(entries(EVERY_PARTITION, version, DELETES))
     def check(rows: list[ManifestEntry]) -> None:
@@ -77,7 +77,7 @@ def test_data_manifests_have_no_columns_of_deletes() -> None:
     assert read_columns(content, manifest, NO_PARTITION).entries.column_names == ENTRY_FIELDS.names
 
 
-def test_the_bounds_of_the_path_that_position_deletes_are_about_are_statistics_like_others() -> None:
+def test_path_bounds_of_position_deletes_are_read_like_other_statistics() -> None:
     file = replace(POSITION_DELETES, lower_bounds={FILE_PATH_ID: b"a.parquet"}, upper_bounds={FILE_PATH_ID: b"b.parquet"})
     content, manifest = written([added(file)], content=DELETES)
     columns = read_columns(content, committed(manifest, 2), NO_PARTITION, statistics=every_statistic([FILE_PATH_ID])).entries
@@ -86,7 +86,7 @@ def test_the_bounds_of_the_path_that_position_deletes_are_about_are_statistics_l
 
 
 @pytest.mark.parametrize("written_as", ["puffin", "PUFFIN", "Puffin"])
-def test_the_format_of_a_deletion_vector_is_known_in_any_case(written_as: str) -> None:
+def test_the_format_of_a_deletion_vector_is_read_in_any_case(written_as: str) -> None:
     content, manifest = written([added(VECTOR)], format_version=3, content=DELETES, codec="null")
     changed = content.replace(b"PUFFIN", written_as.encode())
     (entry,) = read_entries(changed, committed(manifest, 2), NO_PARTITION)
@@ -112,7 +112,7 @@ REFUSED: list[tuple[int, DataFile, str]] = [
 
 
 @pytest.mark.parametrize(("version", "file", "rule"), REFUSED)
-def test_what_a_version_does_not_allow_is_refused_with_file_and_rule(version: int, file: DataFile, rule: str) -> None:
+def test_files_that_a_version_does_not_allow_are_refused_with_file_and_rule(version: int, file: DataFile, rule: str) -> None:
     with pytest.raises(InvalidInputError, match=rule):
         written([added(file)], format_version=version, content=DELETES)
 
@@ -126,7 +126,7 @@ def test_a_puffin_file_of_rows_is_refused() -> None:
 @pytest.mark.parametrize(
     "file", [POSITION_DELETES, replace(POSITION_DELETES, referenced_data_file="data.parquet"), VECTOR, EQUALITY_DELETES]
 )
-def test_delete_files_that_are_there_already_are_kept_in_v3_as_they_are(status: ManifestEntryStatus, file: DataFile) -> None:
+def test_existing_delete_files_are_kept_in_v3(status: ManifestEntryStatus, file: DataFile) -> None:
     entry = ManifestEntry(status, 1, 2, 3, replace(file, spec_id=4))
     content, manifest = written([entry], format_version=3, content=DELETES)
     assert read_entries(content, committed(manifest, 9), NO_PARTITION) == [entry]
@@ -144,7 +144,7 @@ def foreign(fields: list[tuple[str, Any, int, Any]], status: int) -> bytes:
     return file.getvalue()
 
 
-def test_a_deletion_vector_of_a_writer_with_other_names_order_and_types_is_read() -> None:
+def test_a_deletion_vector_written_with_other_names_order_and_types_is_read() -> None:
     fields: list[tuple[str, Any, int, Any]] = [
         ("size", "int", 145, 50),
         ("target", "string", 143, "data.parquet"),
@@ -169,7 +169,7 @@ def test_a_deletion_vector_of_a_writer_with_other_names_order_and_types_is_read(
 
 @settings(max_examples=20, deadline=None)
 @given(st.data())
-def test_v2_s_position_deletes_keep_their_target_in_both_forms(data: st.DataObject) -> None:
+def test_position_deletes_of_v2_keep_their_target_in_both_forms(data: st.DataObject) -> None:
     target = data.draw(st.none() | st.text(max_size=30))
     content, manifest = written([added(replace(POSITION_DELETES, referenced_data_file=target))], content=DELETES)
     manifest = committed(manifest, 3)

@@ -1,4 +1,4 @@
-"""Manifest lists and manifests that Java, Spark, Flink, PyIceberg and others wrote."""
+"""Manifest lists and manifests written by Java, Spark, Flink, PyIceberg and others."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.name)
-def test_manifest_lists_say_what_another_library_reads_in_them(path: Path) -> None:
+def test_manifest_lists_are_read_as_another_library_reads_them(path: Path) -> None:
     found = read_manifest_list(path.read_bytes(), str(path))
     for manifest, other in zip(found, records(path), strict=True):
         assert (manifest.manifest_path, manifest.manifest_length) == (other["manifest_path"], other["manifest_length"])
@@ -57,12 +57,12 @@ def partition_type(header: dict[str, str]) -> StructType:
     return StructType(*(NestedField(field["field-id"], field["name"], kind) for field, kind in zip(fields, kinds, strict=True)))
 
 
-def test_there_are_golden_manifests() -> None:
+def test_golden_manifests_exist() -> None:
     assert len(list(manifests())) >= 20
 
 
 @pytest.mark.parametrize("manifest", list(manifests()) if GOLDEN.is_dir() else [], ids=lambda manifest: manifest.manifest_path[-60:])
-def test_manifests_say_what_another_library_reads_in_them(manifest: ManifestFile) -> None:
+def test_manifests_are_read_as_another_library_reads_them(manifest: ManifestFile) -> None:
     path = GOLDEN / "tables" / manifest.manifest_path
     content = path.read_bytes()
     assert len(content) == manifest.manifest_length

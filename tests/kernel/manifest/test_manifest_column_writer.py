@@ -1,4 +1,4 @@
-"""Manifests written from columns: the very bytes, and the same line for the manifest list, as from objects."""
+"""Manifests written from columns: the same bytes and the same record for the manifest list as from objects."""
 
 from dataclasses import replace
 from typing import Any
@@ -74,7 +74,9 @@ def whole(content: bytes, manifest: ManifestFile, partition_type: StructType) ->
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
 @settings(max_examples=15, deadline=None)
 @given(st.data())
-def test_columns_give_the_bytes_that_objects_give(by_compiled: bool, version: int, content: ManifestContent, data: st.DataObject) -> None:
+def test_columns_and_objects_are_written_as_the_same_bytes(
+    by_compiled: bool, version: int, content: ManifestContent, data: st.DataObject
+) -> None:
     rows = data.draw(entries(EVERY_PARTITION, version, content))
     made, line = written(rows, EVERY_PARTITION, format_version=version, content=content)
     line = replace(line, first_row_id=10**12 if version > 2 and content == DATA else None)
@@ -91,14 +93,14 @@ def test_columns_give_the_bytes_that_objects_give(by_compiled: bool, version: in
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)
-def test_blocks_end_where_those_of_objects_end(by_compiled: bool) -> None:
+def test_blocks_of_columns_and_objects_end_at_the_same_entries(by_compiled: bool) -> None:
     rows = [added(data_file(f"s3://b/t/data/{n:05d}.parquet", lower_bounds={2: bytes(n % 4000)})) for n in range(1500)]
     made, line = written(rows)
     found = write_manifest_columns(uninherited(whole(made, line, NO_PARTITION)), target(NO_PARTITION, 2), by_compiled=by_compiled)
     assert found == (made, line)
 
 
-def test_columns_that_are_missing_are_null() -> None:
+def test_missing_columns_are_written_as_null() -> None:
     made, line = written([added(data_file("a")), added(data_file("b"))])
     table = uninherited(whole(made, line, NO_PARTITION))
     few = table.select(["status", "content", "file_path", "file_format", "record_count", "file_size_in_bytes"])
@@ -125,24 +127,24 @@ def changed(name: str, values: list[Any]) -> Any:
         ("record_count", [None, 1], "a has no record_count"),
     ],
 )
-def test_an_entry_that_breaks_a_rule_is_refused_by_name(by_compiled: bool, name: str, values: list[Any], what: str) -> None:
+def test_an_entry_that_violates_a_rule_is_refused_by_name(by_compiled: bool, name: str, values: list[Any], what: str) -> None:
     with pytest.raises(InvalidInputError, match=what):
         write_manifest_columns(changed(name, values), target(NO_PARTITION, 2), by_compiled=by_compiled)
 
 
-def test_delete_files_that_are_added_are_held_against_the_version() -> None:
+def test_added_delete_files_are_checked_against_the_format_version() -> None:
     file = data_file("d", content=FileContent.EQUALITY_DELETES, equality_ids=(1,), file_format=FileFormat.PARQUET)
     made, line = written([added(file)], content=DELETES)
     table = uninherited(whole(made, line, NO_PARTITION))
     assert write_manifest_columns(table, target(NO_PARTITION, 2, DELETES)) == (made, line)
     bare = table.set_column(table.column_names.index("equality_ids"), "equality_ids", pa.nulls(1, pa.list_(pa.int32())))
-    with pytest.raises(InvalidInputError, match="d cannot be added: equality deletes must say"):
+    with pytest.raises(InvalidInputError, match="d cannot be added: equality deletes must list"):
         write_manifest_columns(bare, target(NO_PARTITION, 2, DELETES))
     with pytest.raises(InvalidInputError, match="version 1 has no delete files"):
         write_manifest_columns(table, target(NO_PARTITION, 1, DELETES))
 
 
-def test_partition_summaries_see_every_value() -> None:
+def test_partition_summaries_cover_every_value() -> None:
     rows = [added(data_file(str(n), partition=(n % 7 or None, float(np.nan) if n == 3 else n / 2))) for n in range(40)]
     kind = StructType(EVERY_PARTITION.fields[1], EVERY_PARTITION.fields[4])
     made, line = written(rows, kind)

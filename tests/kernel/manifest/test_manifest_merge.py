@@ -1,4 +1,4 @@
-"""Manifests merged by copying bytes: what comes out is what decoding every entry, changing it and encoding it again gives, byte for byte."""
+"""Manifests merged by copying bytes equal, byte for byte, the result of decoding every entry, changing it and encoding it again."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from icefloe.errors import AvroFormatError, InvalidInputError, ManifestFormatErr
 from icefloe.kernel.avro.avro_container import open_container, raw_blocks
 from icefloe.kernel.manifest import manifest_merge
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_merge import merge_manifests, restate_manifest
+from icefloe.kernel.manifest.manifest_merge import filter_manifest, merge_manifests
 from icefloe.kernel.manifest.manifest_reader import read_entries
 from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 from icefloe.kernel.types import StructType
@@ -29,7 +29,7 @@ Given = list[tuple[ManifestFile, bytes]]
 def decoded_and_encoded(
     manifests: Given, partition_type: StructType, version: int, content: ManifestContent, own: int
 ) -> tuple[bytes, ManifestFile]:
-    """The slow way."""
+    """Merge by decoding and encoding every entry."""
     found = []
     for manifest, data in manifests:
         for entry in read_entries(data, manifest, partition_type):
@@ -51,7 +51,7 @@ def decoded_and_encoded(
 )
 @settings(max_examples=8, deadline=None)
 @given(st.data())
-def test_removing_files_is_decoding_and_encoding(
+def test_filtering_a_manifest_equals_decoding_and_encoding_it(
     by_compiled: bool, old_version: int, version: int, content: ManifestContent, data: st.DataObject
 ) -> None:
     rows = data.draw(entries(EVERY_PARTITION, old_version, content))
@@ -68,7 +68,7 @@ def test_removing_files_is_decoding_and_encoding(
     ]
     expected, told = written(restated, EVERY_PARTITION, format_version=version, content=content)
     chosen = target(EVERY_PARTITION, version, content, snapshot_id=NEW_SNAPSHOT)
-    assert restate_manifest(line, made, removed, chosen, by_compiled=by_compiled) == (
+    assert filter_manifest(line, made, removed, chosen, by_compiled=by_compiled) == (
         expected,
         replace(told, added_snapshot_id=NEW_SNAPSHOT),
     )
@@ -79,7 +79,9 @@ def test_removing_files_is_decoding_and_encoding(
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
 @settings(max_examples=8, deadline=None)
 @given(st.data())
-def test_merging_is_decoding_and_encoding(by_compiled: bool, own: int, version: int, content: ManifestContent, data: st.DataObject) -> None:
+def test_merging_manifests_equals_decoding_and_encoding_them(
+    by_compiled: bool, own: int, version: int, content: ManifestContent, data: st.DataObject
+) -> None:
     manifests: Given = []
     for number in range(data.draw(st.integers(1, 3))):
         rows = data.draw(entries(EVERY_PARTITION, version, content))
@@ -94,7 +96,7 @@ def test_merging_is_decoding_and_encoding(by_compiled: bool, own: int, version: 
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)
-def test_what_the_commit_itself_added_goes_on_inheriting(by_compiled: bool) -> None:
+def test_entries_added_by_the_same_commit_still_inherit_after_a_merge(by_compiled: bool) -> None:
     own, line = written([added(data_file("new")), added(data_file("older"), sequence_number=3)])
     before, old_line = written([added(data_file("old"))])
     old_line = replace(committed(old_line, 6), added_snapshot_id=5)
@@ -112,10 +114,10 @@ def test_what_the_commit_itself_added_goes_on_inheriting(by_compiled: bool) -> N
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)
-def test_manifests_of_an_older_version_are_encoded_anew(by_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifests_of_an_older_version_are_encoded_again(by_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     made, line = written([added(data_file(f"f{n}", lower_bounds={1: b"a"}, value_counts={1: n})) for n in range(5)], format_version=1)
     copied = []
-    monkeypatch.setattr(manifest_merge, "_copied", lambda *args: copied.append(args))
+    monkeypatch.setattr(manifest_merge, "_copy_entries", lambda *args: copied.append(args))
     line = replace(line, sequence_number=0, min_sequence_number=0)
     merged, told = merge_manifests([(line, made)], target(NO_PARTITION, 2, snapshot_id=NEW_SNAPSHOT), by_compiled=by_compiled)
     assert copied == []
@@ -125,7 +127,7 @@ def test_manifests_of_an_older_version_are_encoded_anew(by_compiled: bool, monke
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)
-def test_blocks_go_across_the_manifests(by_compiled: bool) -> None:
+def test_blocks_of_a_merged_manifest_span_several_manifests(by_compiled: bool) -> None:
     manifests = []
     for number in range(40):
         made, line = written([added(data_file(f"{number}-{n}", lower_bounds={1: bytes(900)})) for n in range(10)])
@@ -137,7 +139,7 @@ def test_blocks_go_across_the_manifests(by_compiled: bool) -> None:
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)
-def test_damage_and_wrong_claims_are_refused_before_anything_is_written(by_compiled: bool) -> None:
+def test_damaged_manifests_and_wrong_counts_are_refused_before_writing(by_compiled: bool) -> None:
     made, line = written([added(data_file("a")), added(data_file("b"))], codec="null")
     broken = made.replace(b"PARQUET", b"PARQUE\xff", 1)
     chosen = target(NO_PARTITION, 2, snapshot_id=NEW_SNAPSHOT)
@@ -151,8 +153,8 @@ def test_damage_and_wrong_claims_are_refused_before_anything_is_written(by_compi
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)
-def test_manifests_of_another_writer_keep_its_schema_where_they_are_copied(by_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writers of before 2024 had no referenced_data_file; theirs are copied too, as long as all of them are. Without the codec all are decoded."""
+def test_copied_manifests_of_another_writer_keep_its_schema(by_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers before 2024 had no referenced_data_file; their manifests are copied too where all have that form. Without the codec all are decoded."""
     made, line = written([added(data_file("a", lower_bounds={1: b"x"})), added(data_file("b"))])
     container = open_container(made, "m")
     schema = json.loads(container.schema_text)
@@ -184,8 +186,8 @@ def test_manifests_of_another_writer_keep_its_schema_where_they_are_copied(by_co
 
 @pytest.mark.parametrize("by_compiled", BOTH)
 @pytest.mark.parametrize("at_once", [1, 2**20])
-def test_manifests_read_together_are_as_each_alone(by_compiled: bool, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes its own sequence number and first row id, and one that is damaged is named."""
+def test_manifests_read_together_equal_manifests_read_alone(by_compiled: bool, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own sequence number and first row id, and a damaged one is named."""
     monkeypatch.setattr(manifest_merge, "_BYTES_AT_ONCE", at_once)
     manifests: Given = []
     for number in range(6):

@@ -1,4 +1,4 @@
-"""Reading manifests of other writers, of v1, and broken ones."""
+"""Reading manifests of other writers, of v1, and damaged ones."""
 
 import io
 from dataclasses import replace
@@ -29,7 +29,7 @@ def field(name: str, kind: Any, field_id: int | None) -> dict[str, Any]:
 
 
 def foreign(file_fields: list[tuple[dict[str, Any], Any]], head: list[tuple[dict[str, Any], Any]], *, ids: bool = True) -> bytes:
-    """A manifest of one entry by another library, with just these fields in just this order."""
+    """Return a manifest of one entry, written by another library with exactly these fields in this order."""
     record = {"type": "record", "name": "other_name", "fields": [schema for schema, _ in file_fields]}
     schema = {"type": "record", "name": "entry", "fields": [*(s for s, _ in head), field("data_file", record, 2 if ids else None)]}
     row = {s["name"]: value for s, value in head} | {"data_file": {s["name"]: value for s, value in file_fields}}
@@ -48,7 +48,7 @@ FILE_FIELDS = [
 ]
 
 
-def test_fields_are_found_by_id_whatever_their_names_order_and_neighbours() -> None:
+def test_fields_are_found_by_id_regardless_of_name_and_order() -> None:
     content = foreign(FILE_FIELDS, [(field("s", "int", 0), 1), (field("n", ["null", "long"], 1), None)])
     partition_type = StructType(NestedField(1000, "p", LongType()), NestedField(1001, "added_later", StringType()))
     (entry,) = read_entries(content, manifest_of(content, sequence_number=3), partition_type)
@@ -69,7 +69,7 @@ def test_a_day_that_is_written_as_a_plain_int_is_a_date() -> None:
     assert columns.entries.column("partition.1000").to_pylist() == [17_486]
 
 
-def test_names_find_the_fields_of_a_writer_without_ids() -> None:
+def test_fields_of_a_writer_without_ids_are_found_by_name() -> None:
     fields = [("file_path", "string", "f.parquet"), ("file_format", "string", "PARQUET"), ("record_count", "long", 10)]
     fields += [("file_size_in_bytes", "long", 1000)]
     content = foreign([(field(name, kind, None), value) for name, kind, value in fields], [(field("status", "int", None), 0)], ids=False)
@@ -120,10 +120,10 @@ def test_a_partition_value_beyond_its_type_is_refused() -> None:
 
 
 @pytest.mark.parametrize("field_name", ["added_files_count", "existing_files_count", "deleted_files_count"])
-def test_more_or_fewer_entries_than_the_manifest_list_says_is_an_error(field_name: str) -> None:
+def test_another_number_of_entries_than_in_the_manifest_list_is_an_error(field_name: str) -> None:
     content, manifest = written([added(data_file()), added(data_file("g.parquet"))])
     for read in both(content, replace(manifest, **{field_name: 1})):
-        with pytest.raises(ManifestFormatError, match="the manifest list says 1"):
+        with pytest.raises(ManifestFormatError, match="the manifest list counts 1"):
             read()
 
 
@@ -132,7 +132,7 @@ def test_a_file_cut_at_the_end_of_a_block_is_an_error_even_where_the_list_has_no
     unknown = replace(manifest, added_files_count=None, existing_files_count=None, deleted_files_count=None)
     cut = content[: next(raw_blocks(open_container(content, "f"))).end + 16]
     for read in both(cut, unknown):
-        with pytest.raises(AvroFormatError, match=rf"cut short: it has {len(cut)} bytes, its manifest list says {len(content)}"):
+        with pytest.raises(AvroFormatError, match=rf"cut short: it has {len(cut)} bytes, its manifest list states {len(content)}"):
             read()
 
 
@@ -153,7 +153,7 @@ def test_numbers_are_inherited_by_added_entries_only() -> None:
     assert [inherited_sequence_number(status, number, manifest) for status, number in pairs] == [None, 9, 4, None]
 
 
-def test_every_entry_of_a_manifest_from_before_sequence_numbers_has_number_0() -> None:
+def test_entries_of_v1_manifests_have_sequence_number_0() -> None:
     statuses = pa.array([0, 1, 2], pa.int32())
     numbers = pa.nulls(3, pa.int64())
     assert inherit_sequence_numbers(statuses, numbers, Origin([manifest_of(b"")], [3])).to_pylist() == [0, 0, 0]
@@ -186,7 +186,7 @@ def test_counts_that_a_v1_list_left_out_are_counted() -> None:
     assert fill_counts(b"not even looked at", manifest) is manifest
 
 
-def test_the_header_says_what_the_spec_asks_for() -> None:
+def test_the_header_has_the_keys_that_the_spec_requires() -> None:
     content, _ = written([added(data_file(partition=("a",)))], BY_NAME)
     header = read_manifest_header(content, "f")
     assert {key: header[key] for key in header if key != "avro.schema"} == {
@@ -206,7 +206,7 @@ def test_the_snapshot_id_of_the_commit_is_written_where_an_entry_has_none() -> N
     assert (found["snapshot_id"], found["sequence_number"], found["file_sequence_number"]) == (SNAPSHOT_ID, None, None)
 
 
-def test_the_broken_one_of_many_manifests_is_named() -> None:
+def test_the_damaged_manifest_among_many_is_named() -> None:
     content, manifest = written([added(data_file())])
     wrong_count = replace(committed(manifest, 3), manifest_path="b.avro", added_files_count=2)
     torn = {"a.avro": content, "b.avro": content, "c.avro": content[:-20] + bytes(4) + content[-16:]}
@@ -216,7 +216,7 @@ def test_the_broken_one_of_many_manifests_is_named() -> None:
             read_many_columns(manifests, torn.__getitem__, NO_PARTITION)
 
 
-def test_a_sum_that_no_manifest_reaches_alone_is_no_fault_of_theirs() -> None:
+def test_limits_exceeded_only_by_the_sum_of_manifests_are_no_error() -> None:
     files = [
         written([added(data_file(record_count=2**62))], format_version=3),
         written([added(data_file(record_count=2**62))], format_version=3),

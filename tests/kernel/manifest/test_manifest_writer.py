@@ -1,4 +1,4 @@
-"""Writing manifests: schema, summaries, counts, and what is refused."""
+"""Writing manifests: schema, summaries, counts, and refused entries."""
 
 import json
 import math
@@ -64,7 +64,7 @@ def test_the_schema_of_version_1_has_a_block_size_and_no_sequence_numbers() -> N
     ]  # fmt: skip
 
 
-def test_maps_and_lists_carry_the_ids_of_their_parts() -> None:
+def test_maps_and_lists_have_the_ids_of_their_elements() -> None:
     types = {field["name"]: field["type"] for field in avro_schema(2)["fields"][-1]["type"]["fields"]}
     parts = {}
     for name in ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
@@ -107,7 +107,7 @@ def test_two_partition_fields_of_one_named_type_make_a_schema_that_avro_accepts(
 
 
 @pytest.mark.parametrize(("size", "precision"), [(1, 2), (2, 4), (4, 9), (5, 10), (8, 18), (9, 19), (16, 38)])
-def test_decimals_take_as_few_bytes_as_hold_their_digits(size: int, precision: int) -> None:
+def test_decimals_are_written_in_the_fewest_bytes(size: int, precision: int) -> None:
     assert decimal_width(precision) == size
 
 
@@ -127,7 +127,7 @@ def test_names_are_sanitised_as_java_does(name: str, sanitised: str) -> None:
     assert avro_name(name) == sanitised
 
 
-def test_counts_rows_and_the_least_sequence_number_of_live_entries_go_to_the_list() -> None:
+def test_the_manifest_list_gets_counts_rows_and_the_least_sequence_number_of_live_entries() -> None:
     rows = [
         added(data_file("a", record_count=1)),
         added(data_file("b", record_count=2), sequence_number=6),
@@ -143,11 +143,11 @@ def test_counts_rows_and_the_least_sequence_number_of_live_entries_go_to_the_lis
 
 
 @pytest.mark.parametrize("rows", [[added(data_file())], [ManifestEntry(DELETED, 1, 2, 2, data_file())], []])
-def test_where_no_live_entry_has_a_number_the_least_is_that_of_the_commit(rows: list[ManifestEntry]) -> None:
+def test_without_explicit_numbers_the_least_sequence_number_is_the_commits(rows: list[ManifestEntry]) -> None:
     assert written(rows)[1].min_sequence_number == UNASSIGNED_SEQ
 
 
-def test_summaries_tell_nulls_and_bounds_of_every_tuple() -> None:
+def test_summaries_have_nulls_and_bounds_of_every_tuple() -> None:
     kind = StructType(NestedField(1000, "a", IntegerType()), NestedField(1001, "b", StringType()), NestedField(1002, "c", StringType()))
     found = summarise(kind, {(3, "x", None), (-300, None, None), (7, "abc", None)})
     assert found == (
@@ -188,11 +188,11 @@ def test_values_that_do_not_fit_name_the_file() -> None:
 
 
 def test_data_and_deletes_do_not_mix() -> None:
-    refused(added(data_file()), "one or the other", content=ManifestContent.DELETES)
-    refused(added(data_file(content=FileContent.EQUALITY_DELETES, equality_ids=(1,))), "one or the other")
+    refused(added(data_file()), "either data or deletes", content=ManifestContent.DELETES)
+    refused(added(data_file(content=FileContent.EQUALITY_DELETES, equality_ids=(1,))), "either data or deletes")
 
 
-def test_a_manifest_of_deletes_says_so_and_keeps_the_equality_ids() -> None:
+def test_a_delete_manifest_has_its_content_and_keeps_the_equality_ids() -> None:
     file = data_file(content=FileContent.EQUALITY_DELETES, equality_ids=(1, 2), spec_id=4)
     content, manifest = written([added(file)], content=ManifestContent.DELETES)
     assert (manifest.content, read_manifest_header(content, "f")["content"]) == (ManifestContent.DELETES, "deletes")

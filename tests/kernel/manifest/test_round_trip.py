@@ -1,4 +1,4 @@
-"""What is written is read back, by us in both forms and by another Avro library."""
+"""Written manifests are read back in both forms and by another Avro library."""
 
 import io
 import uuid
@@ -36,14 +36,14 @@ def inherited(entry: ManifestEntry, number: int) -> ManifestEntry:
 @pytest.mark.parametrize("codec", ["deflate", "null", "zstd", "snappy"])
 @settings(max_examples=10, deadline=None)
 @given(entries(EVERY_PARTITION))
-def test_entries_come_back_with_their_numbers_inherited(codec: str, rows: list[ManifestEntry]) -> None:
+def test_entries_are_read_with_inherited_numbers(codec: str, rows: list[ManifestEntry]) -> None:
     content, manifest = written(rows, EVERY_PARTITION, codec=codec)
     assert read_entries(content, committed(manifest, 9), EVERY_PARTITION) == [inherited(entry, 9) for entry in rows]
 
 
 @settings(max_examples=25, deadline=None)
 @given(entries(EVERY_PARTITION))
-def test_entries_of_version_1_come_back_without_sequence_numbers(rows: list[ManifestEntry]) -> None:
+def test_entries_of_version_1_are_read_without_sequence_numbers(rows: list[ManifestEntry]) -> None:
     content, manifest = written(rows, EVERY_PARTITION, format_version=1)
     found = read_entries(content, replace(manifest, sequence_number=0), EVERY_PARTITION)
     assert found == [replace(inherited(entry, 0), sequence_number=0, file_sequence_number=0) for entry in rows]
@@ -51,7 +51,7 @@ def test_entries_of_version_1_come_back_without_sequence_numbers(rows: list[Mani
 
 @settings(max_examples=25, deadline=None)
 @given(entries(EVERY_PARTITION), st.sets(st.integers(1, 200), max_size=3), st.sampled_from([1, 2]))
-def test_columns_and_entries_say_the_same(rows: list[ManifestEntry], asked: set[int], version: int) -> None:
+def test_columns_and_entries_have_the_same_values(rows: list[ManifestEntry], asked: set[int], version: int) -> None:
     asked |= {field_id for entry in rows for field_id in list(entry.data_file.lower_bounds or {})[:1]}
     content, manifest = written(rows, EVERY_PARTITION, format_version=version)
     manifest = committed(manifest, 5 if version == 2 else 0)
@@ -126,7 +126,7 @@ def test_a_manifest_of_many_blocks_and_batches_keeps_its_order() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(entries(EVERY_PARTITION), st.sampled_from([1, 2, 3]), st.integers(1, 9)), min_size=1, max_size=4), st.booleans())
-def test_many_manifests_read_at_once_are_as_those_read_one_by_one(given_rows: list[Any], with_row_ids: bool) -> None:
+def test_many_manifests_read_at_once_equal_those_read_one_by_one(given_rows: list[Any], with_row_ids: bool) -> None:
     contents, manifests = {}, []
     for number, (rows, version, sequence_number) in enumerate(given_rows):
         content, manifest = written(rows, EVERY_PARTITION, format_version=version)

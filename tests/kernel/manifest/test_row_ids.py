@@ -1,4 +1,4 @@
-"""Row ids that data files inherit, in columns and entry by entry, against the spec's example and a plain count."""
+"""Row ids that data files inherit, in columns and entry by entry, compared with the spec's example and a plain count."""
 
 import pyarrow as pa
 import pytest
@@ -34,12 +34,12 @@ def row_ids(rows: list[ManifestEntry], first_row_id: int | None, version: int = 
     return columns
 
 
-def test_the_files_of_the_spec_s_example_get_its_row_ids() -> None:
+def test_the_example_of_the_spec_gets_its_row_ids() -> None:
     rows = [existing("data1", 25, 800), added(data_file("data2", record_count=50)), added(data_file("data3", record_count=50))]
     assert row_ids(rows, 1_000) == [800, 1_000, 1_050]
 
 
-def test_existing_files_of_an_upgraded_table_get_row_ids_and_deleted_ones_neither_get_any_nor_count() -> None:
+def test_existing_files_of_an_upgraded_table_get_row_ids_and_deleted_ones_do_not_count() -> None:
     deleted = ManifestEntry(DELETED, 1, 1, 1, data_file("gone", record_count=1_000))
     kept_id = ManifestEntry(DELETED, 1, 1, 1, data_file("gone with its id", record_count=9, first_row_id=7))
     rows = [existing("a", 3, None), deleted, existing("b", 4, None), kept_id, existing("c", 5, None)]
@@ -47,13 +47,13 @@ def test_existing_files_of_an_upgraded_table_get_row_ids_and_deleted_ones_neithe
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_manifests_written_before_the_upgrade_give_row_ids_once_their_list_does(version: int) -> None:
+def test_manifests_from_before_the_upgrade_assign_row_ids_once_their_list_does(version: int) -> None:
     rows = [added(data_file("a", record_count=3)), added(data_file("b", record_count=4))]
     assert row_ids(rows, None, version) == [None, None]
     assert row_ids(rows, 100, version) == [100, 103]
 
 
-def test_a_file_that_is_added_loses_the_row_ids_it_had_elsewhere() -> None:
+def test_an_added_file_loses_its_earlier_row_ids() -> None:
     assert row_ids([added(data_file("a", first_row_id=5_000))], 100) == [100]
 
 
@@ -65,13 +65,13 @@ def test_delete_manifests_and_manifests_without_a_first_row_id_have_no_row_ids()
 
 def test_more_records_than_row_ids_can_number_are_refused() -> None:
     content, manifest = written([added(data_file(record_count=2**62)), added(data_file("b", record_count=2**62))], format_version=3)
-    with pytest.raises(ManifestFormatError, match="record_count: all of them together are more than row ids can number"):
+    with pytest.raises(ManifestFormatError, match="record_count: the sum of all entries exceeds the range of row ids"):
         read_columns(content, committed(manifest, 9, first_row_id=5), NO_PARTITION)
 
 
 @settings(max_examples=60, deadline=None)
 @given(entries(NO_PARTITION, 3), st.none() | st.integers(0, 2**40))
-def test_row_ids_are_the_records_before_counted_one_by_one(rows: list[ManifestEntry], first_row_id: int | None) -> None:
+def test_row_ids_equal_a_plain_count_of_the_records_before(rows: list[ManifestEntry], first_row_id: int | None) -> None:
     expected: list[int | None] = []
     following = first_row_id
     for entry in rows:

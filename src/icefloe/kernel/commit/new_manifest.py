@@ -18,7 +18,7 @@ from icefloe.kernel.manifest.added_manifest_writer import write_added_manifests
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_column_writer import ManifestTarget
-from icefloe.kernel.manifest.manifest_merge import restate_manifest
+from icefloe.kernel.manifest.manifest_merge import filter_manifest
 from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata import table_properties
@@ -108,7 +108,7 @@ def without_files(
     partitions = partition_tuples(entries, target.partition_type)
     files = file_objects(entries, manifest.partition_spec_id, partitions)
     removed = live & np.fromiter(map(is_removed, files), bool, len(files))
-    data, line = restate_manifest(manifest, content, removed, target)
+    data, line = filter_manifest(manifest, content, removed, target)
     gone = [
         ManifestEntry(ManifestEntryStatus(status), snapshot_id, number, file_number, files[row])
         for row, status, snapshot_id, number, file_number in zip(

@@ -1,1 +1,1 @@
-"""Manifests: entries and data files as values, as Arrow columns, and as bytes. Spec: Manifests."""
+"""Manifests: their entries as objects and as Arrow columns, read from Avro, written, merged and filtered."""

@@ -1,6 +1,6 @@
-"""Writes the manifests of many added files: field by field, blocks compressed side by side, a new manifest where one has reached its size.
+"""The writer of manifests of many added files: encodes field by field, compresses blocks in parallel, and begins a new manifest at the target size.
 
-From entries one by one is `write.py`, from columns `write_columns.py`; what all say about a manifest is the same.
+`manifest_writer.py` writes entries one by one, `manifest_column_writer.py` columns; all three write the same manifest for the same files.
 Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
@@ -27,8 +27,8 @@ from icefloe.kernel.manifest.partition_summary import summarise
 from icefloe.kernel.manifest.partition_values import is_written_as_it_is, tuple_writer
 from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 
-# What files of the other contents do not have. Spec: Data File Fields.
-_ONLY_OF = {
+# Fields that only files of these contents have. Spec: Data File Fields.
+_CONTENTS_WITH_FIELD = {
     "equality_ids": {FileContent.EQUALITY_DELETES},
     "sort_order_id": {FileContent.DATA, FileContent.EQUALITY_DELETES},
     "referenced_data_file": {FileContent.POSITION_DELETES},
@@ -36,10 +36,10 @@ _ONLY_OF = {
     "content_size_in_bytes": {FileContent.POSITION_DELETES},
 }
 _PARTITION, _BLOCK_SIZE = 102, 105
-# Files encoded at a time: a megabyte or two, so that memory is used again in place of asking for more.
+# Files encoded at a time: a megabyte or two, so that memory is reused instead of growing.
 _FILES_AT_ONCE = 2048
-# Blocks of 64,000 bytes that one thread compresses at a time, and how many of those are held before they are: eight megabytes in all.
-_BLOCKS_AT_ONCE, _HELD = 32, 4
+# Number of blocks of 64,000 bytes that one thread compresses at a time, and of such batches that wait for compression: eight megabytes in all.
+_BLOCKS_PER_BATCH, _WAITING_BATCHES = 32, 4
 
 
 def write_added_manifests(
@@ -51,58 +51,68 @@ def write_added_manifests(
     parallel: Parallel = map,
     by_compiled: bool = ENCODES_OBJECTS,
 ) -> list[tuple[bytes, ManifestFile]]:
-    """Manifests of ADDED entries of these files, in order, and their lines for the manifest list; all files are of one spec and content.
+    """Write manifests of ADDED entries of these files, in order.
 
-    A manifest ends with the block that makes it as large as `target_bytes`. `next_target` gives each a name; the targets are alike in all else.
-    Where one is enough, its bytes are those of `write.write_manifest`.
+    A manifest ends with the block that brings it to `target_bytes`. Where one manifest is enough, its bytes are those of `manifest_writer.write_manifest`.
+
+    Args:
+        files: The files, all of one partition spec and content.
+        next_target: Returns the target of the next manifest; targets differ only in their path.
+        sequence_number: Data sequence number of the files; None where they inherit the commit's.
+        target_bytes: Size at which a manifest is full.
+        parallel: Maps a function over batches, possibly in parallel.
+        by_compiled: Use the compiled codec.
+
+    Returns:
+        The bytes of each manifest, and its record for the manifest list.
 
     Raises:
-        As `write.write_manifest`.
+        InvalidInputError, InvalidPropertyError, UnsupportedFormatVersionError: as `write_manifest`.
     """
     target = next_target()
-    # Of data files only the format has a rule.
+    # Data files need a check only where one has the format Puffin.
     formats = set(map(attrgetter("file_format"), files))
     for file in files if target.content != ManifestContent.DATA or FileFormat.PUFFIN in formats else ():
         check_added(file, target.format_version)
     schema_text, metadata = header_of(target)
     codec = codec_name(target.codec)
-    blocks = divided(_encoded(list(files), target, sequence_number, by_compiled))
-    made = []
+    blocks = divided(_encode_files(list(files), target, sequence_number, by_compiled))
+    manifests = []
     start = 0
-    for chosen in _runs(_packed(blocks, codec, parallel), target_bytes):
-        data = blocks_container(schema_text, metadata, codec, chosen)
-        end = start + sum(count for count, _ in chosen)
-        made.append((data, _line(files[start:end], target, sequence_number, len(data))))
+    for manifest_blocks in _group_by_size(_compress_blocks(blocks, codec, parallel), target_bytes):
+        data = blocks_container(schema_text, metadata, codec, manifest_blocks)
+        end = start + sum(count for count, _ in manifest_blocks)
+        manifests.append((data, _manifest_file(files[start:end], target, sequence_number, len(data))))
         start = end
         target = next_target() if end < len(files) else target
-    return made
+    return manifests
 
 
-def _encoded(files: list[DataFile], target: ManifestTarget, sequence_number: int | None, by_compiled: bool) -> Iterator[Records]:
-    """The entries, some thousand at a time. Raises as `write.write_manifest`."""
+def _encode_files(files: list[DataFile], target: ManifestTarget, sequence_number: int | None, by_compiled: bool) -> Iterator[Records]:
+    """Encode the entries, some thousand at a time. Raises as `write_manifest` does."""
     schema = parse_schema(header_of(target)[0].encode())
     for start in range(0, len(files), _FILES_AT_ONCE):
-        some = files[start : start + _FILES_AT_ONCE]
+        batch = files[start : start + _FILES_AT_ONCE]
         try:
-            yield encode_records(schema, _values(some, target, sequence_number), some, by_compiled=by_compiled)
+            yield encode_records(schema, _values(batch, target, sequence_number), batch, by_compiled=by_compiled)
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
-            _tell(some, target, sequence_number)  # raises, and names the file
+            _raise_for_file(batch, target, sequence_number)  # names the file
             raise InvalidInputError(f"the entries of {target.path} cannot be written: {error}", path=target.path) from error
 
 
-def _packed(blocks: Iterator[tuple[int, Bytes]], codec: str, parallel: Parallel) -> Iterator[tuple[int, Bytes]]:
-    """The blocks compressed, in order."""
+def _compress_blocks(blocks: Iterator[tuple[int, Bytes]], codec: str, parallel: Parallel) -> Iterator[tuple[int, Bytes]]:
+    """Compress the blocks and yield them in order."""
 
-    def compressed(batch: list[tuple[int, Bytes]]) -> list[tuple[int, Bytes]]:
+    def compress_batch(batch: list[tuple[int, Bytes]]) -> list[tuple[int, Bytes]]:
         return [(count, compress(codec, data)) for count, data in batch]
 
-    batches = _batched(blocks, _BLOCKS_AT_ONCE)
-    while held := list(islice(batches, _HELD)):
-        yield from chain.from_iterable(parallel(compressed, held))
+    batches = _batched(blocks, _BLOCKS_PER_BATCH)
+    while waiting := list(islice(batches, _WAITING_BATCHES)):
+        yield from chain.from_iterable(parallel(compress_batch, waiting))
 
 
 def _values(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None) -> dict[int, Any]:
-    """The entries' fields by id."""
+    """Return the values of the entries' fields by field id."""
     contents = set(map(attrgetter("content"), files))
     values: dict[int, Any] = {
         0: Constant(int(ManifestEntryStatus.ADDED)),
@@ -111,7 +121,7 @@ def _values(files: Sequence[DataFile], target: ManifestTarget, sequence_number: 
         4: Constant(None),
         _PARTITION: _partitions(files, target),
         _BLOCK_SIZE: Constant(V1_BLOCK_SIZE),
-        142: Constant(None),  # row ids come from the manifest list. Spec: First Row ID Inheritance.
+        142: Constant(None),  # inherited from the manifest list. Spec: First Row ID Inheritance.
     }
     for field_id, name in ENTRY_FIELD_IDS.items():
         if field_id not in values:
@@ -128,7 +138,7 @@ def _partitions(files: Sequence[DataFile], target: ManifestTarget) -> Any:
 
 
 def _column(files: Sequence[DataFile], name: str, contents: set[FileContent]) -> Any:
-    allowed = _ONLY_OF.get(name, contents)
+    allowed = _CONTENTS_WITH_FIELD.get(name, contents)
     if not contents & allowed:
         return Constant(None)
     if not contents <= allowed:
@@ -137,25 +147,25 @@ def _column(files: Sequence[DataFile], name: str, contents: set[FileContent]) ->
 
 
 def _batched(blocks: Iterator[tuple[int, Bytes]], size: int) -> Iterator[list[tuple[int, Bytes]]]:
-    """The blocks in lists of this many."""
+    """Yield the blocks in lists of this size."""
     while batch := list(islice(blocks, size)):
         yield batch
 
 
-def _runs(blocks: Iterable[tuple[int, Bytes]], target_bytes: int) -> Iterator[list[tuple[int, Bytes]]]:
-    run: list[tuple[int, Bytes]] = []
+def _group_by_size(blocks: Iterable[tuple[int, Bytes]], target_bytes: int) -> Iterator[list[tuple[int, Bytes]]]:
+    group: list[tuple[int, Bytes]] = []
     size = 0
-    for count, packed in blocks:
-        run.append((count, packed))
-        size += len(packed)
+    for count, compressed in blocks:
+        group.append((count, compressed))
+        size += len(compressed)
         if size >= target_bytes:
-            yield run
-            run, size = [], 0
-    if run:
-        yield run
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
-def _line(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None, length: int) -> ManifestFile:
+def _manifest_file(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None, length: int) -> ManifestFile:
     return ManifestFile(
         manifest_path=target.path,
         manifest_length=length,
@@ -174,8 +184,8 @@ def _line(files: Sequence[DataFile], target: ManifestTarget, sequence_number: in
     )
 
 
-def _tell(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None) -> None:
-    """Writes them one by one, which names the file that cannot be written."""
+def _raise_for_file(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None) -> None:
+    """Write the entries one by one, which raises the error that names the file."""
     added = ManifestEntryStatus.ADDED
     number = sequence_number if target.content == ManifestContent.DATA else None
     write_manifest(

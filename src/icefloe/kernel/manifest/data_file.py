@@ -1,6 +1,6 @@
-"""`DataFile`: what a manifest says about one data or delete file.
+"""`DataFile`: one data or delete file as a manifest describes it.
 
-The status and numbers that a manifest entry adds are in `entry.py`; many files at once are `columns.py`.
+The status and the sequence numbers of a manifest entry are in `entry.py`; many files as columns are in `manifest_columns.py`.
 Spec: Data File Fields.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class FileContent(IntEnum):
-    """What a file holds (field 134)."""
+    """The content of a file (field 134)."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -19,7 +19,7 @@ class FileContent(IntEnum):
 
 
 class FileFormat(StrEnum):
-    """A file's format (field 101), in the upper case that Java writes; readers compare without regard to case."""
+    """The format of a file (field 101), in the upper case that Java writes; readers compare without regard to case."""
 
     AVRO = "AVRO"
     ORC = "ORC"
@@ -31,11 +31,16 @@ class FileFormat(StrEnum):
 class DataFile:
     """One data or delete file.
 
-    `partition` holds physical values in the order of the partition spec's fields. The maps go from field id to bytes on disk,
-    counts of values, or bounds in single-value form; None where the writer gave none. Offsets and sizes are in bytes.
+    The maps have field ids as keys, and bytes on disk, counts of values, or bounds in single-value form as values; None where the writer recorded none.
+    Offsets and sizes are in bytes.
 
-    `first_row_id` is the row id of a data file's first row; one that was read has inherited it. `referenced_data_file` is the one data file that a delete file
-    is about; for a deletion vector, `content_offset` and `content_size_in_bytes` say where in its Puffin file it lies, and `record_count` is its cardinality.
+    Attributes:
+        partition: Physical values in the order of the partition spec's fields.
+        first_row_id: Row id of a data file's first row; inherited already in a file that was read.
+        referenced_data_file: The one data file that a delete file applies to.
+        content_offset: Offset of a deletion vector in its Puffin file.
+        content_size_in_bytes: Size of a deletion vector in its Puffin file; its `record_count` is its cardinality.
+        spec_id: Partition spec of the manifest that contains the file.
     """
 
     file_path: str
@@ -58,5 +63,5 @@ class DataFile:
     referenced_data_file: str | None = None
     content_offset: int | None = None
     content_size_in_bytes: int | None = None
-    # The spec of the manifest that holds the file. Never written: the manifest list has it (502); id 141 is kept for it in memory.
+    # Never written: the manifest list has the spec id (502), and field id 141 is reserved for it in memory.
     spec_id: int = 0

@@ -1,6 +1,6 @@
 """`ManifestEntry`: a file with its status in one manifest.
 
-Inheritance of the numbers is `inheritance.py`. Spec: Manifests.
+Inheritance of the numbers is in `inheritance.py`. Spec: Manifests.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 
 
 class ManifestEntryStatus(IntEnum):
-    """What a manifest says about a file (field 0)."""
+    """The status of a file in a manifest (field 0)."""
 
     EXISTING = 0
     ADDED = 1
@@ -19,10 +19,14 @@ class ManifestEntryStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """One entry. One that was read has inherited its numbers; None in one to be written means that readers are to inherit it.
+    """One entry. An entry that was read has inherited its numbers; in an entry to be written, None means that readers inherit the number.
 
-    `sequence_number` is the data sequence number, which decides which deletes apply; `file_sequence_number` tells which commit
-    added the file.
+    Attributes:
+        status: Whether the manifest's commit added or deleted the file, or neither.
+        snapshot_id: Snapshot that added the file, or deleted it where the status is DELETED.
+        sequence_number: Data sequence number, which decides which deletes apply.
+        file_sequence_number: Sequence number of the commit that added the file.
+        data_file: The file.
     """
 
     status: ManifestEntryStatus
@@ -33,5 +37,5 @@ class ManifestEntry:
 
     @property
     def is_live(self) -> bool:
-        """Whether the file is part of the snapshot: added or existing."""
+        """Return True if the file is part of the snapshot: added or existing."""
         return self.status != ManifestEntryStatus.DELETED

@@ -1,6 +1,6 @@
-"""Which files manifests name, as columns of paths and sizes and nothing else: for who deletes files, and must know of every one that is still needed.
+"""The paths and sizes of the files in a manifest, as columns, for the clean-up of files, which must find every file that is still needed.
 
-What a scan wants of the entries is `read.py`. Spec: Manifests; Manifest Entry Fields.
+The columns for a scan are in `manifest_reader.py`. Spec: Manifests; Manifest Entry Fields.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from icefloe.kernel.avro.avro_columns import read_arrays
 from icefloe.kernel.avro.avro_container import open_container
 from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.manifest_length import check_length
 from icefloe.kernel.manifest.partition_values import typed_array
-from icefloe.kernel.manifest.stated_length import check_length
 
-# One row for each entry. `content` is that of the file (0 data, 1 position deletes, 2 equality deletes); the size is that of the whole file, in bytes.
+# One row for each entry. `content` is the file's (0 data, 1 position deletes, 2 equality deletes); the size is that of the whole file, in bytes.
 PATH_FIELDS = pa.schema(
     [
         pa.field("status", pa.int32(), nullable=False),
@@ -28,7 +28,7 @@ PATH_FIELDS = pa.schema(
     ]
 )
 
-_WANTED = Struct(
+_PROJECTION = Struct(
     (
         WantedField(0, ("status",), Value("status"), required=True),
         WantedField(
@@ -49,35 +49,41 @@ _WANTED = Struct(
 
 
 def read_file_paths(content: bytes, path: str, *, length: int | None = None, counts: tuple[int | None, int | None, int | None]) -> Any:
-    """The files of one manifest as a `pyarrow.Table` of `PATH_FIELDS`, one row an entry of whatever status, in file order.
+    """Return the files of one manifest, one row per entry of any status, in file order.
 
-    `length` is the manifest's size in bytes and `counts` are how many entries are added, existing and deleted, as its manifest list says: a manifest that was
-    cut short must not be taken for one that names fewer files. None is not known.
+    Args:
+        content: The manifest's bytes.
+        path: Its location, for errors.
+        length: Its size in bytes by its manifest list; None if unknown. A manifest that was cut short must not pass for one with fewer files.
+        counts: How many entries are added, existing and deleted by its manifest list; None for an unknown count.
+
+    Returns:
+        A `pyarrow.Table` of `PATH_FIELDS`.
 
     Raises:
         AvroFormatError: the file is damaged or was cut short; the error names it.
-        ManifestFormatError: a path is null, a status is none that the format knows, or there are more or fewer entries than the manifest list says.
+        ManifestFormatError: a path is null, a status is unknown to the format, or the number of entries is not that of the manifest list.
     """
     check_length(content, path, length, counts)
-    batches = [_typed(columns, path) for columns in read_arrays([open_container(content, path)], _WANTED)]
+    batches = [_typed(columns, path) for columns in read_arrays([open_container(content, path)], _PROJECTION)]
     files = pa.concat_tables(batches) if batches else PATH_FIELDS.empty_table()
-    for what in _wrong(files, counts):
-        raise _refuse(path, what)
+    for problem in _problems(files, counts):
+        raise _refuse(path, problem)
     return files
 
 
-def _wrong(files: Any, counts: tuple[int | None, int | None, int | None]) -> Iterator[str]:
+def _problems(files: Any, counts: tuple[int | None, int | None, int | None]) -> Iterator[str]:
     for name in ("status", "file_path"):
         if files[name].null_count:
             yield f"{name} is null in {files[name].null_count} entries"
-    found = {row["values"]: row["counts"] for row in pc.value_counts(files["status"]).to_pylist()}
-    unknown = sorted(set(found) - {int(status) for status in ManifestEntryStatus})
+    actual_counts = {row["values"]: row["counts"] for row in pc.value_counts(files["status"]).to_pylist()}
+    unknown = sorted(set(actual_counts) - {int(status) for status in ManifestEntryStatus})
     if unknown:
-        yield f"a status is {unknown[0]}; it is 0 (existing), 1 (added) or 2 (deleted)"
+        yield f"a status is {unknown[0]}; it must be 0 (existing), 1 (added) or 2 (deleted)"
     order = (ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED)
-    for status, claimed in zip(order, counts, strict=True):
-        if claimed is not None and claimed != found.get(int(status), 0):
-            yield f"{found.get(int(status), 0)} entries are {status.name}, the manifest list says {claimed}"
+    for status, expected in zip(order, counts, strict=True):
+        if expected is not None and expected != actual_counts.get(int(status), 0):
+            yield f"{actual_counts.get(int(status), 0)} entries are {status.name}, the manifest list counts {expected}"
 
 
 def _typed(columns: dict[str, Any], path: str) -> Any:
@@ -88,4 +94,4 @@ def _typed(columns: dict[str, Any], path: str) -> Any:
 
 
 def _refuse(path: str, what: str) -> ManifestFormatError:
-    return ManifestFormatError(f"the manifest {path} breaks a rule of the format", path=path, problems=(Problem(where="", what=what),))
+    return ManifestFormatError(f"the manifest {path} violates a rule of the format", path=path, problems=(Problem(where="", what=what),))

@@ -1,6 +1,6 @@
-"""Which files each format version lets a commit add, and what their manifest entries must say.
+"""The rules for files that a commit may add, by format version, and for what their manifest entries must contain.
 
-That a manifest holds data or deletes only, and which numbers an entry carries, is checked where it is written (`write.py`); that a data file has one
+That a manifest holds either data or deletes, and which numbers an entry has, is checked by the writer (`manifest_writer.py`); that a data file has one
 deletion vector, by the commit. Spec: Delete Formats; Deletion Vectors; Data File Fields.
 """
 
@@ -11,12 +11,16 @@ _DELETION_VECTOR_FIELDS = ("referenced_data_file", "content_offset", "content_si
 
 
 def is_deletion_vector(file: DataFile) -> bool:
-    """Whether it is a deletion vector, which is a blob of a Puffin file. Spec: Deletion Vectors."""
+    """Return True for a deletion vector, which is a blob of a Puffin file. Spec: Deletion Vectors."""
     return file.content == FileContent.POSITION_DELETES and file.file_format == FileFormat.PUFFIN
 
 
 def check_added(file: DataFile, format_version: int) -> None:
-    """Raises `InvalidInputError`, which names the file and the rule, where a table of this version may not have the file added."""
+    """Raise an error if a table of this format version must not contain the file.
+
+    Raises:
+        InvalidInputError: the file violates a rule; names the file and the rule.
+    """
     if file.content == FileContent.DATA:
         if file.file_format == FileFormat.PUFFIN:
             raise _refuse(file, "a data file is Parquet, ORC or Avro, and this one is Puffin")
@@ -33,7 +37,7 @@ def check_added(file: DataFile, format_version: int) -> None:
 
 def _check_equality_deletes(file: DataFile) -> None:
     if not file.equality_ids:
-        raise _refuse(file, "equality deletes must say which columns they compare (equality_ids)")
+        raise _refuse(file, "equality deletes must list the columns that they compare (equality_ids)")
     if file.file_format == FileFormat.PUFFIN:
         raise _refuse(file, "equality deletes are rows in Parquet, ORC or Avro, and this file is Puffin")
 

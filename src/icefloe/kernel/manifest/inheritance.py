@@ -1,4 +1,4 @@
-"""The numbers that entries leave out and take from their manifest's line in the manifest list.
+"""The inheritance of numbers: entries without snapshot id, sequence number or first row id take them from their manifest's record in the manifest list.
 
 Spec: Sequence Number Inheritance; First Row ID Inheritance.
 """
@@ -16,17 +16,17 @@ from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestC
 
 
 class Origin(NamedTuple):
-    """Which manifest each row of some columns is from: as many of the first as its count says, then those of the next."""
+    """The manifest of each row of a table: the rows of the first manifest, as many as its count, then those of the next."""
 
     manifests: Sequence[ManifestFile]
     counts: Sequence[int]
 
     def spread(self, values: Iterable[int]) -> Any:
-        """A number of each manifest as an Arrow array (int64) of one a row."""
+        """Repeat a number of each manifest for each of its rows, as an Arrow array (int64)."""
         return numbers_array(np.repeat(np.fromiter(values, np.int64, len(self.counts)), self.counts), pa.int64())
 
     def slices(self) -> Iterator[tuple[ManifestFile, slice]]:
-        """The rows of each manifest."""
+        """Yield each manifest with the slice of its rows."""
         start = 0
         for manifest, count in zip(self.manifests, self.counts, strict=True):
             yield manifest, slice(start, start + count)
@@ -34,40 +34,40 @@ class Origin(NamedTuple):
 
 
 def inherit_snapshot_ids(snapshot_ids: Any, origin: Origin) -> Any:
-    """Where an entry (Arrow int64) names no snapshot, it is the one that added the manifest."""
+    """Replace null snapshot ids of entries (Arrow int64) by the snapshot that added the manifest."""
     if not snapshot_ids.null_count:
         return snapshot_ids
     return pc.coalesce(snapshot_ids, origin.spread(manifest.added_snapshot_id for manifest in origin.manifests))
 
 
 def inherit_sequence_numbers(statuses: Any, numbers: Any, origin: Origin) -> Any:
-    """Where status is ADDED and the number (Arrow int64) null, the manifest's.
+    """Replace null sequence numbers (Arrow int64) of ADDED entries by the manifest's.
 
-    Manifests from before v2 have no such column: their list says 0, and every entry takes that. An EXISTING or DELETED entry
-    without a number in a later manifest breaks the spec; nothing is guessed for it, and it stays null.
+    Manifests from before v2 have no such column: their sequence number is 0 in the list, and every entry inherits it. An EXISTING or DELETED entry
+    without a number in a later manifest violates the spec; its number stays null.
     """
     if not numbers.null_count:
         return numbers
-    own = origin.spread(manifest.sequence_number for manifest in origin.manifests)
-    takes = pc.equal(statuses, scalar_of(int(ManifestEntryStatus.ADDED), statuses.type))
+    of_manifest = origin.spread(manifest.sequence_number for manifest in origin.manifests)
+    inherits = pc.equal(statuses, scalar_of(int(ManifestEntryStatus.ADDED), statuses.type))
     if any(manifest.sequence_number == 0 for manifest in origin.manifests):
-        takes = pc.or_(takes, pc.equal(own, scalar_of(0, pa.int64())))
-    return pc.if_else(pc.and_(pc.is_null(numbers), takes), own, numbers)
+        inherits = pc.or_(inherits, pc.equal(of_manifest, scalar_of(0, pa.int64())))
+    return pc.if_else(pc.and_(pc.is_null(numbers), inherits), of_manifest, numbers)
 
 
 def inherited_sequence_number(status: int, number: int | None, manifest: ManifestFile) -> int | None:
-    """The same for one entry."""
+    """Return the sequence number of one entry, by the rule of `inherit_sequence_numbers`."""
     if number is None and (status == ManifestEntryStatus.ADDED or manifest.sequence_number == 0):
         return manifest.sequence_number
     return number
 
 
 def inherit_first_row_ids(statuses: Any, record_counts: Any, first_row_ids: Any, origin: Origin) -> Any:
-    """Where a live data file has no first row id (Arrow int64): the manifest's, plus the records of all such files before it.
+    """Replace null first row ids (Arrow int64) of live data files by the manifest's, plus the records of all such files before them.
 
-    DELETED entries without one neither get one nor count, for the manifest list reserved row ids for added and existing rows only; Java reads them so too.
-    Under a manifest without a first row id, as all before v3 and all delete manifests are, no file has one; but one that a commit has just written, and that
-    its manifest list gives a first row id, keeps those that it holds.
+    A DELETED entry without a first row id gets none and does not count, since the manifest list reserved row ids for added and existing rows only; Java reads
+    them likewise. Under a manifest without a first row id, as all before v3 and all delete manifests are, no file has one. A manifest that this commit has just
+    written keeps the ids in it, since its manifest list will assign its first row id.
 
     Raises:
         pyarrow.ArrowInvalid: the records are more than a long can count.
@@ -77,30 +77,30 @@ def inherit_first_row_ids(statuses: Any, record_counts: Any, first_row_ids: Any,
     is_live = pc.not_equal(statuses, scalar_of(int(ManifestEntryStatus.DELETED), statuses.type))
     inherits = pc.and_(pc.is_null(first_row_ids), is_live)
     rows = pc.if_else(inherits, record_counts, scalar_of(0, pa.int64()))
-    found = []
+    ids_by_manifest = []
     for manifest, part in origin.slices():
-        own = rows[part]
+        row_counts = rows[part]
         if _assigns_row_ids(manifest):
-            with_these = pc.cumulative_sum_checked(own, start=scalar_of(manifest.first_row_id, pa.int64()))
-            found.append(pc.if_else(inherits[part], pc.subtract(with_these, own), first_row_ids[part]))
+            ends = pc.cumulative_sum_checked(row_counts, start=scalar_of(manifest.first_row_id, pa.int64()))
+            ids_by_manifest.append(pc.if_else(inherits[part], pc.subtract(ends, row_counts), first_row_ids[part]))
         else:
-            found.append(first_row_ids[part] if _is_uncommitted(manifest) else pa.nulls(len(own), pa.int64()))
-    return pa.chunked_array([chunk for array in found for chunk in chunks_of(array)], pa.int64())
+            ids_by_manifest.append(first_row_ids[part] if _is_uncommitted(manifest) else pa.nulls(len(row_counts), pa.int64()))
+    return pa.chunked_array([chunk for array in ids_by_manifest for chunk in chunks_of(array)], pa.int64())
 
 
 def first_row_id_reader(manifest: ManifestFile) -> Callable[[int, int, int | None], int | None]:
-    """The same for entries one by one: to be called in file order with status, record count and first row id."""
+    """Return a function of status, record count and first row id that applies `inherit_first_row_ids` to one entry after another, in file order."""
     if not _assigns_row_ids(manifest):
         is_uncommitted = _is_uncommitted(manifest)
-        return lambda _, __, own: own if is_uncommitted else None
-    following = manifest.first_row_id or 0
+        return lambda _, __, stored_id: stored_id if is_uncommitted else None
+    next_row_id = manifest.first_row_id or 0
 
-    def read(status: int, record_count: int, own: int | None) -> int | None:
-        nonlocal following
-        if own is not None or status == ManifestEntryStatus.DELETED:
-            return own
-        assigned = following
-        following += record_count
+    def read(status: int, record_count: int, stored_id: int | None) -> int | None:
+        nonlocal next_row_id
+        if stored_id is not None or status == ManifestEntryStatus.DELETED:
+            return stored_id
+        assigned = next_row_id
+        next_row_id += record_count
         return assigned
 
     return read
@@ -111,5 +111,5 @@ def _assigns_row_ids(manifest: ManifestFile) -> bool:
 
 
 def _is_uncommitted(manifest: ManifestFile) -> bool:
-    """Whether it is a data manifest that the commit at hand wrote, and no list names yet."""
+    """Return True for a data manifest that this commit wrote and no manifest list contains yet."""
     return manifest.content == ManifestContent.DATA and manifest.sequence_number == UNASSIGNED_SEQ

@@ -1,6 +1,6 @@
-"""Writes a manifest from columns, without an object per entry.
+"""The writer of a manifest from columns, without an object per entry.
 
-From objects is `write.py`; what both say about a manifest is the same. Spec: Manifests; Sequence Numbers; First Row ID Inheritance.
+`manifest_writer.py` writes entries one by one; both write the same manifest for the same entries. Spec: Manifests; Sequence Numbers; First Row ID Inheritance.
 """
 
 from collections.abc import Iterator
@@ -31,15 +31,15 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import StructType
 from icefloe.kernel.values import physical_list
 
-# Rows encoded at a time: two or three megabytes, so that memory is used again in place of asking for more.
+# Rows encoded at a time: two or three megabytes, so that memory is reused instead of growing.
 _SLICE_ROWS = 4096
-# What the manifest list tells of, beside partitions.
-_TOLD = tuple(ENTRY_FIELDS.field(name) for name in ("status", "sequence_number", "record_count"))
+# The columns that the record of the manifest list is computed from, beside the partition.
+_SUMMARY_FIELDS = tuple(ENTRY_FIELDS.field(name) for name in ("status", "sequence_number", "record_count"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestTarget:
-    """What all entries of a manifest to be written have in common; fields as the arguments of `write.write_manifest`."""
+    """The properties common to all entries of a manifest to be written; the fields are the arguments of `manifest_writer.write_manifest`."""
 
     path: str
     schema: Schema
@@ -54,23 +54,31 @@ class ManifestTarget:
 
 
 def write_manifest_columns(entries: Any, target: ManifestTarget, *, by_compiled: bool = AVAILABLE) -> tuple[bytes, ManifestFile]:
-    """As `write.write_manifest`, of a `pyarrow.Table` with the columns of a `ManifestColumns` that was read whole; columns it lacks are null.
+    """Write a manifest as `manifest_writer.write_manifest` does, from columns.
 
-    The rules about numbers are the same: null in ADDED entries, which inherit them, and there in all others.
+    The rules about numbers are the same: they are null in ADDED entries, which inherit them, and set in all others.
+
+    Args:
+        entries: A `pyarrow.Table` with the columns of a `ManifestColumns` that was read whole; missing columns are null.
+        target: The manifest.
+        by_compiled: Use the compiled codec.
+
+    Returns:
+        The manifest's bytes, and its record for the manifest list.
 
     Raises:
-        InvalidInputError: an entry breaks a rule, or its values do not fit their types.
-        InvalidPropertyError: the codec is not known.
+        InvalidInputError: an entry violates a rule, or its values do not fit their types.
+        InvalidPropertyError: the codec is unknown.
         UnsupportedFormatVersionError: the format version is above 3.
     """
     slices = (entries.slice(start, _SLICE_ROWS) for start in range(0, entries.num_rows, _SLICE_ROWS))
     records = (encode_columns(rows, target, by_compiled=by_compiled) for rows in slices)
     data = write_records_container(*header_of(target), codec_name(target.codec), records)
-    return data, manifest_line(_completed(entries, target, _TOLD), target, len(data))
+    return data, manifest_file_of(_with_missing_columns(entries, target, _SUMMARY_FIELDS), target, len(data))
 
 
 def header_of(target: ManifestTarget) -> tuple[str, dict[str, str]]:
-    """The Avro schema of a manifest, and its key-value metadata."""
+    """Return the Avro schema of a manifest and its key-value metadata."""
     schema_text, _ = manifest_codec(target.partition_type, target.format_version)
     metadata = manifest_metadata(
         target.schema, target.schema_json, target.spec_fields_json, target.spec_id, target.format_version, target.content
@@ -79,8 +87,8 @@ def header_of(target: ManifestTarget) -> tuple[str, dict[str, str]]:
 
 
 def encode_columns(entries: Any, target: ManifestTarget, *, by_compiled: bool = AVAILABLE) -> Records:
-    """Entries (see `write_manifest_columns`) as Avro records, checked."""
-    whole = _completed(entries, target)
+    """Check entries (see `write_manifest_columns`) and encode them as Avro records."""
+    whole = _with_missing_columns(entries, target)
     _check(whole, target)
     schema_text, _ = manifest_codec(target.partition_type, target.format_version)
     try:
@@ -89,44 +97,46 @@ def encode_columns(entries: Any, target: ManifestTarget, *, by_compiled: bool = 
         raise InvalidInputError(f"the entries of {target.path} cannot be written: {error}", path=target.path) from error
 
 
-def _completed(entries: Any, target: ManifestTarget, wanted: tuple[Any, ...] = (*ENTRY_FIELDS, *DELETE_FIELDS, *WHOLE_FIELDS)) -> Any:
-    """The wanted columns and those of the partition, in one chunk each."""
-    fields = list(wanted)
+def _with_missing_columns(
+    entries: Any, target: ManifestTarget, required: tuple[Any, ...] = (*ENTRY_FIELDS, *DELETE_FIELDS, *WHOLE_FIELDS)
+) -> Any:
+    """Return the required columns and those of the partition in one chunk each, null where the entries do not have them."""
+    fields = list(required)
     fields += [entries.schema.field(partition_column(part.field_id)) for part in target.partition_type.fields]
     arrays = []
     for field in fields:
-        known = field.name in entries.column_names
-        array = array_of_chunks(entries.column(field.name)) if known else pa.nulls(entries.num_rows, field.type)
+        is_present = field.name in entries.column_names
+        array = array_of_chunks(entries.column(field.name)) if is_present else pa.nulls(entries.num_rows, field.type)
         arrays.append(filled(array, target.snapshot_id) if field.name == "snapshot_id" else array)
     return pa.Table.from_arrays(arrays, names=[field.name for field in fields])
 
 
 def _by_field_id(whole: Any, target: ManifestTarget) -> dict[int, Any]:
-    """The columns as they are written: what a file of its kind does not have is null."""
+    """Return the columns to be written by field id; fields that a file of its content does not have are null."""
     contents = whole["content"]
     of_data, of_positions, of_equality = (pc.equal(contents, scalar_of(int(content), contents.type)) for content in FileContent)
-    kept = {
+    rows_with_field = {
         "sort_order_id": pc.invert(of_positions),
         "equality_ids": of_equality,
         "referenced_data_file": of_positions,
         "content_offset": of_positions,
         "content_size_in_bytes": of_positions,
-        # A file that is added gets its row ids from the manifest list. Spec: First Row ID Inheritance.
+        # An added file inherits its row ids from the manifest list. Spec: First Row ID Inheritance.
         "first_row_id": pc.and_(of_data, pc.not_equal(whole["status"], scalar_of(int(ManifestEntryStatus.ADDED), pa.int32()))),
     }
     columns = {105: filled(pa.nulls(whole.num_rows, pa.int64()), V1_BLOCK_SIZE)}
     for field_id, name in ENTRY_FIELD_IDS.items():
         values = array_of_chunks(whole[name])
-        if name in kept and values.null_count < len(values):
-            keep = array_of_chunks(kept[name])
-            values = values if pc.all(keep).as_py() else _where(keep, values)
+        if name in rows_with_field and values.null_count < len(values):
+            keep = array_of_chunks(rows_with_field[name])
+            values = values if pc.all(keep).as_py() else _null_unless(keep, values)
         columns[field_id] = values
     for part in target.partition_type.fields:
         columns[part.field_id] = written_array(part, array_of_chunks(whole[partition_column(part.field_id)]))
     return columns
 
 
-def _where(keep: Any, values: Any) -> Any:
+def _null_unless(keep: Any, values: Any) -> Any:
     if pa.types.is_list(values.type):
         rows = pc.if_else(keep, mask_array(np.ones(len(keep), dtype=bool)), pa.nulls(len(keep), pa.bool_()))
         indices = pc.if_else(rows, pa.array(np.arange(len(keep))), pa.nulls(len(keep), pa.int64()))
@@ -135,31 +145,35 @@ def _where(keep: Any, values: Any) -> Any:
 
 
 def _check(whole: Any, target: ManifestTarget) -> None:
-    """The rules of `write.write_manifest`, all entries at once; the error names the first that breaks one."""
+    """Check the rules of `write_manifest` for all entries at once; the error names the first entry that violates one."""
     if target.format_version == 1 and target.content != ManifestContent.DATA:
         raise InvalidInputError(f"{target.path} cannot be written: a table of format version 1 has no delete files")
     for name in (field.name for field in ENTRY_FIELDS if not field.nullable):
         _refuse_where(pc.is_null(whole[name]), whole, f"has no {name}")
     statuses, contents = whole["status"], numpy_of(whole["content"])
-    known = pa.array([int(status) for status in ManifestEntryStatus], statuses.type)
-    _refuse_where(pc.invert(pc.is_in(statuses, value_set=known)), whole, "has a status that the format does not know")
+    valid_statuses = pa.array([int(status) for status in ManifestEntryStatus], statuses.type)
+    _refuse_where(pc.invert(pc.is_in(statuses, value_set=valid_statuses)), whole, "has a status that the format does not define")
     added = numpy_of(statuses) == int(ManifestEntryStatus.ADDED)
     is_data = contents == int(FileContent.DATA)
-    other = is_data != (target.content == ManifestContent.DATA)
-    _refuse_where(mask_array(other), whole, f"does not belong into a manifest of {target.content.name}: a manifest holds one or the other")
+    is_misplaced = is_data != (target.content == ManifestContent.DATA)
+    _refuse_where(
+        mask_array(is_misplaced),
+        whole,
+        f"does not belong into a manifest of {target.content.name}: a manifest holds either data or deletes",
+    )
     puffin = numpy_of(pc.equal(whole["file_format"], scalar_of(FileFormat.PUFFIN.value, pa.string())))
     for row in np.flatnonzero(added & (~is_data | puffin)).tolist():
         check_added(_file(whole.slice(row, 1).to_pylist()[0]), target.format_version)
     if target.format_version == 1:
         return
     numbered = [numpy_of(pc.is_valid(whole[name])) for name in ("sequence_number", "file_sequence_number")]
-    _refuse_where(mask_array(added & numbered[1]), whole, "is ADDED with a file sequence number, which it is to inherit")
-    bare = ~added & ~(numbered[0] & numbered[1])
-    _refuse_where(mask_array(bare), whole, "is EXISTING or DELETED and must carry its snapshot id and both sequence numbers")
+    _refuse_where(mask_array(added & numbered[1]), whole, "is ADDED with a file sequence number, which it must inherit")
+    lacks_numbers = ~added & ~(numbered[0] & numbered[1])
+    _refuse_where(mask_array(lacks_numbers), whole, "is EXISTING or DELETED and must carry its snapshot id and both sequence numbers")
 
 
 def _file(row: dict[str, Any]) -> DataFile:
-    """What `check_added` looks at."""
+    """Return the fields of an entry that `check_added` reads."""
     return DataFile(
         file_path=row["file_path"],
         file_format=FileFormat(row["file_format"]),
@@ -177,11 +191,11 @@ def _refuse_where(wrong: Any, whole: Any, what: str) -> None:
     rows = np.flatnonzero(numpy_of(wrong))
     if len(rows):
         path = whole["file_path"][int(rows[0])].as_py()
-        raise InvalidInputError(f"{path} {what}" + (f"; so {len(rows) - 1} others" if len(rows) > 1 else ""), path=path)
+        raise InvalidInputError(f"{path} {what}" + (f"; {len(rows) - 1} others too" if len(rows) > 1 else ""), path=path)
 
 
-def manifest_line(entries: Any, target: ManifestTarget, length: int) -> ManifestFile:
-    """What the manifest list says of these entries: counts by status, the least explicit sequence number, partition summaries."""
+def manifest_file_of(entries: Any, target: ManifestTarget, length: int) -> ManifestFile:
+    """Return the record of the manifest list for these entries: counts by status, the least explicit sequence number, partition summaries."""
     statuses = numpy_of(entries["status"])
     rows = numpy_of(entries["record_count"])
     live = statuses != int(ManifestEntryStatus.DELETED)
@@ -208,6 +222,6 @@ def manifest_line(entries: Any, target: ManifestTarget, length: int) -> Manifest
 
 
 def _distinct_values(entries: Any, partition_type: StructType) -> Iterator[list[Any]]:
-    """The values of each partition field, each once."""
+    """Yield the distinct values of each partition field."""
     for part in partition_type.fields:
         yield physical_list(primitive(part.field_type), pc.unique(entries[partition_column(part.field_id)]))

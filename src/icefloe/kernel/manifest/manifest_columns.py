@@ -1,6 +1,6 @@
 """`ManifestColumns`: the entries of manifests as Arrow columns, and the names of those columns.
 
-Filling them from bytes is `read.py`; testing them against a filter is kernel.scan. Spec: Manifests.
+`manifest_reader.py` fills them from bytes; `kernel/scan` evaluates filters on them. Spec: Manifests.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-# Every table of entries has these columns first; `partition.<field id>` follow in spec order, then the slot columns. Delete files have no `first_row_id`.
+# Every table of entries begins with these columns; `partition.<field id>` follow in spec order, then one column for each requested statistic. Delete files
+# have no `first_row_id`.
 ENTRY_FIELDS = pa.schema(
     [
         pa.field("status", pa.int32(), nullable=False),
@@ -26,7 +27,7 @@ ENTRY_FIELDS = pa.schema(
         pa.field("first_row_id", pa.int64()),
     ]
 )
-# These follow in the tables of delete manifests.
+# Further columns of the tables of delete manifests.
 DELETE_FIELDS = pa.schema(
     [
         pa.field("equality_ids", pa.list_(pa.int32())),
@@ -36,7 +37,7 @@ DELETE_FIELDS = pa.schema(
     ]
 )
 
-# What is left of an entry, for who writes it again: maps from field id, and the key metadata.
+# The other fields of an entry, which are needed to write it again: maps from field id, and the key metadata.
 WHOLE_FIELDS = pa.schema(
     [
         pa.field("column_sizes", pa.map_(pa.int64(), pa.int64())),
@@ -51,7 +52,7 @@ WHOLE_FIELDS = pa.schema(
 
 WHOLE_NAMES = frozenset(WHOLE_FIELDS.names)
 
-# The statistics that have slot columns, by the data file's map they come from.
+# The statistics that have a column per table column, by the data file's map that holds them.
 STATISTICS = {
     "value_counts": "value_count",
     "null_value_counts": "null_value_count",
@@ -60,38 +61,38 @@ STATISTICS = {
     "upper_bounds": "upper_bound",
 }
 
-# One statistic of one table column: a value of `STATISTICS`, and the column's field id.
+# A statistic of a table column: a value of `STATISTICS`, and the column's field id.
 Statistic = tuple[str, int]
 
 
 def ordered_statistics(field_ids: Iterable[int]) -> frozenset[Statistic]:
-    """The statistics of some table columns that can hold no NaN."""
+    """Return the statistics of table columns that cannot hold NaN."""
     return every_statistic(field_ids) - {("nan_value_count", field_id) for field_id in field_ids}
 
 
 def every_statistic(field_ids: Iterable[int]) -> frozenset[Statistic]:
-    """All statistics of some table columns."""
+    """Return all statistics of table columns."""
     return frozenset((statistic, field_id) for field_id in field_ids for statistic in STATISTICS.values())
 
 
 def partition_column(field_id: int) -> str:
-    """The column that holds the values of a partition field."""
+    """Return the name of the column with the values of a partition field."""
     return f"partition.{field_id}"
 
 
 def statistic_column(statistic: str, field_id: int) -> str:
-    """The slot column of one statistic of one table column; `statistic` is one of the values of `STATISTICS`."""
+    """Return the name of the column with one statistic (a value of `STATISTICS`) of one table column."""
     return f"{statistic}.{field_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestColumns:
-    """Entries as columns, one row an entry, in file order; numbers are inherited already.
+    """Entries as columns, one row per entry, in file order, with inherited numbers.
 
     `entries` (a `pyarrow.Table`) has the columns of `ENTRY_FIELDS`, in a delete manifest those of `DELETE_FIELDS`, then `partition.<field id>` typed by
-    `values.physical_arrow_type`, then those that were asked for of `value_count.<id>`, `null_value_count.<id>`, `nan_value_count.<id>` (int64) and
-    `lower_bound.<id>`, `upper_bound.<id>` (binary) by table column: null where the manifest says nothing.
-    Those that were read whole have the columns of `DELETE_FIELDS` always, and at the end those of `WHOLE_FIELDS`.
+    `values.physical_arrow_type`, then the requested ones of `value_count.<id>`, `null_value_count.<id>`, `nan_value_count.<id>` (int64) and
+    `lower_bound.<id>`, `upper_bound.<id>` (binary) by table column: null where the manifest has no value.
+    Entries that were read whole have the columns of `DELETE_FIELDS` always, and at the end those of `WHOLE_FIELDS`.
     """
 
     entries: Any

@@ -1,6 +1,6 @@
-"""Reads manifests: into columns for planning, into objects for whoever looks at every entry.
+"""The reader of manifests: into columns for scan planning, into objects where every entry is used.
 
-Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
+Pruning of the columns is in `kernel/scan`. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -36,9 +36,9 @@ from icefloe.kernel.manifest.manifest_columns import (
     partition_column,
     statistic_column,
 )
-from icefloe.kernel.manifest.manifest_schema import WANTED_COUNTS, wanted_columns, wanted_entries, wanted_spans
-from icefloe.kernel.manifest.partition_values import converted, primitive, reader, typed_array, untyped_array
-from icefloe.kernel.manifest.stated_length import check_length
+from icefloe.kernel.manifest.manifest_length import check_length
+from icefloe.kernel.manifest.manifest_schema import COUNT_PROJECTION, projected_columns, projected_entries, projected_spans
+from icefloe.kernel.manifest.partition_values import convert_values, primitive, typed_array, untyped_array, value_reader
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.partitioning.partition_spec import UntypedPartition
 from icefloe.kernel.types import StructType
@@ -60,14 +60,19 @@ def read_columns(
     whole: bool = False,
     only: Collection[str] = WHOLE_NAMES,
 ) -> ManifestColumns:
-    """The entries of a manifest as columns, in file order, numbers inherited; `statistics` are the slot columns that are wanted: ("lower_bound", 3).
+    """Return the entries of a manifest as columns, in file order, with inherited numbers.
 
-    `whole` gives the columns of `WHOLE_FIELDS` too, in place of slots: all that `write_manifest_columns` needs to write the entries again. Those of them that
-    are not among `only` are left out: they are most of a manifest.
+    Args:
+        content: The manifest's bytes.
+        manifest: Its record in the manifest list.
+        partition_type: Type of its partition tuples.
+        statistics: Statistics of table columns to return as columns, such as ("lower_bound", 3).
+        whole: Return the columns of `WHOLE_FIELDS` instead: all that `write_manifest_columns` needs to write the entries again.
+        only: The columns of `WHOLE_FIELDS` to return; the others, which are most of a manifest, are not decoded.
 
     Raises:
         AvroFormatError: the file is damaged; the error names it and the byte.
-        ManifestFormatError: a required value is null, a value does not fit its type, or the entries are not as many as the manifest list says.
+        ManifestFormatError: a required value is null, a value does not fit its type, or the number of entries is not that of the manifest list.
     """
     return _read([manifest], lambda _: content, partition_type, statistics, frozenset(only) if whole else None)[0]
 
@@ -75,19 +80,19 @@ def read_columns(
 def read_many_columns(
     manifests: Sequence[ManifestFile], read: Callable[[str], bytes], partition_type: StructType, *, statistics: Collection[Statistic] = ()
 ) -> tuple[ManifestColumns, Sequence[int]]:
-    """The entries of some manifests of one partition spec and content, one after another, as `read_columns` gives them; and how many each has.
+    """Return the entries of manifests of one partition spec and content, one after another, as `read_columns` does, and the number of entries of each.
 
-    What is done to columns costs a millisecond a manifest, however few entries it has: it is done to all of them at once here.
+    Operations on columns take a millisecond per manifest, however few entries it has; here they run once for all manifests.
 
     Raises:
-        As `read_columns`, and what `read` does.
+        AvroFormatError, ManifestFormatError: as `read_columns`; and the errors of `read`.
     """
     try:
         return _read(manifests, read, partition_type, statistics, None)
     except (AvroFormatError, ManifestFormatError):
-        # Which of them is to blame, and whether one is where only all together are too many.
-        found = [_read([manifest], read, partition_type, statistics, None) for manifest in manifests]
-    return ManifestColumns(pa.concat_tables([columns.entries for columns, _ in found])), [count for _, counts in found for count in counts]
+        # Reading one at a time shows which one is damaged; or none is, where only all together exceed a limit.
+        parts = [_read([manifest], read, partition_type, statistics, None) for manifest in manifests]
+    return ManifestColumns(pa.concat_tables([columns.entries for columns, _ in parts])), [count for _, counts in parts for count in counts]
 
 
 def _read(
@@ -97,9 +102,9 @@ def _read(
     statistics: Collection[Statistic],
     whole: frozenset[str] | None,
 ) -> tuple[ManifestColumns, Sequence[int]]:
-    """Errors that are not of the container name the first of the manifests."""
+    """Read manifests into one table. Errors that do not come from the Avro container name the first manifest."""
     first = manifests[0]
-    wanted = wanted_columns(partition_type, first.content, statistics) if whole is None else wanted_entries(partition_type, whole)
+    projection = projected_columns(partition_type, first.content, statistics) if whole is None else projected_entries(partition_type, whole)
     schema = _arrow_schema(partition_type, first.content, statistics, whole)
     counts: list[int] = []
 
@@ -109,7 +114,7 @@ def _read(
             counts.append(count_records(container))
             yield container
 
-    tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(opened(), wanted)]
+    tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(opened(), projection)]
     entries = pa.concat_tables(tables) if tables else schema.empty_table()
     origin = Origin(manifests, counts)
     _check_entries(entries, origin)
@@ -118,10 +123,14 @@ def _read(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRecords:
-    """The entries of manifests as they are encoded, one after another in `blocks`, how many each manifest has, and all of them as columns.
+    """The encoded entries of manifests, and the same entries as columns.
 
-    `spans` has where each entry's status begins, and where its data file and the first row id in it begin and end (int64, counted over all blocks, by the
-    names of `schema.wanted_spans`); null for a first row id that the writer does not have.
+    Attributes:
+        blocks: The encoded entries, one after another.
+        counts: Number of entries of each manifest.
+        columns: The entries as columns.
+        spans: Start of each entry's status, and start and end of its data file and of the first row id in it (int64, counted over all blocks, by the names of
+            `manifest_schema.SPANS`); null for a first row id that the writer does not have.
     """
 
     blocks: Sequence[bytes]
@@ -131,30 +140,40 @@ class ManifestRecords:
 
 
 def read_records(manifests: Sequence[ManifestFile], containers: Sequence[Container], partition_type: StructType) -> ManifestRecords:
-    """What is needed to copy the entries of manifests (each with what `open_manifest` gave) without decoding them whole, by the compiled reader.
+    """Read what is needed to copy the entries of manifests without decoding them whole, with the compiled codec.
 
-    The manifests, at least one, are of one partition spec, content and Avro schema. Raises as `read_many_columns` does for all of them together.
+    Args:
+        manifests: At least one manifest, all of one partition spec, content and Avro schema.
+        containers: For each manifest the result of `open_manifest`.
+        partition_type: Type of their partition tuples.
+
+    Raises:
+        AvroFormatError, ManifestFormatError: as `read_columns`, for all manifests together.
     """
     first = manifests[0]
     schema = _arrow_schema(partition_type, first.content, (), None)
-    found = read_spans(containers, wanted_spans(partition_type, first.content))
-    entries = _table(found.columns, schema, partition_type, first)
-    origin = Origin(manifests, found.counts)
+    encoded = read_spans(containers, projected_spans(partition_type, first.content))
+    entries = _table(encoded.columns, schema, partition_type, first)
+    origin = Origin(manifests, encoded.counts)
     _check_entries(entries, origin)
     return ManifestRecords(
-        blocks=found.blocks, counts=found.counts, columns=ManifestColumns(_inherited(entries, origin)), spans=found.columns
+        blocks=encoded.blocks, counts=encoded.counts, columns=ManifestColumns(_inherited(entries, origin)), spans=encoded.columns
     )
 
 
 def _table(columns: dict[str, Any], schema: Any, partition_type: StructType, manifest: ManifestFile) -> Any:
-    """The reader's columns as those that are promised."""
+    """Convert the Avro reader's columns to those of the schema."""
     untyped = [partition_column(part.field_id) for part in partition_type.fields if isinstance(part, UntypedPartition)]
     columns |= {name: untyped_array(columns[name]) for name in untyped}
     return pa.Table.from_arrays([_typed(columns[field.name], field, manifest) for field in schema], schema=schema)
 
 
 def open_manifest(content: bytes, manifest: ManifestFile) -> Container:
-    """Return a manifest's header. Raises `AvroFormatError` for one that is damaged or was cut short; warns of a wrong length in the manifest list."""
+    """Return a manifest's container, and warn of a wrong length in the manifest list.
+
+    Raises:
+        AvroFormatError: the manifest is damaged or was cut short.
+    """
     counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
     check_length(content, manifest.manifest_path, manifest.manifest_length, counts)
     return open_container(content, manifest.manifest_path)
@@ -174,7 +193,7 @@ def _arrow_schema(
 
 
 def _typed(array: Any, field: Any, manifest: ManifestFile) -> Any:
-    """A column as the writer typed it, as the column that is promised."""
+    """Convert a column from the type of its writer to that of its field."""
     try:
         typed = typed_array(array, field.type)
     except pa.ArrowException as error:
@@ -188,7 +207,7 @@ def _typed(array: Any, field: Any, manifest: ManifestFile) -> Any:
 
 def _refuse(manifest: ManifestFile, where: str, what: str) -> ManifestFormatError:
     path = manifest.manifest_path
-    return ManifestFormatError(f"the manifest {path} breaks a rule of the format", path=path, problems=(Problem(where=where, what=what),))
+    return ManifestFormatError(f"the manifest {path} violates a rule of the format", path=path, problems=(Problem(where=where, what=what),))
 
 
 def _check_entries(entries: Any, origin: Origin) -> None:
@@ -202,19 +221,22 @@ def _check_entries(entries: Any, origin: Origin) -> None:
 
 
 def _check_counts(counts: dict[int, int], manifest: ManifestFile) -> None:
-    """Entries by status against the manifest list, which says nothing (None) in some v1 tables. Row counts are not compared: only files decide what is read."""
+    """Compare the entries by status with the manifest list, which has no counts (None) in some v1 tables.
+
+    Row counts are not compared: only files decide what is read.
+    """
     unknown = sorted(set(counts) - set(_STATUSES))
     if unknown:
-        raise _refuse(manifest, "status", f"is {unknown[0]}; it is 0 (existing), 1 (added) or 2 (deleted)")
-    claims = (
+        raise _refuse(manifest, "status", f"is {unknown[0]}; it must be 0 (existing), 1 (added) or 2 (deleted)")
+    expected_counts = (
         (ManifestEntryStatus.ADDED, manifest.added_files_count),
         (ManifestEntryStatus.EXISTING, manifest.existing_files_count),
         (ManifestEntryStatus.DELETED, manifest.deleted_files_count),
     )
-    for status, claimed in claims:
-        found = counts.get(int(status), 0)
-        if claimed is not None and claimed != found:
-            raise _refuse(manifest, "status", f"{found} entries are {status.name}, the manifest list says {claimed}")
+    for status, expected in expected_counts:
+        actual = counts.get(int(status), 0)
+        if expected is not None and expected != actual:
+            raise _refuse(manifest, "status", f"{actual} entries are {status.name}, the manifest list counts {expected}")
 
 
 def _inherited(entries: Any, origin: Origin) -> Any:
@@ -225,35 +247,35 @@ def _inherited(entries: Any, origin: Origin) -> Any:
     try:
         numbers["first_row_id"] = inherit_first_row_ids(statuses, entries["record_count"], entries["first_row_id"], origin)
     except pa.ArrowInvalid as error:
-        raise _refuse(origin.manifests[0], "record_count", f"all of them together are more than row ids can number: {error}") from error
+        raise _refuse(origin.manifests[0], "record_count", f"the sum of all entries exceeds the range of row ids: {error}") from error
     return pa.Table.from_arrays([numbers.get(field.name, entries[field.name]) for field in entries.schema], schema=entries.schema)
 
 
 def read_entries(content: bytes, manifest: ManifestFile, partition_type: StructType) -> list[ManifestEntry]:
-    """Every entry as an object with all its statistics, in file order, numbers inherited. About 50 microseconds an entry of 20 columns.
+    """Return every entry as an object with all its statistics, in file order, with inherited numbers. Takes about 50 microseconds per entry of 20 columns.
 
     Raises:
-        As `read_columns`.
+        AvroFormatError, ManifestFormatError: as `read_columns`.
     """
-    found: list[ManifestEntry] = []
-    readers = [(partition_column(part.field_id), reader(part)) for part in partition_type.fields]
+    entries: list[ManifestEntry] = []
+    readers = [(partition_column(part.field_id), value_reader(part)) for part in partition_type.fields]
     first_row_id = first_row_id_reader(manifest)
-    for batch in read_batches(open_manifest(content, manifest), wanted_entries(partition_type)):
+    for batch in read_batches(open_manifest(content, manifest), projected_entries(partition_type)):
         for name in _REQUIRED:
             if None in batch[name]:
-                raise _refuse(manifest, name, f"is null in entry {len(found) + batch[name].index(None)}")
+                raise _refuse(manifest, name, f"is null in entry {len(entries) + batch[name].index(None)}")
         try:
-            partitions = [converted(read, batch.pop(name)) for name, read in readers]
+            partitions = [convert_values(read, batch.pop(name)) for name, read in readers]
             tuples: Iterator[tuple[Any, ...]] = zip(*partitions, strict=True) if partitions else iter([()] * len(batch["status"]))
             paths = [str(path, "utf-8") for path in batch.pop("file_path")]
-            found += _entries(batch, paths, tuples, manifest, first_row_id)
+            entries += _entries(batch, paths, tuples, manifest, first_row_id)
         except (TypeError, ValueError, KeyError) as error:
-            raise _refuse(manifest, f"entries {len(found)} and after", f"a value does not fit its type: {error!r}") from error
+            raise _refuse(manifest, f"entries {len(entries)} and after", f"a value does not fit its type: {error!r}") from error
     counts: dict[int, int] = {}
-    for entry in found:
+    for entry in entries:
         counts[int(entry.status)] = counts.get(int(entry.status), 0) + 1
     _check_counts(counts, manifest)
-    return found
+    return entries
 
 
 def _entries(
@@ -285,10 +307,10 @@ def _entries(
 
 
 def fill_counts(content: bytes, manifest: ManifestFile) -> ManifestFile:
-    """The manifest with the counts that an old v1 list left out, counted from its entries; one whose counts are all known comes back as it is.
+    """Return the manifest with the counts that an old v1 manifest list left out, counted from its entries; unchanged if all counts are known.
 
     Raises:
-        As `read_columns`.
+        AvroFormatError, ManifestFormatError: as `read_columns`.
     """
     if None not in (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count) and None not in (
         manifest.added_rows_count,
@@ -298,10 +320,10 @@ def fill_counts(content: bytes, manifest: ManifestFile) -> ManifestFile:
         return manifest
     files = dict.fromkeys(_STATUSES, 0)
     rows = dict.fromkeys(_STATUSES, 0)
-    for batch in read_batches(open_manifest(content, manifest), WANTED_COUNTS):
+    for batch in read_batches(open_manifest(content, manifest), COUNT_PROJECTION):
         for status, records in zip(batch["status"], batch["record_count"], strict=True):
             if status not in files or records is None:
-                raise _refuse(manifest, "status" if records is not None else "record_count", "is not a value that the format knows")
+                raise _refuse(manifest, "status" if records is not None else "record_count", "is not a value that the format defines")
             files[status] += 1
             rows[status] += records
     _check_counts(files, manifest)
@@ -317,9 +339,9 @@ def fill_counts(content: bytes, manifest: ManifestFile) -> ManifestFile:
 
 
 def read_manifest_header(content: bytes, path: str) -> dict[str, str]:
-    """A manifest's or manifest list's key-value metadata as text: `schema`, `partition-spec`, `format-version`, `content`, `avro.schema`...
+    """Return the key-value metadata of a manifest or manifest list as text: `schema`, `partition-spec`, `format-version`, `content`, `avro.schema`...
 
     Raises:
-        AvroFormatError: not Avro, or the header is cut short.
+        AvroFormatError: the file is not Avro, or its header is cut short.
     """
     return {key: value.decode("utf-8", "replace") for key, value in open_container(content, path).metadata.items()}

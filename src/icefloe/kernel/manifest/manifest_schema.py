@@ -1,5 +1,4 @@
-"""The Avro schema of the manifests we write, and what we want from anyone's.
-
+"""The Avro schema of written manifests, and the fields that are read of any writer's manifests.
 
 Spec: Manifests; Data File Fields (section 2 of the field tables); Manifest Entry Fields.
 """
@@ -28,7 +27,7 @@ _MAPS = (
     (128, "upper_bounds", 129, 130, "bytes"),
 )
 
-# The names of an entry's columns by field id, but for partition fields.
+# The names of an entry's columns by field id, without the partition fields.
 ENTRY_FIELD_IDS = {
     0: "status",
     1: "snapshot_id",
@@ -52,7 +51,11 @@ ENTRY_FIELD_IDS = {
 
 
 def manifest_schema(partition_type: StructType, format_version: int) -> AvroType:
-    """The record `manifest_entry` of a format version. Raises `UnsupportedFormatVersionError` beyond 3."""
+    """Return the record `manifest_entry` of a format version.
+
+    Raises:
+        UnsupportedFormatVersionError: the format version is above 3.
+    """
     if format_version not in (1, 2, 3):
         raise UnsupportedFormatVersionError(f"manifests of format version {format_version} cannot be written; 1, 2 and 3 can")
     status = field(0, "status", "int")
@@ -90,23 +93,23 @@ def _data_file_fields(partition_type: StructType, format_version: int) -> list[d
 
 @lru_cache(maxsize=64)
 def manifest_codec(partition_type: StructType, format_version: int) -> tuple[str, Encoder]:
-    """The schema's text for the header, and the encoder of one entry given as nested tuples in the schema's order."""
+    """Return the schema's text for the header, and the encoder of one entry, which takes nested tuples in the schema's order."""
     text = json.dumps(manifest_schema(partition_type, format_version), separators=(",", ":"))
     return text, encoder(parse_schema(text.encode()))
 
 
-def _wanted(field_id: int, name: str, shape: Shape | None = None, *, required: bool = False) -> WantedField:
+def _projected(field_id: int, name: str, shape: Shape | None = None, *, required: bool = False) -> WantedField:
     return WantedField(field_id, (name,), shape or Value(name), required)
 
 
 def _entry_fields(data_file: tuple[WantedField, ...]) -> Struct:
     return Struct(
         (
-            _wanted(0, "status", required=True),
-            _wanted(1, "snapshot_id"),
-            _wanted(3, "sequence_number"),
-            _wanted(4, "file_sequence_number"),
-            _wanted(2, "data_file", Struct(data_file), required=True),
+            _projected(0, "status", required=True),
+            _projected(1, "snapshot_id"),
+            _projected(3, "sequence_number"),
+            _projected(4, "file_sequence_number"),
+            _projected(2, "data_file", Struct(data_file), required=True),
         )
     )
 
@@ -117,67 +120,67 @@ def _file_fields(partition_type: StructType) -> tuple[WantedField, ...]:
         for part in partition_type.fields
     )
     return (
-        _wanted(134, "content"),
-        _wanted(100, "file_path", required=True),
-        _wanted(101, "file_format", required=True),
-        _wanted(102, "partition", Struct(partition)),
-        _wanted(103, "record_count", required=True),
-        _wanted(104, "file_size_in_bytes", required=True),
-        _wanted(132, "split_offsets", Numbers("split_offsets")),
-        _wanted(140, "sort_order_id"),
-        _wanted(142, "first_row_id"),
+        _projected(134, "content"),
+        _projected(100, "file_path", required=True),
+        _projected(101, "file_format", required=True),
+        _projected(102, "partition", Struct(partition)),
+        _projected(103, "record_count", required=True),
+        _projected(104, "file_size_in_bytes", required=True),
+        _projected(132, "split_offsets", Numbers("split_offsets")),
+        _projected(140, "sort_order_id"),
+        _projected(142, "first_row_id"),
     )
 
 
-# What only delete files have.
+# Fields that only delete files have.
 _DELETE_FIELDS = (
-    _wanted(135, "equality_ids", Numbers("equality_ids")),
-    _wanted(143, "referenced_data_file"),
-    _wanted(144, "content_offset"),
-    _wanted(145, "content_size_in_bytes"),
+    _projected(135, "equality_ids", Numbers("equality_ids")),
+    _projected(143, "referenced_data_file"),
+    _projected(144, "content_offset"),
+    _projected(145, "content_size_in_bytes"),
 )
 
 
-def wanted_columns(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic]) -> Struct:
-    """What `read_columns` wants: the entry, and of each map of statistics the values of the table columns that are given with it."""
-    return _wanted_columns(partition_type, content, frozenset(statistics))
+def projected_columns(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic]) -> Struct:
+    """Return the projection of `read_columns`: the entry, and of each map of statistics the values of the requested table columns."""
+    return _projected_columns(partition_type, content, frozenset(statistics))
 
 
 @lru_cache(maxsize=64)
-def _wanted_columns(partition_type: StructType, content: ManifestContent, statistics: frozenset[Statistic]) -> Struct:
+def _projected_columns(partition_type: StructType, content: ManifestContent, statistics: frozenset[Statistic]) -> Struct:
     slots = list(_DELETE_FIELDS) if content == ManifestContent.DELETES else []
     for i, name, *_ in _MAPS:
-        asked = sorted({field_id for statistic, field_id in statistics if statistic == STATISTICS.get(name)})
-        if asked:
-            slots.append(_wanted(i, name, Slots(tuple((field_id, statistic_column(STATISTICS[name], field_id)) for field_id in asked))))
+        field_ids = sorted({field_id for statistic, field_id in statistics if statistic == STATISTICS.get(name)})
+        if field_ids:
+            columns = tuple((field_id, statistic_column(STATISTICS[name], field_id)) for field_id in field_ids)
+            slots.append(_projected(i, name, Slots(columns)))
     return _entry_fields(_file_fields(partition_type) + tuple(slots))
 
 
-def wanted_spans(partition_type: StructType, content: ManifestContent) -> Struct:
-    """What copying entries wants: the columns of `wanted_columns`, and where status, data file and first row id lie."""
-    entry = wanted_columns(partition_type, content, ())
-    return _with_spans(entry)
+def projected_spans(partition_type: StructType, content: ManifestContent) -> Struct:
+    """Return the projection for copying entries: that of `projected_columns`, and the spans of status, data file and first row id."""
+    return _with_spans(projected_columns(partition_type, content, ()))
 
 
 def _with_spans(record: Struct) -> Struct:
     fields = []
-    for want in record.fields:
-        shape = _with_spans(want.shape) if isinstance(want.shape, Struct) else want.shape
-        if want.field_id in SPANS:
-            shape = Span(SPANS[want.field_id], shape)
-        fields.append(WantedField(want.field_id, want.names, shape, want.required))
+    for projected in record.fields:
+        shape = _with_spans(projected.shape) if isinstance(projected.shape, Struct) else projected.shape
+        if projected.field_id in SPANS:
+            shape = Span(SPANS[projected.field_id], shape)
+        fields.append(WantedField(projected.field_id, projected.names, shape, projected.required))
     return Struct(tuple(fields))
 
 
-def wanted_entries(partition_type: StructType, only: Collection[str] = WHOLE_NAMES) -> Struct:
-    """What `read_entries` wants: everything; of the columns of `WHOLE_FIELDS` those that are among `only`."""
-    maps = [_wanted(i, name, IdMap(name)) for i, name, *_ in _MAPS if name in only]
-    key = [_wanted(131, "key_metadata")] if "key_metadata" in only else []
+def projected_entries(partition_type: StructType, only: Collection[str] = WHOLE_NAMES) -> Struct:
+    """Return the projection of `read_entries`: every field; of the columns of `WHOLE_FIELDS` those among `only`."""
+    maps = [_projected(i, name, IdMap(name)) for i, name, *_ in _MAPS if name in only]
+    key = [_projected(131, "key_metadata")] if "key_metadata" in only else []
     return _entry_fields((*_file_fields(partition_type), *maps, *key, *_DELETE_FIELDS))
 
 
-# The fields whose place in an entry's bytes `wanted_spans` tells, and the names of their spans.
+# The fields whose position in an entry's bytes `projected_spans` returns, and the names of their spans.
 SPANS = {0: "span.status", 2: "span.data_file", 142: "span.first_row_id"}
 
-# What counting wants.
-WANTED_COUNTS = _entry_fields((_wanted(103, "record_count", required=True),))
+# The projection for counting entries and rows.
+COUNT_PROJECTION = _entry_fields((_projected(103, "record_count", required=True),))

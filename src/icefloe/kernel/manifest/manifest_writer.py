@@ -1,6 +1,6 @@
-"""Writes a manifest and tells what its manifest list has to say about it.
+"""The writer of manifests from entries, which also returns the manifest's record for the manifest list.
 
-Which files a format version lets in is `file_rules.py`.
+The rules for added files are in `file_rules.py`.
 Spec: Manifests; Sequence Numbers; First Row ID Inheritance; Manifest Entry Fields; Field-level Metrics and Statistics.
 """
 
@@ -21,13 +21,13 @@ from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestC
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import StructType
 
-# `block_size_in_bytes` (105) is required in v1 and means nothing; the spec asks for a default. 64 MiB is Java's.
+# `block_size_in_bytes` (105) is required in v1 and has no meaning; the spec requires a default. 64 MiB is Java's.
 V1_BLOCK_SIZE = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class _Totals:
-    """What is counted while entries pass."""
+    """The counts over the written entries."""
 
     files: dict[ManifestEntryStatus, int] = field(default_factory=lambda: dict.fromkeys(ManifestEntryStatus, 0))
     rows: dict[ManifestEntryStatus, int] = field(default_factory=lambda: dict.fromkeys(ManifestEntryStatus, 0))
@@ -57,15 +57,30 @@ def write_manifest(
     content: ManifestContent = ManifestContent.DATA,
     codec: str = "deflate",
 ) -> tuple[bytes, ManifestFile]:
-    """The bytes of a manifest, and its line for the manifest list, which gives it its sequence number (`UNASSIGNED_SEQ` until then) and first row id.
+    """Write a manifest.
 
-    ADDED entries leave `file_sequence_number` None, and `sequence_number` too unless the rows are older than the commit; EXISTING
-    and DELETED ones carry both (not in v1). An entry without a snapshot id gets `snapshot_id`. `schema_json` is the whole table
-    schema, `spec_fields_json` the array of partition fields; `path` is where the caller is going to put the bytes.
+    ADDED entries have no `file_sequence_number`, and a `sequence_number` only where the rows are older than the commit; EXISTING and DELETED ones have both
+    (not in v1). An entry without a snapshot id gets `snapshot_id`.
+
+    Args:
+        entries: The entries.
+        path: Location that the caller is going to write the bytes to.
+        schema: The table schema.
+        schema_json: The whole table schema as JSON.
+        spec_fields_json: The array of partition fields as JSON.
+        spec_id: Partition spec of all entries.
+        partition_type: Type of their partition tuples.
+        snapshot_id: Snapshot of the commit.
+        format_version: Version of the format.
+        content: Whether the manifest holds data or deletes.
+        codec: Name of the compression.
+
+    Returns:
+        The manifest's bytes, and its record for the manifest list, which will assign its sequence number (`UNASSIGNED_SEQ` until then) and first row id.
 
     Raises:
-        InvalidInputError: an entry breaks these rules, or its values do not fit their types.
-        InvalidPropertyError: the codec is not known.
+        InvalidInputError: an entry violates these rules, or its values do not fit their types.
+        InvalidPropertyError: the codec is unknown.
         UnsupportedFormatVersionError: the format version is above 3.
     """
     if format_version == 1 and content != ManifestContent.DATA:
@@ -73,7 +88,7 @@ def write_manifest(
     schema_text, _ = manifest_codec(partition_type, format_version)
     metadata = manifest_metadata(schema, schema_json, spec_fields_json, spec_id, format_version, content)
     totals = _Totals()
-    records = _encoded(entries, totals, partition_type, snapshot_id, format_version, content)
+    records = _encode_entries(entries, totals, partition_type, snapshot_id, format_version, content)
     data = write_container(schema_text, metadata, codec_name(codec), records)
     return data, _manifest_file(path, len(data), spec_id, snapshot_id, content, totals, partition_type)
 
@@ -81,7 +96,7 @@ def write_manifest(
 def manifest_metadata(
     schema: Schema, schema_json: str, spec_fields_json: str, spec_id: int, format_version: int, content: ManifestContent
 ) -> dict[str, str]:
-    """The key-value metadata of a manifest. Spec: Manifests."""
+    """Return the key-value metadata of a manifest. Spec: Manifests."""
     metadata = {
         "schema": schema_json,
         "schema-id": str(schema.schema_id),
@@ -92,7 +107,7 @@ def manifest_metadata(
     return metadata if format_version == 1 else {**metadata, "content": content.name.lower()}
 
 
-def _encoded(
+def _encode_entries(
     entries: Iterable[ManifestEntry],
     totals: _Totals,
     partition_type: StructType,
@@ -100,7 +115,7 @@ def _encoded(
     format_version: int,
     content: ManifestContent,
 ) -> Iterator[bytes]:
-    """Each entry's bytes; it is checked and counted on the way."""
+    """Yield each entry's bytes, after it is checked and counted."""
     _, encode = manifest_codec(partition_type, format_version)
     record = _RECORDS[format_version]
     write_partition = tuple_writer(partition_type)
@@ -123,7 +138,7 @@ def _manifest_file(
         partition_spec_id=spec_id,
         content=content,
         sequence_number=UNASSIGNED_SEQ,
-        # Explicit numbers are older than the commit's, so one of them is the least where there is any.
+        # Explicit numbers are older than the commit's, so that the least number is one of them where there is any.
         min_sequence_number=UNASSIGNED_SEQ if totals.min_sequence_number is None else totals.min_sequence_number,
         added_snapshot_id=snapshot_id,
         added_files_count=files[ManifestEntryStatus.ADDED],
@@ -142,13 +157,13 @@ def _check(entry: ManifestEntry, content: ManifestContent, format_version: int) 
         check_added(entry.data_file, format_version)
     if (entry.data_file.content == FileContent.DATA) != (content == ManifestContent.DATA):
         raise InvalidInputError(
-            f"{path} holds {entry.data_file.content.name}, its manifest {content.name}: a manifest holds one or the other"
+            f"{path} holds {entry.data_file.content.name}, its manifest {content.name}: a manifest holds either data or deletes"
         )
     if format_version == 1:
         return
     if entry.status == ManifestEntryStatus.ADDED:
         if entry.file_sequence_number is not None:
-            raise InvalidInputError(f"{path} is ADDED with the file sequence number {entry.file_sequence_number}, which it is to inherit")
+            raise InvalidInputError(f"{path} is ADDED with the file sequence number {entry.file_sequence_number}, which it must inherit")
     elif entry.sequence_number is None or entry.file_sequence_number is None or entry.snapshot_id is None:
         raise InvalidInputError(f"{path} is {entry.status.name} and must carry its snapshot id and both sequence numbers")
 
@@ -169,7 +184,7 @@ def _record_v2(entry: ManifestEntry, snapshot_id: int, write_partition: _Partiti
 
 def _record_v3(entry: ManifestEntry, snapshot_id: int, write_partition: _PartitionWriter) -> tuple[Any, ...]:
     file = entry.data_file
-    # A file that is added gets its row ids from the manifest list, whatever ids it had in another table or branch. Spec: First Row ID Inheritance.
+    # An added file inherits its row ids from the manifest list, whatever ids it had in another table or branch. Spec: First Row ID Inheritance.
     keeps_row_ids = file.content == FileContent.DATA and entry.status != ManifestEntryStatus.ADDED
     is_position_delete = file.content == FileContent.POSITION_DELETES
     data_file = (
@@ -183,8 +198,8 @@ def _record_v3(entry: ManifestEntry, snapshot_id: int, write_partition: _Partiti
 
 
 def _numbers(entry: ManifestEntry, snapshot_id: int) -> tuple[Any, ...]:
-    own_id = snapshot_id if entry.snapshot_id is None else entry.snapshot_id
-    return (int(entry.status), own_id, entry.sequence_number, entry.file_sequence_number)
+    entry_snapshot_id = snapshot_id if entry.snapshot_id is None else entry.snapshot_id
+    return (int(entry.status), entry_snapshot_id, entry.sequence_number, entry.file_sequence_number)
 
 
 def _identity(file: DataFile, write_partition: _PartitionWriter) -> tuple[Any, ...]:
@@ -192,7 +207,7 @@ def _identity(file: DataFile, write_partition: _PartitionWriter) -> tuple[Any, .
 
 
 def _data_file_v2(file: DataFile, write_partition: _PartitionWriter) -> tuple[Any, ...]:
-    """What v2 and v3 begin with, up to `sort_order_id`, which position deletes do not have. Spec: Data File Fields, note 3."""
+    """Return the first fields of v2 and v3, up to `sort_order_id`, which position deletes do not have. Spec: Data File Fields, note 3."""
     sort_order_id = None if file.content == FileContent.POSITION_DELETES else file.sort_order_id
     equality_ids = file.equality_ids if file.content == FileContent.EQUALITY_DELETES else None
     rest = (file.key_metadata, file.split_offsets, equality_ids, sort_order_id)

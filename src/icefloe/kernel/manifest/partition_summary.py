@@ -1,4 +1,4 @@
-"""The summary of partition values that a manifest list carries for each manifest.
+"""The summary of partition values that a manifest list contains for each manifest.
 
 Spec: Manifest Lists, `field_summary`.
 """
@@ -15,13 +15,13 @@ from icefloe.kernel.values import to_bytes
 
 
 def summarise(partition_type: StructType, partitions: Collection[tuple[Any, ...]]) -> tuple[PartitionFieldSummary, ...]:
-    """One summary for each partition field over all tuples, of deleted files too, as Java does."""
+    """Return one summary per partition field over all tuples, those of deleted files included, as Java does."""
     return summarise_values(partition_type, (map(itemgetter(i), partitions) for i in range(len(partition_type.fields))))
 
 
 def summarise_values(partition_type: StructType, values: Iterable[Iterable[Any]]) -> tuple[PartitionFieldSummary, ...]:
-    """The same of the values of each field; how often one comes does not matter."""
-    return tuple(_summary(primitive(part.field_type), ones) for part, ones in zip(partition_type.fields, values, strict=True))
+    """Return one summary per partition field from the values of each field; repeated values do not matter."""
+    return tuple(_summary(primitive(part.field_type), distinct) for part, distinct in zip(partition_type.fields, values, strict=True))
 
 
 def _summary(kind: PrimitiveType, values: Iterable[Any]) -> PartitionFieldSummary:
@@ -42,7 +42,7 @@ def _summary(kind: PrimitiveType, values: Iterable[Any]) -> PartitionFieldSummar
     return PartitionFieldSummary(contains_null, contains_nan, to_bytes(kind, min(distinct)), to_bytes(kind, max(distinct)))
 
 
-# Zeros are equal to Python, and a set keeps whichever came first; Iceberg orders -0.0 before 0.0, so the wider bound is taken.
+# Python compares both zeros as equal, and a set keeps the first of them; Iceberg orders -0.0 before 0.0, so that the wider bound is correct.
 def _lower(value: float) -> float:
     return -0.0 if value == 0 else value
 

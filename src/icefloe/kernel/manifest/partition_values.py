@@ -1,4 +1,4 @@
-"""Partition values in Avro: their types and names in a manifest's schema, and physical values from and to what Avro holds.
+"""Partition values in Avro: their types and names in a manifest's schema, and the conversion of physical values from and to Avro's.
 
 Spec: Appendix A, Avro; Partition Transforms.
 """
@@ -58,10 +58,10 @@ _AVRO_TYPES: dict[type[PrimitiveType], AvroType] = {
     BinaryType: "bytes",
     UUIDType: {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"},
 }
-# 38 digits, the most a decimal may have.
+# The context for decimals of 38 digits, the largest precision.
 _WIDE = Context(prec=38)
-# What the Avro reader gives, and what may be made of it. Arrow itself would also read a number out of text.
-_FITTING = (
+# Types of the Avro reader, and the types that they may be converted to. Arrow itself would also convert text to numbers.
+_CONVERSIONS = (
     (pa.types.is_integer, (pa.types.is_integer,)),
     (pa.types.is_floating, (pa.types.is_floating,)),
     (pa.types.is_binary, (pa.types.is_string, pa.types.is_decimal)),
@@ -71,19 +71,23 @@ _FITTING = (
 
 
 def primitive(kind: IcebergType) -> PrimitiveType:
-    """A partition field's result type, which is a primitive always. Raises `InvalidInputError` otherwise."""
+    """Return a partition field's result type, which must be a primitive type.
+
+    Raises:
+        InvalidInputError: it is not a primitive type.
+    """
     if not isinstance(kind, PrimitiveType):
         raise InvalidInputError(f"a partition value cannot be of type {kind}")
     return kind
 
 
 def decimal_width(precision: int) -> int:
-    """The fewest bytes that hold every decimal of this precision: 9 digits take 4."""
+    """Return the fewest bytes that hold every decimal of this precision: 9 digits take 4."""
     return int(10**precision).bit_length() // 8 + 1
 
 
 def avro_type(kind: PrimitiveType) -> AvroType:
-    """The Avro type of a partition value."""
+    """Return the Avro type of a partition value."""
     if isinstance(kind, FixedType):
         return {"type": "fixed", "name": f"fixed_{kind.length}", "size": kind.length}
     if isinstance(kind, DecimalType):
@@ -94,9 +98,9 @@ def avro_type(kind: PrimitiveType) -> AvroType:
 
 
 def avro_name(name: str) -> str:
-    """A partition field's name as Avro allows it, in Java's way: a first digit gets `_` before it, any other sign becomes `_x` and its hex code.
+    """Return a partition field's name as Avro allows it, in Java's way: `_` precedes a first digit, any other sign becomes `_x` and its hex code.
 
-    Java lets letters beyond ASCII stand, which Avro does not allow and other readers refuse; here they are replaced too. Nobody reads by this name.
+    Java keeps letters beyond ASCII, which Avro does not allow and other readers refuse; here they are replaced too. No reader uses this name.
     """
     signs = [sign if _is_allowed(sign, index) else _replaced(sign, index) for index, sign in enumerate(name)]
     return "".join(signs)
@@ -109,13 +113,13 @@ def _is_allowed(sign: str, index: int) -> bool:
 def _replaced(sign: str, index: int) -> str:
     if index == 0 and sign.isdigit() and sign.isascii():
         return f"_{sign}"
-    # Java works on UTF-16 units, so a sign beyond the first plane becomes two.
+    # Java works on UTF-16 units, so that a sign beyond the first plane becomes two.
     units = sign.encode("utf-16-be")
     return "".join(f"_x{int.from_bytes(units[at : at + 2], 'big'):X}" for at in range(0, len(units), 2))
 
 
 def partition_record(partition_type: StructType) -> AvroType:
-    """The record `r102`. A named type that comes again stands there by its name, as Avro demands."""
+    """Return the record `r102`. A named type that occurs again is referenced by its name, as Avro requires."""
     named: set[str] = set()
     fields = []
     for part in partition_type.fields:
@@ -126,7 +130,7 @@ def partition_record(partition_type: StructType) -> AvroType:
             named.add(type_name)
         name = avro_name(part.name)
         original = {"iceberg-field-name": part.name} if name != part.name else {}
-        # A value of unknown type is null and nothing else, for which a union with null would have no second branch.
+        # A value of unknown type is always null, so that a union with null would have no second branch.
         fields.append(field(part.field_id, name, kind, required=kind == "null", **original))
     return record("r102", fields)
 
@@ -135,8 +139,8 @@ def _decimal_reader(scale: int) -> Callable[[bytes], Decimal]:
     return lambda raw: Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _WIDE)
 
 
-def reader(part: NestedField) -> Callable[[Any], Any] | None:
-    """The function that makes a physical value of what the Avro program gives for a partition field; None where that is one already."""
+def value_reader(part: NestedField) -> Callable[[Any], Any] | None:
+    """Return the function that converts a partition field's value from the Avro reader to a physical value; None where they are the same."""
     if isinstance(part, UntypedPartition):
         return _as_text
     kind = primitive(part.field_type)
@@ -150,9 +154,10 @@ def reader(part: NestedField) -> Callable[[Any], Any] | None:
 
 
 def written_array(part: NestedField, array: Any) -> Any:
-    """A column of physical values (see `values.physical_arrow_type`) as the Avro writer takes it: decimals as big-endian bytes of their width.
+    """Return a column of physical values (see `values.physical_arrow_type`) as the Avro writer takes it: decimals as big-endian bytes of their width.
 
-    Raises `pyarrow.ArrowException` where a value does not fit.
+    Raises:
+        pyarrow.ArrowException: a value does not fit.
     """
     kind = primitive(part.field_type)
     if not isinstance(kind, DecimalType):
@@ -165,30 +170,31 @@ def written_array(part: NestedField, array: Any) -> Any:
 
 
 def untyped_array(array: Any) -> Any:
-    """The column of an `UntypedPartition`, whatever the writer made of it, as text."""
+    """Return the column of an `UntypedPartition` as text, whatever its writer's type."""
     return array_of([None if value is None else _as_text(value) for value in array.to_pylist()], pa.string())
 
 
 def typed_array(array: Any, kind: Any) -> Any:
-    """A column of a manifest as the Avro reader types it (integers of 64 bits, text as binary, decimals as big-endian fixed), as an Arrow type.
+    """Convert a column from the Avro reader's type (integers of 64 bits, text as binary, decimals as big-endian fixed) to an Arrow type.
 
-    Raises `pyarrow.ArrowException` where a value does not fit.
+    Raises:
+        pyarrow.ArrowException: a value does not fit.
     """
     if array.type == kind:
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), kind)
-    if not any(is_written(array.type) and any(fits(kind) for fits in wanted) for is_written, wanted in _FITTING):
+    if not any(is_source(array.type) and any(is_target(kind) for is_target in targets) for is_source, targets in _CONVERSIONS):
         raise pa.ArrowTypeError(f"the writer has {array.type}")
     if not pa.types.is_decimal(kind):
         return array.cast(kind)
-    words, known = decimal_words(spans_of(array))
-    wide = pa.Array.from_buffers(pa.decimal128(_WIDE.prec, kind.scale), len(known), [validity_buffer(known), pa.py_buffer(words)])
+    words, valid = decimal_words(spans_of(array))
+    wide = pa.Array.from_buffers(pa.decimal128(_WIDE.prec, kind.scale), len(valid), [validity_buffer(valid), pa.py_buffer(words)])
     return wide.cast(kind)
 
 
 def _as_text(raw: Any) -> str:
-    """Different values of one type give different texts, which is all that is asked of them."""
+    """Convert a value to text so that different values of one type give different texts."""
     if not isinstance(raw, bytes):
         return str(raw)
     try:
@@ -197,18 +203,18 @@ def _as_text(raw: Any) -> str:
         return f"0x{raw.hex()}"
 
 
-def converted(read: Callable[[Any], Any] | None, values: list[Any]) -> list[Any]:
-    """A column through a reader, None staying None."""
+def convert_values(read: Callable[[Any], Any] | None, values: list[Any]) -> list[Any]:
+    """Apply a reader to a column; None stays None."""
     return values if read is None else [None if value is None else read(value) for value in values]
 
 
 def is_written_as_it_is(partition_type: StructType) -> bool:
-    """Whether the Avro encoder takes physical values of every field, so that `tuple_writer` changes nothing."""
+    """Return True if the Avro encoder takes physical values of every field, so that `tuple_writer` changes nothing."""
     return not any(_writer(primitive(part.field_type)) for part in partition_type.fields)
 
 
 def tuple_writer(partition_type: StructType) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
-    """The function that makes of a tuple of physical values what the Avro encoder takes."""
+    """Return the function that converts a tuple of physical values to what the Avro encoder takes."""
     writers = [_writer(primitive(part.field_type)) for part in partition_type.fields]
     if not any(writers):
         return lambda values: values

@@ -171,7 +171,7 @@ def _record(manifest: ManifestFile, commit: _Commit) -> tuple[Any, ...]:
     if None in counts:
         raise InvalidInputError(
             f"{manifest.manifest_path} has counts that are not known, which a manifest list of format version {commit.format_version} requires",
-            next_step="count the manifest's entries first (kernel.manifest.read.fill_counts)",
+            next_step="count the manifest's entries first (kernel.manifest.manifest_reader.fill_counts)",
         )
     sequence_number = _assigned(manifest, manifest.sequence_number, commit)
     min_sequence_number = _assigned(manifest, manifest.min_sequence_number, commit)

@@ -1,7 +1,7 @@
-"""A manifest's size in bytes against the one that its manifest list states.
+"""A check of a manifest's size in bytes against the size in its manifest list.
 
-A manifest cut at the end of a block is sound Avro, so that only its size or its number of entries shows that something is missing. Some writers state a wrong
-size for a whole manifest; the number of entries decides then. Layer: kernel.manifest. Spec: Manifest Lists (`manifest_length`).
+A manifest cut at the end of a block is valid Avro, so that only its size or its number of entries shows that something is missing. Some writers record a wrong
+size for a whole manifest; the number of entries decides then. Spec: Manifest Lists (`manifest_length`).
 """
 
 import warnings
@@ -11,10 +11,10 @@ from icefloe.kernel.avro.avro_container import count_records, open_container
 
 
 def check_length(content: bytes, path: str, stated: int | None, counts: tuple[int | None, int | None, int | None]) -> None:
-    """Refuse a manifest that was cut short, and warn of one that is whole but of another size than its manifest list states.
+    """Refuse a manifest that was cut short, and warn of one that is whole but of another size than in its manifest list.
 
     A manifest is whole where its last Avro block is, and it has as many entries as the manifest list counts. Where the list has no counts, as in some tables
-    of format version 1, a manifest that is shorter than stated cannot be told from one that was cut, and is refused.
+    of format version 1, a manifest that is shorter than stated cannot be distinguished from one that was cut, and is refused.
 
     Args:
         content: The manifest's bytes.
@@ -32,17 +32,17 @@ def check_length(content: bytes, path: str, stated: int | None, counts: tuple[in
     if stated is None or size == stated:
         return
     try:
-        found = count_records(open_container(content, path))
+        entry_count = count_records(open_container(content, path))
     except AvroFormatError as error:
         if size > stated:
             raise
         raise _cut_short(path, size, stated) from error
-    known = [count for count in counts if count is not None]
-    is_counted = len(known) == len(counts)
-    if size < stated and not (is_counted and found == sum(known)):
+    known_counts = [count for count in counts if count is not None]
+    is_counted = len(known_counts) == len(counts)
+    if size < stated and not (is_counted and entry_count == sum(known_counts)):
         raise _cut_short(path, size, stated)
-    if is_counted and found != sum(known):
-        return  # the entries are compared with the counts one status at a time, and refused, by whoever reads them
+    if is_counted and entry_count != sum(known_counts):
+        return  # the reader of the entries compares them with the counts by status, and refuses them
     warnings.warn(
         f"the manifest {in_one_line(path)} has {size} bytes, and its manifest list states {stated}; it is read, since its blocks are whole"
         + (" and its entries are as many as the list counts" if is_counted else ""),
@@ -52,7 +52,7 @@ def check_length(content: bytes, path: str, stated: int | None, counts: tuple[in
 
 
 def _cut_short(path: str, size: int, stated: int) -> AvroFormatError:
-    what = f"the file is cut short: it has {size} bytes, its manifest list says {stated}"
+    what = f"the file is cut short: it has {size} bytes, its manifest list states {stated}"
     return AvroFormatError(
         f"{path} is not whole",
         path=path,

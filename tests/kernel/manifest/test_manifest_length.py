@@ -68,11 +68,11 @@ def test_entries_of_another_status_than_counted_are_refused_although_their_numbe
     content, manifest = written([added(data_file())])
     other = replace(manifest, manifest_length=len(content) + 9, added_files_count=0, existing_files_count=1)
     for read in readers(content, other):
-        with pytest.raises(ManifestFormatError, match="the manifest list says"):
+        with pytest.raises(ManifestFormatError, match="the manifest list counts"):
             read()
 
 
-def test_the_same_holds_for_delete_manifests() -> None:
+def test_the_length_of_delete_manifests_is_checked_too() -> None:
     content, manifest = written([added(data_file())])
     deletes = replace(manifest, content=ManifestContent.DELETES, manifest_length=len(content) + 40)
     with pytest.warns(FormatWarning, match="has"):
