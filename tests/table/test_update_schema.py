@@ -404,7 +404,7 @@ def test_a_default_is_what_older_rows_have_and_what_newer_ones_get(newest: Table
 
 
 def test_defaults_are_refused_below_version_3_with_the_way_there(table: Table) -> None:
-    with pytest.raises(InvalidSchemaError, match=f"the table is of version {table.format_version}") as caught:
+    with pytest.raises(InvalidSchemaError, match=f"the table has version {table.format_version}") as caught:
         table.update_schema().add_column("n", LongType(), default_value=7)
     assert "format-version" in str(caught.value)
     with table.transaction() as tx:

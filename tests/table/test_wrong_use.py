@@ -83,5 +83,5 @@ def test_a_list_is_no_field_and_a_text_is_no_type() -> None:
     for made in (Schema, StructType):
         with pytest.raises(InvalidSchemaError, match=r"made of fields, and this is a list(?s:.)*one NestedField after the other"):
             made(fields)  # type: ignore[arg-type]
-    with pytest.raises(InvalidSchemaError, match=r"id: 'long' is no type; pass one such as LongType\(\)"):
+    with pytest.raises(InvalidSchemaError, match=r"id: 'long' is not a type; pass one such as LongType\(\)"):
         Schema(NestedField(1, "id", "long"), fields[1])  # type: ignore[arg-type]

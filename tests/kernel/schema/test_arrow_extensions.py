@@ -1,4 +1,4 @@
-"""Variants and shapes in Arrow: what their extension types are called, what others call theirs, and rows of them."""
+"""Variants and shapes in Arrow: names of their extension types here and in other programs, and rows of them."""
 
 import json
 from typing import Any
@@ -66,20 +66,20 @@ def test_shapes_of_geoarrow_are_read(parameters: dict[str, Any], kind: IcebergTy
     ("field", "why"),
     [
         (named(pa.string(), "geoarrow.wkb"), "not WKB"),
-        (named(pa.binary(), "geoarrow.wkb", b"[]"), "no JSON object"),
-        (named(pa.binary(), "geoarrow.wkb", b"{"), "no JSON object"),
+        (named(pa.binary(), "geoarrow.wkb", b"[]"), "not a JSON object"),
+        (named(pa.binary(), "geoarrow.wkb", b"{"), "not a JSON object"),
         (named(pa.binary(), "geoarrow.wkb", b'{"crs": {"name": "mine"}}'), "PROJJSON without an id"),
         (named(pa.binary(), "geoarrow.wkb", b'{"edges": "bent"}'), "no edge algorithm"),
         (named(pa.binary(), "arrow.parquet.variant"), "struct of the binary fields"),
         (named(pa.struct([*STORAGE, ("typed_value", pa.int64())]), "arrow.parquet.variant"), "shredded"),
     ],
 )
-def test_what_is_not_told_exactly_is_refused(field: pa.Field, why: str) -> None:
+def test_an_incomplete_extension_type_is_refused(field: pa.Field, why: str) -> None:
     with pytest.raises(UnsupportedTypeError, match=why):
         told(field)
 
 
-def test_variants_are_told_by_their_extension_alone() -> None:
+def test_only_the_extension_type_makes_a_struct_a_variant() -> None:
     for name in ("arrow.parquet.variant", "parquet.variant"):
         assert told(named(STORAGE, name)) == VariantType()
     assert isinstance(told(pa.field("a", STORAGE)), StructType)
@@ -88,7 +88,7 @@ def test_variants_are_told_by_their_extension_alone() -> None:
     assert [child.metadata for child in written.type] == [None, None]  # the parts of a variant have no field ids
 
 
-def test_rows_of_variants_are_put_in_order_and_looked_at() -> None:
+def test_the_parts_of_variants_are_put_in_order_and_checked() -> None:
     parts = [encode(value)._asdict() for value in (5, {"a": None})]
     rows = pa.table({"a": pa.array([parts[0], None, parts[1]], STORAGE).cast(STORAGE)})
     assert cast_to_schema(rows, one(VariantType())).column("a").to_pylist() == [parts[0], None, parts[1]]
@@ -103,22 +103,22 @@ def test_rows_of_variants_are_put_in_order_and_looked_at() -> None:
     ("parts", "why"),
     [
         ({"metadata": None, "value": b"\x00"}, "nulls"),
-        ({"metadata": b"\x02\x00\x00", "value": b"\x00"}, "no variant of encoding version 1"),
-        ({"metadata": b"\x01\x00\x00", "value": b""}, "no variant of encoding version 1"),
-        ({"metadata": b"", "value": b"\x00"}, "no variant of encoding version 1"),
+        ({"metadata": b"\x02\x00\x00", "value": b"\x00"}, "not variants of encoding version 1"),
+        ({"metadata": b"\x01\x00\x00", "value": b""}, "not variants of encoding version 1"),
+        ({"metadata": b"", "value": b"\x00"}, "not variants of encoding version 1"),
     ],
 )
-def test_bytes_that_are_no_variant_are_not_written(parts: dict[str, Any], why: str) -> None:
+def test_bytes_that_are_not_a_variant_are_refused(parts: dict[str, Any], why: str) -> None:
     with pytest.raises(SchemaMismatchError, match=why):
         cast_to_schema(pa.table({"a": pa.array([parts], STORAGE)}), one(VariantType()))
 
 
-def test_text_is_not_taken_for_a_variant() -> None:
-    with pytest.raises(SchemaMismatchError, match="no variant"):
+def test_text_is_not_accepted_as_a_variant() -> None:
+    with pytest.raises(SchemaMismatchError, match="not a variant"):
         cast_to_schema(pa.table({"a": ["{}"]}), one(VariantType()))
 
 
-def test_plain_wkb_and_the_same_shapes_are_written_and_others_not() -> None:
+def test_plain_wkb_and_shapes_of_the_same_type_are_accepted_and_others_refused() -> None:
     def rows(parameters: bytes | None) -> pa.Table:
         field = pa.field("a", pa.binary()) if parameters is None else named(pa.binary(), "geoarrow.wkb", parameters)
         return pa.table([pa.array([POINT, None])], schema=pa.schema([field]))
@@ -134,19 +134,19 @@ def test_plain_wkb_and_the_same_shapes_are_written_and_others_not() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x02\x01\x00\x00\x00", b"\x01\x00\x00\x00\x00", b"\x01\x01\x00\x00\x20" + POINT[5:]])
-def test_bytes_that_are_no_shape_are_not_written(data: bytes) -> None:
-    with pytest.raises(SchemaMismatchError, match="1 values that are no shape"):
+def test_bytes_that_are_not_a_shape_are_refused(data: bytes) -> None:
+    with pytest.raises(SchemaMismatchError, match="1 values that are not shapes"):
         cast_to_schema(pa.table({"a": pa.array([POINT, data, None], pa.binary())}), one(GeometryType()))
 
 
-def test_an_unknown_column_takes_nulls_of_any_type_and_nothing_else() -> None:
+def test_an_unknown_column_accepts_only_nulls_of_any_type() -> None:
     for nulls in (pa.nulls(2), pa.nulls(2, pa.int64()), pa.nulls(2, pa.dictionary(pa.int8(), pa.string()))):
         assert cast_to_schema(pa.table({"a": nulls}), one(UnknownType())).column("a").combine_chunks().equals(pa.nulls(2))
-    with pytest.raises(SchemaMismatchError, match="has 1 values, and of an unknown column only nulls are known"):
+    with pytest.raises(SchemaMismatchError, match="has 1 values, and an unknown column contains only nulls"):
         cast_to_schema(pa.table({"a": [None, 5]}), one(UnknownType()))
 
 
-def test_nanoseconds_fit_microseconds_where_they_are_whole_and_the_other_way_in_range() -> None:
+def test_whole_nanoseconds_fit_microseconds_and_microseconds_in_range_fit_nanoseconds() -> None:
     micros, nanos = pa.timestamp("us"), pa.timestamp("ns")
     rows = pa.table({"a": pa.array([1500, 2**62], pa.int64()).cast(nanos)})
     with pytest.raises(SchemaMismatchError, match="do not fit timestamp"):

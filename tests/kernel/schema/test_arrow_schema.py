@@ -1,4 +1,4 @@
-"""Arrow schemas: which types a table takes, and which it refuses with what to do."""
+"""Arrow schemas: the types that a table accepts, and those that it refuses with a next step."""
 
 import pyarrow as pa
 import pytest
@@ -77,7 +77,7 @@ def test_arrow_types_become_the_narrowest_type_that_holds_them(arrow: pa.DataTyp
     ],
     ids=str,
 )
-def test_a_type_without_a_place_in_the_format_is_refused_with_advice(kind: pa.DataType, advice: str) -> None:
+def test_a_type_that_the_format_lacks_is_refused_with_advice(kind: pa.DataType, advice: str) -> None:
     with pytest.raises(UnsupportedTypeError, match=advice) as caught:
         from_arrow(kind)
     assert caught.value.problems[0].where == "a"
@@ -95,7 +95,7 @@ def test_a_column_without_a_field_id_is_refused_where_ids_are_kept() -> None:
         schema_from_arrow(schema, keep_ids=True)
 
 
-def test_a_name_that_stands_twice_is_refused() -> None:
+def test_a_repeated_name_is_refused() -> None:
     with pytest.raises(InvalidSchemaError):
         schema_from_arrow(pa.schema([pa.field("a", pa.int32()), pa.field("a", pa.int32())]), keep_ids=False)
 
@@ -104,7 +104,7 @@ def test_an_empty_arrow_schema_is_an_empty_schema() -> None:
     assert schema_from_arrow(pa.schema([]), keep_ids=False) == Schema()
 
 
-def test_ids_stand_in_the_metadata_of_every_level_and_required_is_not_nullable() -> None:
+def test_field_ids_are_in_the_metadata_of_every_level_and_required_is_not_nullable() -> None:
     made = schema_to_arrow(Schema(NestedField(7, "a", ListType(element_id=8, element=UUIDType()), required=True)))
     field = made.field("a")
     assert field.metadata == {b"PARQUET:field_id": b"7"}

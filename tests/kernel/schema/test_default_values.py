@@ -1,4 +1,4 @@
-"""Columns full of a default, and rows that come without a column: the table of the spec's point, and what is refused."""
+"""Default values: columns that files lack, rows that come without a column, and invalid defaults."""
 
 import uuid
 from decimal import Decimal
@@ -73,7 +73,7 @@ def test_a_missing_column_has_its_initial_default(kind: IcebergType, physical: A
         (TimestampNanoType(), 123456789, pa.int64()),
     ],
 )
-def test_times_are_kept_to_the_last_digit(kind: IcebergType, physical: int, unit: Any) -> None:
+def test_times_keep_every_digit(kind: IcebergType, physical: int, unit: Any) -> None:
     assert constant_column(kind, physical, 2).cast(unit).to_pylist() == [physical] * 2
 
 
@@ -104,7 +104,7 @@ def test_rows_without_a_column_are_written_with_its_write_default(default: Any, 
 def test_a_required_column_may_be_left_out_where_it_has_a_write_default() -> None:
     schema = Schema(NestedField(9, "id", LongType()), column(StringType(), required=True, write="new", initial="old"))
     assert cast_to_schema(pa.table({"id": [1, 2]}), schema).column("a").to_pylist() == ["new", "new"]
-    with pytest.raises(SchemaMismatchError, match="a: has 1 nulls, and is required"):  # an explicit null is no missing column
+    with pytest.raises(SchemaMismatchError, match="a: has 1 nulls, and is required"):  # an explicit null is not a missing column
         cast_to_schema(pa.table({"id": [1], "a": pa.array([None], pa.string())}), schema)
     assert write_default_column(schema.find_field("a"), 1).to_pylist() == ["new"]
 
@@ -133,7 +133,7 @@ def test_a_default_struct_needs_every_required_field() -> None:
         (IntegerType(), True),
     ],
 )
-def test_a_default_that_is_no_physical_value_of_its_type_is_refused(kind: IcebergType, default: Any) -> None:
+def test_a_default_that_is_not_a_physical_value_of_its_type_is_refused(kind: IcebergType, default: Any) -> None:
     with pytest.raises(InvalidSchemaError):
         Schema(column(kind, initial=default))
     with pytest.raises(InvalidSchemaError):

@@ -1,4 +1,4 @@
-"""Schemas of format version 3 with changes made to them: defaults, the promotions of that version, whole schemas replaced; and what older versions refuse."""
+"""Schema evolution in format version 3: defaults, promotions, replaced schemas; and the changes that older versions refuse."""
 
 from datetime import date
 from decimal import Decimal
@@ -64,7 +64,7 @@ def after(*changes: SchemaChange, version: int = 3, **options: bool) -> Schema:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given_value", "physical"),
+    ("kind", "python_value", "physical"),
     [
         (IntegerType(), 7, 7),
         (DateType(), date(1970, 1, 3), 2),
@@ -76,14 +76,14 @@ def after(*changes: SchemaChange, version: int = 3, **options: bool) -> Schema:
         (MapType(key_id=1, key_type=StringType(), value_id=2, value_type=LongType()), {"a": 1}, (("a", 1),)),
     ],
 )
-def test_a_new_column_has_its_default_for_rows_before_and_after(kind: IcebergType, given_value: Any, physical: Any) -> None:
-    schema = after(AddColumn(path="new", field_type=kind, required=True, default=given_value))
+def test_a_new_column_has_its_default_for_older_and_newer_rows(kind: IcebergType, python_value: Any, physical: Any) -> None:
+    schema = after(AddColumn(path="new", field_type=kind, required=True, default=python_value))
     field = schema.find_field("new")
     assert (field.required, field.initial_default, field.write_default) == (True, physical, physical)
     assert schema_from_json(schema_to_json(schema)) == schema
 
 
-def test_the_default_for_writing_changes_and_that_for_older_rows_does_not() -> None:
+def test_the_write_default_changes_and_the_initial_default_does_not() -> None:
     schema = after(SetDefault(path="day", default="2024-01-01"), SetDefault(path="place.x", default=1.5))
     assert [(field.initial_default, field.write_default) for field in (schema.find_field("day"), schema.find_field("place.x"))] == [
         (3, 19723),
@@ -92,15 +92,15 @@ def test_the_default_for_writing_changes_and_that_for_older_rows_does_not() -> N
     assert after(SetDefault(path="day", default=None)).find_field("day").write_default is None
 
 
-def test_defaults_move_with_a_promotion_and_a_rename() -> None:
+def test_defaults_follow_a_promotion_and_a_rename() -> None:
     schema = after(UpdateColumn(path="day", field_type=TimestampType()), RenameColumn(path="day", new_name="at"))
     assert schema.find_field("at") == NestedField(2, "at", TimestampType(), False, None, 3 * DAY, 4 * DAY)
     far = SetDefault(path="day", default=200_000)
-    with pytest.raises(InvalidSchemaError, match="outside what a timestamp_ns can hold"):
+    with pytest.raises(InvalidSchemaError, match="outside of the range of timestamp_ns"):
         after(far, UpdateColumn(path="day", field_type=TimestampNanoType()))
 
 
-def test_a_nested_new_column_has_one_and_inner_fields_keep_theirs() -> None:
+def test_a_new_struct_has_a_default_and_its_fields_keep_theirs() -> None:
     inner = StructType(NestedField(1, "a", LongType(), True, None, 5, 6))
     schema = after(AddColumn(path="place.in", field_type=inner, default={}), AddColumn(path="place.n", field_type=LongType(), default=1))
     assert schema.find_field("place.in") == NestedField(
@@ -124,7 +124,7 @@ def test_a_nested_new_column_has_one_and_inner_fields_keep_theirs() -> None:
         (SetDefault(path="id", default=None), ""),
     ],
 )
-def test_defaults_that_are_none_are_refused(change: SchemaChange, message: str) -> None:
+def test_an_invalid_default_is_refused(change: SchemaChange, message: str) -> None:
     if not message:
         assert after(change).find_field("id").write_default is None
         return
@@ -151,7 +151,7 @@ def test_older_versions_refuse_what_version_3_allows(version: int, change: Schem
         after(change, version=version)
 
 
-def test_a_required_column_needs_a_default_or_leave() -> None:
+def test_a_required_column_needs_a_default_or_permission() -> None:
     change = AddColumn(path="n", field_type=LongType(), required=True)
     with pytest.raises(InvalidInputError, match="give it a default value"):
         after(change)
@@ -164,7 +164,7 @@ def test_a_required_column_needs_a_default_or_leave() -> None:
 
 # ---- promotions ----
 
-# Spec: Schema Evolution, valid primitive type promotions; every pair of these that is not here is none.
+# Spec: Schema Evolution, valid primitive type promotions; every other pair of these types is not a promotion.
 V3 = {
     (IntegerType(), LongType()),
     (FloatType(), DoubleType()),
@@ -193,7 +193,7 @@ KINDS: list[IcebergType] = [
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("old", KINDS, ids=str)
-def test_types_widen_as_the_table_of_the_spec_says(version: int, old: IcebergType) -> None:
+def test_types_are_promoted_as_the_table_of_the_spec_allows(version: int, old: IcebergType) -> None:
     for new in KINDS:
         allowed = old == new or (old, new) in V3 or isinstance(old, UnknownType)
         if version < 3:
@@ -207,7 +207,7 @@ def test_types_widen_as_the_table_of_the_spec_says(version: int, old: IcebergTyp
                 evolve_schema(schema, [change], 1, format_version=version)
 
 
-def test_an_unknown_column_becomes_a_nested_one_with_ids_of_its_own() -> None:
+def test_an_unknown_column_becomes_a_nested_column_with_new_ids() -> None:
     struct = StructType(NestedField(1, "a", LongType()))
     schema, last = evolve_schema(
         SCHEMA,
@@ -221,7 +221,7 @@ def test_an_unknown_column_becomes_a_nested_one_with_ids_of_its_own() -> None:
 # ---- union and replacement ----
 
 
-def test_a_union_takes_new_types_and_defaults_along() -> None:
+def test_a_union_adds_types_and_defaults_of_version_3() -> None:
     other = Schema(
         NestedField(1, "day", TimestampType()),
         NestedField(2, "nothing", StringType(), False, None, None, "w"),
@@ -259,7 +259,7 @@ def test_a_schema_is_replaced_and_columns_of_the_same_name_keep_their_ids() -> N
     assert last == 10
 
 
-def test_a_replacement_that_does_not_fit_is_refused_with_everything_that_does_not() -> None:
+def test_a_replacement_that_does_not_fit_is_refused_with_every_problem() -> None:
     wanted = Schema(
         NestedField(1, "id", StringType(), True),
         NestedField(2, "day", DateType(), True),
@@ -331,8 +331,8 @@ def step_of(what: str, name: str, other: str, kind: IcebergType, default: Any, t
 
 @settings(deadline=None)
 @given(STEPS, st.sampled_from([1, 2, 3]))
-def test_any_changes_keep_ids_apart_and_initial_defaults_as_they_were(steps: list[tuple[str, str, str, Any]], version: int) -> None:
-    """The model: what each id ever given was, and what its rows of before have."""
+def test_no_change_reuses_an_id_or_changes_an_initial_default(steps: list[tuple[str, str, str, Any]], version: int) -> None:
+    """Compare with a model: the column of each id that was ever assigned, and the value of its older rows."""
     schema, last_id = Schema(NestedField(1, "a", IntegerType())), 1
     given_ids, initial = {1}, {1: None}
     for what, name, other, (kind, default) in steps:

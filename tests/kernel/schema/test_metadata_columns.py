@@ -1,4 +1,4 @@
-"""Metadata columns: their ids and names are the spec's, and a table's own schema may not have them."""
+"""Metadata columns: their ids and names are those of the spec, and a table's own schema may not have them."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_ids_names_and_types_are_those_of_the_spec() -> None:
     }
 
 
-def test_a_projection_may_hold_metadata_columns_beside_partition_fields_whose_ids_columns_have() -> None:
+def test_a_projection_may_have_metadata_columns_and_partition_fields_with_the_ids_of_columns() -> None:
     partition = StructType(NestedField(1000, "id_bucket", IntegerType()))
     schema = Schema(ID, NestedField(1000, "wide", LongType()), columns.POS, columns.partition_column(partition))
     assert schema.column_names == ["id", "wide", "_pos", "_partition"]
@@ -63,7 +63,7 @@ def test_a_tables_schema_with_a_reserved_id_is_refused(field_id: int) -> None:
         schema_from_json(document)
 
 
-def test_lineage_columns_step_aside_for_columns_of_the_same_name() -> None:
+def test_lineage_columns_are_renamed_where_a_column_has_their_name() -> None:
     assert [field.name for field in columns.with_lineage((ID,))] == ["id", "_row_id", "_last_updated_sequence_number"]
     mine = NestedField(2, "_row_id", LongType())
     found = Schema(*columns.with_lineage((mine,)))

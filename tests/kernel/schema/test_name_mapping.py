@@ -1,4 +1,4 @@
-"""Name mappings: the spec's own example, names found level by level, faults by their path, and mappings that follow any change of the schema."""
+"""Name mappings: the example of the spec, names found level by level, problems with their path, and updates after any change of the schema."""
 
 import json
 
@@ -71,13 +71,13 @@ def test_a_field_without_id_or_names_is_kept() -> None:
         ("[" * 100_000, ["$"]),
     ],
 )
-def test_every_fault_is_named_by_its_path(text: str, where: list[str]) -> None:
+def test_every_problem_is_listed_with_its_path(text: str, where: list[str]) -> None:
     with pytest.raises(MetadataFormatError, match="the name mapping") as caught:
         mapping_from_json(text)
     assert [problem.where for problem in caught.value.problems] == where
 
 
-def test_a_schema_gives_a_mapping_with_element_key_and_value() -> None:
+def test_the_mapping_of_a_schema_has_element_key_and_value() -> None:
     mapping = mapping_for(SCHEMA)
     assert {path: mapping.find_id(path) for path, _ in walk(SCHEMA.fields)} == {path: field.field_id for path, field in walk(SCHEMA.fields)}
     assert mapping.find_id(("marks", "value", "x")) == 11
@@ -87,7 +87,7 @@ NAMES = st.text(min_size=1, max_size=3)
 
 
 def levels(children: st.SearchStrategy[tuple[MappedField, ...]]) -> st.SearchStrategy[tuple[MappedField, ...]]:
-    """Fields of one level, no two of which have a name in common."""
+    """Return fields of one level, no two of which share a name."""
     one = st.tuples(st.lists(NAMES, max_size=3), st.none() | st.integers(0, 50), children)
 
     def apart(found: list[tuple[list[str], int | None, tuple[MappedField, ...]]]) -> tuple[MappedField, ...]:
@@ -121,12 +121,12 @@ def test_a_renamed_column_keeps_its_old_name_and_gets_the_new_one() -> None:
     assert mapping.find(("place", "ex")) == mapping.find(("place", "x")) == MappedField(names=("x", "ex"), field_id=3)
 
 
-def test_a_new_column_is_added_with_all_that_is_in_it() -> None:
+def test_a_new_column_is_added_with_everything_inside_it() -> None:
     mapping = changed(AddColumn(path="items.more", field_type=ListType(element_id=1, element=LongType(), element_required=False)))
     assert (mapping.find_id(("items", "element", "more")), mapping.find_id(("items", "element", "more", "element"))) == (12, 13)
 
 
-def test_a_deleted_column_stays_mapped_until_its_name_is_another_s() -> None:
+def test_a_deleted_column_stays_mapped_until_another_column_takes_its_name() -> None:
     assert changed(DeleteColumn(path="id")).find_id(["id"]) == 1
     mapping = changed(DeleteColumn(path="id"), AddColumn(path="id", field_type=LongType()))
     assert mapping.find_id(["id"]) == 12
@@ -140,8 +140,8 @@ def test_columns_that_swap_their_names_swap_them_in_the_mapping() -> None:
     assert (mapping.find_id(("place", "x")), mapping.find_id(("place", "y")), mapping.find_id(("items", "element", "x"))) == (4, 3, 7)
 
 
-def test_what_a_mapping_leaves_out_stays_out() -> None:
-    """A child of a column that is not mapped is not added; one that is not in the schema is let be."""
+def test_columns_that_a_mapping_lacks_stay_unmapped() -> None:
+    """A child of a column that is not mapped is not added; a mapped column that is not in the schema is kept."""
     sparse = mapping_from_json('[{"names": ["old"], "fields": [{"field-id": 3, "names": ["x"]}]}, {"field-id": 5, "names": ["list"]}]')
     new, _ = evolve_schema(SCHEMA, [AddColumn(path="place.z", field_type=LongType()), AddColumn(path="items.z", field_type=LongType())], 11)
     assert updated_mapping(sparse, SCHEMA, new) == sparse
@@ -173,7 +173,7 @@ def as_change(schema: Schema, what: str, position: int, name: str) -> SchemaChan
 
 
 def owned(schema: Schema) -> dict[int, tuple[int | None, NestedField]]:
-    """Every field by id, with the id of the one right above it."""
+    """Return every field by id, with the id of the field right above it."""
     by_path = dict(walk(schema.fields))
     return {field.field_id: (by_path[path[:-1]].field_id if path[:-1] else None, field) for path, field in by_path.items()}
 
@@ -181,7 +181,7 @@ def owned(schema: Schema) -> dict[int, tuple[int | None, NestedField]]:
 @settings(deadline=None)
 @given(st.lists(st.lists(CHANGE, min_size=1, max_size=3), min_size=1, max_size=6))
 def test_a_mapping_follows_any_changes(commits: list[list[tuple[str, int, str]]]) -> None:
-    """The model is flat: under each field, the last column that took a name has it."""
+    """Compare with a flat model: under each field, the last column that took a name has it."""
     schema, last_id, mapping = SCHEMA, 11, mapping_for(SCHEMA)
     model = {(owner, field.name): field_id for field_id, (owner, field) in owned(SCHEMA).items()}
     for commit in commits:

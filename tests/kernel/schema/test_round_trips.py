@@ -1,4 +1,4 @@
-"""Any schema survives JSON, and Arrow as far as Arrow can tell its types apart; any rows survive a cast to their own schema."""
+"""Any schema survives JSON, and Arrow as far as Arrow distinguishes its types; any rows survive a cast to their own schema."""
 
 import json
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ ARROW_PRIMITIVES = st.one_of(
 )
 PRIMITIVES = st.one_of(ARROW_PRIMITIVES, st.just(UUIDType()))
 CRS = st.sampled_from(["OGC:CRS84", "srid:4326", "EPSG:3857", "projjson:mine", "ogc:crs84"])
-# What stands anywhere but in the keys of a map, which are required and have to be told apart.
+# Types that may be anywhere except in the keys of a map, which are required and must be comparable.
 MORE = st.one_of(
     st.just(VariantType()),
     st.just(UnknownType()),
@@ -83,7 +83,7 @@ MORE = st.one_of(
 
 
 def schemas(primitives: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
-    """Schemas of up to three levels, with fresh ids, docs, and required and optional fields."""
+    """Generate schemas of up to three levels, with fresh ids, docs, and required and optional fields."""
 
     @st.composite
     def build(draw: st.DrawFn) -> Schema:
@@ -119,7 +119,7 @@ def schemas(primitives: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
 
 
 def to_default_value(kind: IcebergType) -> st.SearchStrategy[Any]:
-    """Physical values that a column of a type may have by default."""
+    """Generate physical values that a column of a type may have by default."""
     if isinstance(kind, ALWAYS_NULL_BY_DEFAULT):
         return st.none()
     if isinstance(kind, StructType):
@@ -128,7 +128,7 @@ def to_default_value(kind: IcebergType) -> st.SearchStrategy[Any]:
 
 
 def single_value(kind: IcebergType) -> st.SearchStrategy[Any]:
-    """Physical values of a type that have a form in JSON; nothing for a type that has none but null."""
+    """Generate physical values of a type that have a form in JSON; only null for a type without such values."""
     if isinstance(kind, PrimitiveType) and not isinstance(kind, ALWAYS_NULL_BY_DEFAULT):
         if isinstance(kind, DateType):
             return st.integers(-(10**6), 10**6)
@@ -173,7 +173,7 @@ def test_a_schema_comes_back_from_json_as_it_was(schema: Schema) -> None:
 
 
 def without_defaults(schema: Schema) -> Schema:
-    """The schema as Arrow can hold it."""
+    """Return the schema without what Arrow cannot represent."""
 
     def fields(found: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
         return tuple(NestedField(one.field_id, one.name, kind(one.field_type), one.required, one.doc) for one in found)
@@ -197,14 +197,14 @@ def test_a_schema_comes_back_from_arrow_with_its_ids(schema: Schema) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(schemas(ARROW_PRIMITIVES))
-def test_without_ids_a_schema_comes_back_with_the_ids_a_new_table_gives(schema: Schema) -> None:
+def test_without_ids_a_schema_comes_back_with_the_ids_of_a_new_table(schema: Schema) -> None:
     bare = pa.schema(schema_to_arrow(schema))
-    assert pa.ipc.read_schema(bare.serialize()).equals(bare, check_metadata=True)  # what the extensions are called survives the wire
-    assert schema_from_arrow(bare, keep_ids=False).fields == without_defaults(schema).fields  # these schemas are numbered as a new table is
+    assert pa.ipc.read_schema(bare.serialize()).equals(bare, check_metadata=True)  # the names of extension types survive serialization
+    assert schema_from_arrow(bare, keep_ids=False).fields == without_defaults(schema).fields  # these schemas are numbered like a new table
 
 
 def value(draw: st.DrawFn, kind: IcebergType, required: bool) -> Any:
-    """A Python value of a type, None at times where that is allowed."""
+    """Generate a Python value of a type, sometimes None where that is allowed."""
     if not required and draw(st.integers(0, 2)) == 0:
         return None
     if isinstance(kind, StructType):
@@ -234,7 +234,7 @@ def schemas_with_rows(draw: st.DrawFn) -> tuple[Schema, list[dict[str, Any]]]:
 
 
 def without_required(kind: pa.DataType) -> pa.DataType:
-    """The type as rows from elsewhere have it: everything nullable, no ids, large strings and lists."""
+    """Return the type as in rows of other programs: everything nullable, no ids, large strings and lists."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(kind.field(at).name, without_required(kind.field(at).type)) for at in range(kind.num_fields)])
     if pa.types.is_list(kind):

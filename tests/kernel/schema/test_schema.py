@@ -1,4 +1,4 @@
-"""Schemas as values: names, ids, fresh ids, and what a schema may not be."""
+"""Schemas as values: names, ids, fresh ids, and invalid schemas."""
 
 import pickle
 
@@ -25,7 +25,7 @@ def test_a_nested_field_is_found_by_its_full_name() -> None:
     assert NESTED.find_column_name(11) == "place.City"
 
 
-def test_the_words_element_and_value_may_be_left_out_of_a_name() -> None:
+def test_element_and_value_may_be_left_out_of_a_name() -> None:
     assert NESTED.find_id("points.x") == 4
     assert NESTED.find_id("tags.n") == 9
 
@@ -38,23 +38,23 @@ def test_a_column_named_value_or_element_keeps_its_name() -> None:
     assert schema.find_id("x") is None
 
 
-def test_letter_case_counts_unless_asked_otherwise() -> None:
+def test_names_are_case_sensitive_by_default() -> None:
     assert NESTED.find_id("PLACE.city") is None
     assert NESTED.find_id("PLACE.city", case_sensitive=False) == 11
 
 
-def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
+def test_an_unknown_name_is_refused_with_a_list_of_the_names() -> None:
     with pytest.raises(InvalidSchemaError, match="'nope'") as caught:
         NESTED.find_field("nope")
     assert "place.City" in str(caught.value)
 
 
-def test_select_keeps_only_the_asked_part_of_a_struct_in_the_tables_order() -> None:
+def test_select_keeps_only_the_selected_fields_in_the_tables_order() -> None:
     cut = NESTED.select("place.City", "id")
     assert cut.column_names == ["id", "place", "place.City"]
 
 
-def test_every_problem_of_a_schema_is_told_at_once() -> None:
+def test_every_problem_of_a_schema_is_listed_at_once() -> None:
     with pytest.raises(InvalidSchemaError) as caught:
         Schema(
             NestedField(1, "a", LongType()),
@@ -64,7 +64,7 @@ def test_every_problem_of_a_schema_is_told_at_once() -> None:
         )
     text = str(caught.value)
     assert "field id 1 is also that of a" in text
-    assert "this name stands twice" in text
+    assert "two columns have this name" in text
     assert "is reserved" in text
 
 
@@ -79,12 +79,12 @@ def test_every_problem_of_a_schema_is_told_at_once() -> None:
     ],
     ids=["optional", "double", "in an optional struct", "in a list", "absent"],
 )
-def test_an_identifier_field_that_cannot_identify_is_refused(field: NestedField, identifier: int) -> None:
+def test_an_invalid_identifier_field_is_refused(field: NestedField, identifier: int) -> None:
     with pytest.raises(InvalidSchemaError):
         Schema(field, identifier_field_ids=[identifier])
 
 
-def test_fresh_ids_go_level_by_level_as_in_java() -> None:
+def test_fresh_ids_are_assigned_level_by_level_as_in_java() -> None:
     fresh = assign_fresh_ids(NESTED)
     assert [(name, fresh.find_id(name)) for name in fresh.column_names] == [
         ("id", 1),
@@ -106,6 +106,6 @@ def test_fresh_ids_follow_identifier_fields() -> None:
     assert assign_fresh_ids(schema).identifier_field_ids == (2,)
 
 
-def test_a_schema_pickles_also_after_its_names_were_looked_up() -> None:
+def test_a_schema_can_be_pickled_after_its_names_were_looked_up() -> None:
     assert NESTED.find_id("points.x") == 4
     assert pickle.loads(pickle.dumps(NESTED)) == NESTED

@@ -1,4 +1,4 @@
-"""Rows against a table's schema: what fits, what is widened, and how what does not fit is told."""
+"""Rows cast to a table's schema: types that fit, types that are widened, and the problems that are listed."""
 
 import datetime as dt
 import io
@@ -63,13 +63,13 @@ def test_a_missing_optional_column_is_null() -> None:
     assert cast_to_schema(pa.table({"id": [1, 2]}), FLAT).column("name").to_pylist() == [None, None]
 
 
-def test_every_column_that_does_not_fit_is_told() -> None:
+def test_every_column_that_does_not_fit_is_listed() -> None:
     table = pa.table({"ID": [1], "name": [5], "extra": [True], "size": ["x"]})
     assert problems_of(table, FLAT) == {
-        "id": "is missing, and is required (long); there is 'ID', and letter case counts",
+        "id": "is missing, and is required (long); there is 'ID', and names are case-sensitive",
         "name": "is int64 in the rows, which does not fit string in the table",
         "size": "is string in the rows, which does not fit double in the table",
-        "ID": "is not a column of the table; there is 'id', and letter case counts",
+        "ID": "is not a column of the table; there is 'id', and names are case-sensitive",
         "extra": "is not a column of the table",
     }
 
@@ -79,9 +79,9 @@ def test_nulls_in_a_required_column_are_counted() -> None:
     assert problems_of(table, FLAT) == {"id": "has 2 nulls, and is required"}
 
 
-def test_a_column_that_stands_twice_in_the_rows_is_refused() -> None:
+def test_a_repeated_column_of_the_rows_is_refused() -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"])
-    assert problems_of(table, FLAT) == {"id": "stands twice in the rows"}
+    assert problems_of(table, FLAT) == {"id": "is the name of two columns of the rows"}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_types_that_could_lose_something_are_refused_whatever_the_values(array: 
     assert "does not fit" in problems_of(pa.table({"a": array}), one(kind))["a"]
 
 
-def test_nanoseconds_that_are_no_whole_microseconds_are_refused_by_value() -> None:
+def test_nanoseconds_that_are_not_whole_microseconds_are_refused() -> None:
     table = pa.table({"a": pa.array([1500], pa.timestamp("ns"))})
     assert "would lose data" in problems_of(table, one(TimestampType()))["a"]
 
@@ -149,7 +149,7 @@ def test_nested_columns_are_matched_by_name_at_every_level() -> None:
     assert cast.column("a").to_pylist() == [[{"x": 1, "y": "b"}, {"x": 2, "y": None}], None, []]
 
 
-def test_a_nested_fault_is_named_by_its_full_name() -> None:
+def test_a_nested_problem_is_listed_by_its_full_name() -> None:
     inner = StructType(NestedField(3, "x", LongType(), required=True))
     schema = one(ListType(element_id=2, element=inner, element_required=False))
     assert problems_of(pa.table({"a": [[{"x": "no", "z": 1}]]}), schema) == {
@@ -185,7 +185,7 @@ def test_a_missing_struct_with_a_required_field_is_null_and_fits_into_parquet() 
     assert pq.read_table(file).to_pylist() == [{"a": {"s": None}, "b": None}, {"a": None, "b": None}]
 
 
-def test_nested_field_ids_reach_the_parquet_file_also_where_nothing_was_cast() -> None:
+def test_nested_field_ids_reach_the_parquet_file_where_nothing_was_cast() -> None:
     schema = one(ListType(element_id=2, element=StructType(NestedField(3, "x", LongType())), element_required=False))
     table = pa.table({"a": pa.array([[{"x": 1}]], pa.list_(pa.field("element", pa.struct([pa.field("x", pa.int64())]))))})
     file = io.BytesIO()

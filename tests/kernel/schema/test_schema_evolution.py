@@ -1,4 +1,4 @@
-"""Schemas with changes made to them: what each change gives, which ids it gives out, and every refusal with its rule and the next step."""
+"""Schema evolution: the result of each change, the ids it assigns, and every refusal with its rule and the next step."""
 
 from collections.abc import Sequence
 
@@ -56,7 +56,7 @@ SCHEMA = Schema(
     schema_id=3,
     identifier_field_ids=(1,),
 )
-LAST = 20  # higher than any id in use: columns were dropped before
+LAST = 20  # higher than any id in use, because columns were dropped
 
 
 def after(*changes: SchemaChange, allow_incompatible: bool = False) -> Schema:
@@ -73,11 +73,11 @@ def add(path: str | tuple[str, ...], kind: IcebergType | None = None, required: 
     return AddColumn(path=path, field_type=kind or LongType(), required=required)
 
 
-def test_no_change_gives_the_same_schema() -> None:
+def test_without_changes_the_schema_is_the_same() -> None:
     assert evolve_schema(SCHEMA, (), LAST) == (SCHEMA, LAST)
 
 
-def test_a_new_column_gets_the_next_id_and_stands_last() -> None:
+def test_a_new_column_gets_the_next_id_and_is_last() -> None:
     schema, last = evolve_schema(SCHEMA, [AddColumn(path="note", field_type=StringType(), doc="free text")], LAST)
     assert schema.fields[-1] == NestedField(21, "note", StringType(), required=False, doc="free text")
     assert (last, schema.fields[:-1]) == (21, SCHEMA.fields)
@@ -135,12 +135,12 @@ def test_a_deleted_column_may_be_added_again_and_is_another_column() -> None:
     assert 2 not in schema
 
 
-def test_a_name_taken_over_means_the_new_column() -> None:
+def test_a_reused_name_refers_to_the_new_column() -> None:
     schema = after(RenameColumn(path="name", new_name="old"), add("name"), update("name", doc="new"))
     assert (schema.find_field("old").doc, schema.find_field("name").doc) == ("who", "new")
 
 
-def test_the_last_id_never_goes_down() -> None:
+def test_the_last_id_never_decreases() -> None:
     assert evolve_schema(SCHEMA, [add("a"), DeleteColumn(path="a")], LAST) == (SCHEMA, 21)
 
 
@@ -153,7 +153,7 @@ def test_the_last_id_never_goes_down() -> None:
         ("name", StringType()),
     ],
 )
-def test_a_type_may_widen(path: str, kind: IcebergType) -> None:
+def test_a_type_may_be_promoted(path: str, kind: IcebergType) -> None:
     schema = after(update(path, kind))
     assert schema.find_type(path) == kind
     assert schema.field_ids == SCHEMA.field_ids
@@ -210,7 +210,7 @@ def test_a_required_column_is_added_where_it_is_allowed() -> None:
         ("prices", Place.AFTER, "id", ["id", "prices", "name", "place", "stops"]),
     ],
 )
-def test_a_column_moves_among_its_own(path: str, place: Place, beside: str | None, order: list[str]) -> None:
+def test_a_column_moves_within_its_struct(path: str, place: Place, beside: str | None, order: list[str]) -> None:
     schema = after(MoveColumn(path=path, place=place, beside=beside))
     assert schema.names == order
     assert {field.field_id: field for field in schema.fields} == {field.field_id: field for field in SCHEMA.fields}
@@ -229,7 +229,7 @@ def test_identifier_fields_are_set_and_follow_a_rename() -> None:
 
 REFUSED: Sequence[tuple[str, list[SchemaChange], str]] = [
     ("an unknown column", [DeleteColumn(path="nowhere")], "no column 'nowhere'"),
-    ("an empty name", [RenameColumn(path="name", new_name="")], "renamed to nothing"),
+    ("an empty name", [RenameColumn(path="name", new_name="")], "renamed to an empty name"),
     ("a column without a name", [add("place.")], "needs a name"),
     ("no path at all", [add(())], "needs a name"),
     ("a parent that is not there", [add("here.there")], r"here.there cannot be added.*'here'"),
@@ -242,7 +242,7 @@ REFUSED: Sequence[tuple[str, list[SchemaChange], str]] = [
     ("an element deleted", [DeleteColumn(path="stops.element")], "part of its list or map and cannot be deleted"),
     ("an element renamed", [RenameColumn(path="stops.element", new_name="x")], "part of its list or map and cannot be renamed"),
     ("a map's value moved", [MoveColumn(path="prices.value", place=Place.FIRST)], "part of its list or map and cannot be moved"),
-    ("a text for an element", [update("stops.element", doc="x")], "cannot have a text of its own"),
+    ("a text for an element", [update("stops.element", doc="x")], "cannot have a doc of its own"),
     ("a field of a key deleted", [DeleteColumn(path="prices.key.code")], "keys never change"),
     ("a field added to a key", [add("prices.key.more")], "keys never change"),
     ("a key widened", [update("prices.key.code", LongType())], "keys never change"),
@@ -254,28 +254,28 @@ REFUSED: Sequence[tuple[str, list[SchemaChange], str]] = [
     ("a move out of the struct", [MoveColumn(path="place.lat", place=Place.AFTER, beside="id")], "only among those of its own struct"),
     ("a move beside itself", [MoveColumn(path="id", place=Place.BEFORE, beside="id")], "not beside itself"),
     ("the last field of a struct deleted", [DeleteColumn(path="stops.at")], "struct without fields"),
-    ("something that is no type", [AddColumn(path="x", field_type="long")], "no Iceberg type"),  # type: ignore[arg-type]
+    ("something that is not a type", [AddColumn(path="x", field_type="long")], "not an Iceberg type"),  # type: ignore[arg-type]
 ]
 
 
 @pytest.mark.parametrize(("changes", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_a_change_that_breaks_a_rule_is_refused_and_says_what_to_do(changes: list[SchemaChange], message: str) -> None:
+def test_a_change_that_violates_a_rule_is_refused_with_a_next_step(changes: list[SchemaChange], message: str) -> None:
     with pytest.raises(InvalidInputError, match="(?s)" + message) as refused:
         after(*changes)
     assert refused.value.next_step
 
 
-def test_deleting_and_adding_all_fields_of_a_struct_is_fine_in_the_end() -> None:
+def test_all_fields_of_a_struct_may_be_replaced_in_one_update() -> None:
     names = after(DeleteColumn(path="stops.at"), add("stops.gate")).column_names
     assert [name for name in names if name.startswith("stops")] == ["stops", "stops.element", "stops.element.gate"]
 
 
-def test_an_identifier_field_may_go_once_others_are_chosen() -> None:
+def test_an_identifier_field_may_be_deleted_after_others_were_set() -> None:
     schema = after(DeleteColumn(path="id"), SetIdentifierFields(paths=()))
     assert "id" not in schema.names
 
 
-def test_without_regard_to_case_names_are_found_and_kept_apart() -> None:
+def test_without_case_sensitivity_names_are_found_and_stay_unique() -> None:
     schema, _ = evolve_schema(
         SCHEMA, [RenameColumn(path="NAME", new_name="Label"), update("PLACE.Lat", DoubleType())], LAST, case_sensitive=False
     )
@@ -285,7 +285,7 @@ def test_without_regard_to_case_names_are_found_and_kept_apart() -> None:
     assert after(add("NAME")).find_id("NAME") == 21
 
 
-def test_a_refused_change_leaves_nothing_behind() -> None:
+def test_a_refused_change_changes_nothing() -> None:
     state = SchemaUpdate(SCHEMA, LAST)
     other = Schema(NestedField(1, "extra", LongType()), NestedField(2, "name", StringType()))
     state.apply(UnionByName(schema=other))
@@ -296,7 +296,7 @@ def test_a_refused_change_leaves_nothing_behind() -> None:
     assert state.last_column_id == 21
 
 
-def test_union_adds_widens_and_loosens() -> None:
+def test_a_union_adds_promotes_and_makes_optional() -> None:
     other = Schema(
         NestedField(1, "id", LongType(), required=True),
         NestedField(2, "fresh", IntegerType(), required=True, doc="new"),
@@ -315,13 +315,13 @@ def test_union_adds_widens_and_loosens() -> None:
     assert schema.find_field("prices") == SCHEMA.find_field("prices")
 
 
-def test_union_with_itself_and_with_narrower_types_changes_nothing() -> None:
+def test_a_union_with_itself_or_with_narrower_types_changes_nothing() -> None:
     wide = after(update("id", LongType()), update("place.lat", DoubleType()))
     assert evolve_schema(SCHEMA, [UnionByName(schema=SCHEMA)], LAST) == (SCHEMA, LAST)
     assert evolve_schema(wide, [UnionByName(schema=SCHEMA)], LAST) == (wide, LAST)
 
 
-def test_union_refuses_what_cannot_be_joined_and_lists_it() -> None:
+def test_a_union_lists_the_columns_that_cannot_be_joined() -> None:
     other = Schema(
         NestedField(1, "id", StringType(), required=True),
         NestedField(2, "place", ListType(element_id=3, element=LongType()), required=True),

@@ -1,4 +1,4 @@
-"""What the history of a table's schemas tells of its files."""
+"""Facts about data files that follow from the history of a table's schemas."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ OPTIONAL = replace(NAME, required=False)
 
 
 @pytest.mark.parametrize(("ids", "whole"), [((0,), True), ((1, 0), True), ((0, 2), False), ((1,), False), ((), False)])
-def test_a_history_with_a_gap_is_not_whole(ids: tuple[int, ...], whole: bool) -> None:
+def test_a_history_with_a_gap_is_not_complete(ids: tuple[int, ...], whole: bool) -> None:
     assert is_complete_history([Schema(ID, schema_id=number) for number in ids]) == whole
 
 
@@ -23,7 +23,7 @@ def test_a_history_with_a_gap_is_not_whole(ids: tuple[int, ...], whole: bool) ->
     [
         ((), (ID, NAME), [True, True], set()),
         (((ID, OPTIONAL),), (ID, NAME), [True, False], set()),
-        (((ID,),), (ID, NAME), [True, True], {2}),  # added to files that were there
+        (((ID,),), (ID, NAME), [True, True], {2}),  # added after files were written
         (((ID,),), (ID, replace(NAME, initial_default="x")), [True, True], set()),
         (((ID,),), (ID, OPTIONAL), [True, False], set()),
         (((ID, NAME), (ID,)), (ID, NAME), [True, True], {2}),  # dropped, and brought back by an older schema
@@ -31,7 +31,7 @@ def test_a_history_with_a_gap_is_not_whole(ids: tuple[int, ...], whole: bool) ->
         (((ID, NAME),), (ID, OPTIONAL), [True, False], set()),
     ],
 )
-def test_a_column_is_required_where_no_file_holds_nulls_and_late_where_files_may_lack_it(
+def test_a_column_is_required_if_no_file_has_nulls_and_absent_if_files_may_lack_it(
     before: tuple[tuple[NestedField, ...], ...], now: tuple[NestedField, ...], required: list[bool], late: set[int]
 ) -> None:
     history = [Schema(*fields, schema_id=number) for number, fields in enumerate((*before, now))]
@@ -42,7 +42,7 @@ def test_a_column_is_required_where_no_file_holds_nulls_and_late_where_files_may
     assert not required_fields_absent_from_files((POS,), history)
 
 
-def test_fields_inside_others_are_doubted_as_well() -> None:
+def test_nested_fields_are_relaxed_too() -> None:
     def schema(number: int, *, required: bool) -> Schema:
         inner = StructType(ID, replace(NAME, required=required))
         kind = ListType(element_id=4, element=inner, element_required=True)
@@ -52,7 +52,7 @@ def test_fields_inside_others_are_doubted_as_well() -> None:
     assert relax_required_fields(history[1].fields, history) == schema(1, required=False).fields
 
 
-def test_a_field_of_a_struct_is_late_where_a_file_has_the_struct_without_it() -> None:
+def test_a_field_is_absent_where_a_file_has_its_struct_without_it() -> None:
     inner = StructType(replace(NAME, required=True))
     struct = NestedField(5, "s", inner)
     history = [Schema(ID), Schema(ID, struct, schema_id=1)]

@@ -1,4 +1,4 @@
-"""Schemas as JSON: the spec's forms, and every fault named by its path."""
+"""Schemas as JSON: the forms of the spec, and every problem with its path."""
 
 from decimal import Decimal
 from typing import Any
@@ -70,7 +70,7 @@ def test_a_schema_without_an_id_is_schema_0() -> None:
     assert schema_from_json({"type": "struct", "fields": []}).schema_id == 0
 
 
-def test_every_fault_is_told_with_its_path() -> None:
+def test_every_problem_is_listed_with_its_path() -> None:
     found = problems_of(
         schema_of(
             field(),
@@ -92,17 +92,17 @@ def test_every_fault_is_told_with_its_path() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 5, "long", [], {"fields": []}, {"type": "list", "fields": []}, {"type": "struct"}])
-def test_what_is_no_schema_is_refused(value: object) -> None:
+def test_a_value_that_is_not_a_schema_is_refused(value: object) -> None:
     assert problems_of(value)
 
 
-def test_a_repeated_field_id_is_a_fault_of_the_schema() -> None:
+def test_a_repeated_field_id_is_a_problem_of_the_schema() -> None:
     found = problems_of(schema_of(field(), field(name="b")))
     assert found == {"$.schemas[0] (b)": "field id 1 is also that of a"}
 
 
 @pytest.mark.parametrize("text", ["fixed[0]", "decimal(39,2)", "decimal(5,6)", "varchar(5)", "Long", ""])
-def test_a_text_that_names_no_type_is_a_fault(text: str) -> None:
+def test_a_text_that_names_no_type_is_refused(text: str) -> None:
     assert list(problems_of(schema_of(field(type=text)))) == ["$.schemas[0].fields[0].type"]
 
 
@@ -134,7 +134,7 @@ def test_the_types_of_version_3_are_read_and_written(text: str, kind: IcebergTyp
 @pytest.mark.parametrize(
     "text", ["geometry()", "geography(a, b)", "geography(a,)", 'geometry({"x":1})', "geometry(a))", "variant(1)", "timestamp_ns(9)"]
 )
-def test_a_wrong_form_of_a_type_of_version_3_is_a_fault(text: str) -> None:
+def test_an_invalid_text_of_a_type_of_version_3_is_refused(text: str) -> None:
     assert list(problems_of(schema_of(field(type=text)))) == ["$.schemas[0].fields[0].type"]
 
 
@@ -185,11 +185,11 @@ def test_defaults_are_read_and_written(kind: object, default: object, physical: 
     ],
 )
 @pytest.mark.parametrize("key", ["initial-default", "write-default"])
-def test_a_wrong_default_is_told_with_its_path(kind: object, default: object, fault: str, key: str) -> None:
+def test_an_invalid_default_is_listed_with_its_path(kind: object, default: object, fault: str, key: str) -> None:
     found = problems_of(schema_of(field(type=kind, **{key: default})))
     assert list(found) == [f"$.schemas[0].fields[0].{key}"]
     assert fault in found[f"$.schemas[0].fields[0].{key}"]
 
 
-def test_a_required_unknown_column_is_a_fault() -> None:
+def test_a_required_unknown_column_is_refused() -> None:
     assert list(problems_of(schema_of(field(type="unknown", required=True)))) == ["$.schemas[0] (a)"]

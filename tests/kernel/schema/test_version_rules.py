@@ -1,4 +1,4 @@
-"""Which types and defaults a table of which format version may have: asked where a schema is added, and not where one is read."""
+"""The types and defaults that each format version allows: checked when a schema is added, not when a table is read."""
 
 import pytest
 
@@ -27,7 +27,7 @@ OF_VERSION_3 = (TimestampNanoType(), TimestamptzNanoType(), UnknownType(), Varia
 
 
 def schema_with(kind: IcebergType) -> Schema:
-    """The type in a list in a struct in a map."""
+    """Return a schema with the type in a list in a struct in a map."""
     inner = StructType(NestedField(5, "x", ListType(element_id=6, element=kind, element_required=False)))
     return Schema(NestedField(1, "m", MapType(key_id=3, key_type=StringType(), value_id=4, value_type=inner)))
 
@@ -42,14 +42,14 @@ def test_a_type_of_version_3_is_refused_in_older_tables_with_the_column_named(ki
         new_table_metadata(location="mem://t", schema=schema, table_uuid="u", now_ms=1, format_version=2)
 
 
-def test_an_initial_default_is_of_version_3_and_a_write_default_of_any() -> None:
+def test_an_initial_default_needs_version_3_and_a_write_default_does_not() -> None:
     schema = Schema(NestedField(1, "a", LongType(), initial_default=1, write_default=2))
     assert [problem.where for problem in schema_version_problems(schema, 2)] == ["a"]
     assert schema_version_problems(schema, 3) == []
     assert schema_version_problems(Schema(NestedField(1, "a", LongType(), write_default=2)), 1) == []
 
 
-def test_a_schema_is_added_to_a_table_only_where_its_version_knows_the_types() -> None:
+def test_a_schema_is_added_only_if_the_format_version_has_its_types() -> None:
     table = new_table_metadata(
         location="mem://t", schema=Schema(NestedField(1, "a", LongType())), table_uuid="u", now_ms=1, format_version=2
     )

@@ -122,6 +122,6 @@ def test_a_query_brings_no_defaults_to_a_version_that_has_none_and_a_definition_
     sql("CREATE OR REPLACE TABLE lake.db.t AS SELECT n FROM lake.db.source")
     assert sql("SELECT n FROM lake.db.t") == [(7,)]
     before = lake.load_table("db.t").metadata_location
-    with pytest.raises(Exception, match="the table is of version 2"):
+    with pytest.raises(Exception, match="the table has version 2"):
         sql("CREATE OR REPLACE TABLE lake.db.t (n INT DEFAULT 7) USING iceberg")
     assert lake.load_table("db.t").metadata_location == before

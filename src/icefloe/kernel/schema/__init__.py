@@ -1,1 +1,1 @@
-"""Schemas, and their forms in JSON and Arrow."""
+"""Schemas: columns and their field ids, evolution, default values, name mappings, and their forms in JSON and Arrow."""

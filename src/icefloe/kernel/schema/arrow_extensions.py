@@ -1,8 +1,7 @@
-"""The extension types by which Arrow tells variants and shapes from structs and binary: their names and parameters in a field's metadata, and back.
+"""Arrow extension types of variants and shapes, which distinguish them from structs and binary: names and parameters in a field's metadata, both ways.
 
-Which Arrow type a value has in memory is `arrow_schema.py`. No extension type is registered here: Arrow keeps the name of one it does not know in the field's
-metadata, and a program may have registered a class of its own. Spec: none.
-What it follows is Arrow's canonical extension `arrow.parquet.variant`, and GeoArrow's `geoarrow.wkb`.
+`arrow_schema.py` maps all other types. No extension type is registered here: Arrow keeps the name of an unregistered type in the field's metadata, and a
+program may have registered a class of its own. The types are Arrow's canonical extension `arrow.parquet.variant` and GeoArrow's `geoarrow.wkb`. Spec: none.
 """
 
 import json
@@ -16,15 +15,15 @@ from icefloe.kernel.types import DEFAULT_CRS, GeographyType, GeometryType, Icebe
 
 NAME_KEY, PARAMETERS_KEY = b"ARROW:extension:name", b"ARROW:extension:metadata"
 VARIANT_NAME = "arrow.parquet.variant"
-_VARIANT_NAMES = (VARIANT_NAME, "parquet.variant")  # the second is what Arrow C++ called it before
+_VARIANT_NAMES = (VARIANT_NAME, "parquet.variant")  # the second is the former name in Arrow C++
 WKB_NAME = "geoarrow.wkb"
-# What Parquet and Arrow call a shape whose reference system nobody told.
+# The reference system that Parquet and Arrow give to shapes without one.
 UNSPECIFIED_CRS = "srid:0"
 VARIANT_STORAGE = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
 
 
 def extension_metadata(kind: IcebergType) -> dict[bytes, bytes]:
-    """The field metadata that names the extension type of a variant or a shape; empty for other types."""
+    """Return the field metadata that names the extension type of a variant or a shape; empty for other types."""
     if isinstance(kind, VariantType):
         return {NAME_KEY: VARIANT_NAME.encode(), PARAMETERS_KEY: b""}
     if not isinstance(kind, GeometryType | GeographyType):
@@ -38,7 +37,7 @@ def extension_metadata(kind: IcebergType) -> dict[bytes, bytes]:
 
 
 def extension_of(field: pa.Field) -> tuple[str, bytes] | None:
-    """The name and the parameters of a field's extension type, be it known to Arrow or only named in the metadata; None where it has none."""
+    """Return the name and the parameters of a field's extension type, registered with Arrow or only named in the metadata; None where it has none."""
     if isinstance(field.type, pa.BaseExtensionType):
         serialized = field.type.__arrow_ext_serialize__() if isinstance(field.type, pa.ExtensionType) else b""
         return field.type.extension_name, serialized
@@ -47,18 +46,21 @@ def extension_of(field: pa.Field) -> tuple[str, bytes] | None:
 
 
 def extension_type(field: pa.Field) -> IcebergType | str | None:
-    """The variant or shape that a field's extension type stands for, in words why there is none, or None where it is neither.
+    """Return the variant or shape type of a field's extension type.
 
     GeoArrow without edges is geometry, with edges geography. A reference system may be a name, or PROJJSON with an id.
+
+    Returns:
+        The Iceberg type; the reason as text where the storage or the parameters do not allow it; None for a field of another extension type or of none.
     """
-    found = extension_of(field)
-    if found is None:
+    extension = extension_of(field)
+    if extension is None:
         return None
-    name, parameters = found
+    name, parameters = extension
     storage = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
     if name in _VARIANT_NAMES:
-        fault = variant_storage_fault(storage)
-        return VariantType() if fault is None else fault
+        problem = variant_storage_fault(storage)
+        return VariantType() if problem is None else problem
     if name != WKB_NAME:
         return None
     if not (pa.types.is_binary(storage) or pa.types.is_large_binary(storage) or pa.types.is_binary_view(storage)):
@@ -67,32 +69,32 @@ def extension_type(field: pa.Field) -> IcebergType | str | None:
 
 
 def variant_storage_fault(storage: pa.DataType) -> str | None:
-    """Why an Arrow type cannot be the storage of an unshredded variant, or None: a struct of the binary fields `metadata` and `value`."""
+    """Return why an Arrow type cannot be the storage of an unshredded variant, or None where it can: a struct of the binary fields `metadata` and `value`."""
     if not pa.types.is_struct(storage):
-        return f"{storage} is no variant, which is a struct of the binary fields metadata and value"
+        return f"{storage} is not a variant, which is a struct of the binary fields metadata and value"
     names = {storage.field(position).name for position in range(storage.num_fields)}
     if "typed_value" in names:
-        return "a shredded variant (with typed_value) is not taken as rows; put its values together first"
+        return "a shredded variant (with typed_value) cannot be written as rows; reassemble its values first"
     is_binary = all(
         pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
         for kind in (storage.field(position).type for position in range(storage.num_fields))
     )
     if names != {"metadata", "value"} or storage.num_fields != 2 or not is_binary:
-        return f"{storage} is no variant, which is a struct of the binary fields metadata and value"
+        return f"{storage} is not a variant, which is a struct of the binary fields metadata and value"
     return None
 
 
 def _shape(parameters: bytes) -> IcebergType | str:
     try:
-        given = json.loads(parameters or b"{}")
+        document = json.loads(parameters or b"{}")
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, Mapping):
-        return f"the parameters of {WKB_NAME} are no JSON object"
-    crs = _crs_name(given.get("crs"))
+        document = None
+    if not isinstance(document, Mapping):
+        return f"the parameters of {WKB_NAME} are not a JSON object"
+    crs = _crs_name(document.get("crs"))
     if crs is None:
         return "its reference system is PROJJSON without an id of authority and code; give it a name such as EPSG:4326"
-    edges = given.get("edges")
+    edges = document.get("edges")
     try:
         if edges is None or edges == "planar":
             return GeometryType(crs)
@@ -102,7 +104,7 @@ def _shape(parameters: bytes) -> IcebergType | str:
 
 
 def _crs_name(crs: Any) -> str | None:
-    """The name of a GeoArrow reference system; None for a definition that does not say its name."""
+    """Return the name of a GeoArrow reference system; None for a definition without a name."""
     if crs is None:
         return UNSPECIFIED_CRS
     if isinstance(crs, str) and crs.lstrip().startswith("{"):

@@ -1,6 +1,6 @@
-"""Schemas as Arrow schemas and back.
+"""Conversion of schemas to Arrow schemas and back.
 
-Fitting rows to a table's schema is `schema_cast.py`. Spec: Appendix A (Parquet types follow from these); Schemas and Data Types.
+Rows are cast to a table's schema by `schema_cast.py`. Spec: Appendix A (Parquet types follow from these); Schemas and Data Types.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +42,7 @@ from icefloe.kernel.types import (
     VariantType,
 )
 
-# Arrow's Parquet writer takes a column's field id from this key, and its reader puts it there.
+# Arrow's Parquet writer reads a column's field id from this key, and its reader stores it there.
 FIELD_ID_KEY = b"PARQUET:field_id"
 DOC_KEY = b"doc"
 _UUID_BYTES = 16
@@ -69,12 +69,12 @@ _ARROW_TYPES: Mapping[type[PrimitiveType], Any] = {
 
 
 def schema_to_arrow(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a table's rows, with the field id of every column, nested ones too, in its field metadata."""
+    """Return the Arrow schema of a table's rows, with the field id of every column, nested ones too, in its field metadata."""
     return pa.schema([field_to_arrow(field) for field in schema.fields])
 
 
 def field_to_arrow(field: NestedField) -> pa.Field:
-    """One column as an Arrow field; a required one is not nullable. Variants and shapes are told by the names of their extension types in the metadata."""
+    """Return a column as an Arrow field; a required column is not nullable, and variants and shapes name their extension types in the metadata."""
     metadata = {FIELD_ID_KEY: str(field.field_id).encode()} | extension_metadata(field.field_type)
     if field.doc is not None:
         metadata[DOC_KEY] = field.doc.encode()
@@ -82,9 +82,10 @@ def field_to_arrow(field: NestedField) -> pa.Field:
 
 
 def type_to_arrow(kind: IcebergType) -> pa.DataType:
-    """The Arrow type that values of an Iceberg type have in memory: a struct of `metadata` and `value` for a variant, WKB for a shape.
+    """Return the Arrow type that values of an Iceberg type have in memory: a struct of `metadata` and `value` for a variant, WKB for a shape.
 
-    Raises `InvalidSchemaError` for anything but an Iceberg type.
+    Raises:
+        InvalidSchemaError: `kind` is not an Iceberg type.
     """
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
@@ -104,15 +105,18 @@ def type_to_arrow(kind: IcebergType) -> pa.DataType:
 
 
 def schema_from_arrow(schema: pa.Schema, *, keep_ids: bool) -> Schema:
-    """The table schema of Arrow rows. Narrow integers widen, seconds and milliseconds become microseconds, dictionaries and views their values.
+    """Return the table schema of Arrow rows.
 
-    Nanoseconds stay nanoseconds and a column of nulls is unknown, which only tables of format version 3 have: `version_rules.py` refuses them elsewhere.
+    Narrow integers widen, seconds and milliseconds become microseconds, dictionaries and views become the type of their values.
+    Nanoseconds stay nanoseconds and a column of nulls is unknown; these types need format version 3, and `version_rules.py` refuses them elsewhere.
 
-    With `keep_ids` the field ids are those in the field metadata, which every column must have; else they count up from 1.
+    Args:
+        schema: The Arrow schema.
+        keep_ids: Whether to take the field ids from the field metadata, which every column must have then; else ids count up from 1.
 
     Raises:
-        UnsupportedTypeError: columns of types that the format has no place for, or that would lose digits; each is listed with what to do.
-        InvalidSchemaError: a name stands twice, or with `keep_ids` a column has no field id.
+        UnsupportedTypeError: The format has no type for a column, or the column would lose digits; each such column is listed with a next step.
+        InvalidSchemaError: Two columns have one name, or with `keep_ids` a column has no field id.
     """
     problems: list[Problem] = []
     numbers = count(1)
@@ -133,18 +137,23 @@ def schema_from_arrow(schema: pa.Schema, *, keep_ids: bool) -> Schema:
         raise UnsupportedTypeError(f"columns of types that a table cannot have: {listed}", problems=problems)
     if missing:
         raise InvalidSchemaError(f"columns without a field id: {', '.join(missing)}")
-    found = Schema(*fields)
-    return found if keep_ids or not fields else assign_fresh_ids(found)
+    table_schema = Schema(*fields)
+    return table_schema if keep_ids or not fields else assign_fresh_ids(table_schema)
 
 
 def to_schema(schema: object) -> Schema:
-    """A `Schema` as it is; an Arrow schema with ids counted up from 1. Raises `InvalidSchemaError` for anything else, `UnsupportedTypeError`."""
+    """Return the schema that a user passed: a `Schema` as it is, an Arrow schema with ids counted up from 1.
+
+    Raises:
+        InvalidSchemaError: The value is neither.
+        UnsupportedTypeError: The format has no type for a column.
+    """
     if isinstance(schema, Schema):
         return schema
     if isinstance(schema, pa.Schema):
         return assign_fresh_ids(schema_from_arrow(schema, keep_ids=False))
     raise InvalidSchemaError(
-        f"a schema of type {type(schema).__qualname__} is not understood", next_step="pass a pyarrow.Schema or an icefloe Schema"
+        f"a schema of type {type(schema).__qualname__} is not supported", next_step="pass a pyarrow.Schema or an icefloe Schema"
     )
 
 
@@ -162,7 +171,7 @@ def _field_type(field: pa.Field, path: str, field_id: _FieldId, problems: list[P
     extension = extension_type(field)
     if isinstance(extension, str):
         problems.append(Problem(where=path, what=extension))
-        return BooleanType()  # a stand-in: the caller raises
+        return BooleanType()  # any type will do: the caller raises
     return _type(field.type, path, field_id, problems) if extension is None else extension
 
 
@@ -184,15 +193,15 @@ def _type(kind: pa.DataType, path: str, field_id: _FieldId, problems: list[Probl
             value_type=value.field_type,
             value_required=value.required,
         )
-    found = primitive_from_arrow(kind)
-    if isinstance(found, str):
-        problems.append(Problem(where=path, what=f"{kind}: {found}"))
-        return BooleanType()  # a stand-in: the caller raises
-    return found
+    primitive = primitive_from_arrow(kind)
+    if isinstance(primitive, str):
+        problems.append(Problem(where=path, what=f"{kind}: {primitive}"))
+        return BooleanType()  # any type will do: the caller raises
+    return primitive
 
 
 def is_any_list(kind: pa.DataType) -> bool:
-    """Whether the type is one of Arrow's five forms of a list."""
+    """Return True for each of Arrow's five list types."""
     return bool(
         pa.types.is_list(kind)
         or pa.types.is_large_list(kind)
@@ -203,7 +212,7 @@ def is_any_list(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values themselves, without the dictionary, run-length or extension form they are kept in; `arrow.uuid` stays."""
+    """Return the type of the values without a dictionary, run-length or extension type around it; `arrow.uuid` is kept."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name != "arrow.uuid":
@@ -212,12 +221,12 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def primitive_from_arrow(kind: pa.DataType) -> PrimitiveType | str:
-    """The Iceberg primitive that holds every value of an Arrow type, or in words why there is none and what to do."""
+    """Return the Iceberg primitive that holds every value of an Arrow type, or the reason as text where there is none."""
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid":
         return UUIDType()
-    for is_kind, found in _SIMPLE:
+    for is_kind, primitive in _SIMPLE:
         if is_kind(kind):
-            return found
+            return primitive
     if pa.types.is_fixed_size_binary(kind):
         return FixedType(kind.byte_width)
     if pa.types.is_decimal(kind):
@@ -228,7 +237,7 @@ def primitive_from_arrow(kind: pa.DataType) -> PrimitiveType | str:
         if kind.unit == "ns":
             return TimestampNanoType() if kind.tz is None else TimestamptzNanoType()
         return TimestampType() if kind.tz is None else TimestamptzType()
-    return next((why for is_kind, why in _REFUSED if is_kind(kind)), "the format has no such type; cast the column to one it has")
+    return next((why for is_kind, why in _REFUSED if is_kind(kind)), "the format has no such type; cast the column to a type of the format")
 
 
 def _is_narrow_integer(kind: pa.DataType) -> bool:

@@ -1,6 +1,7 @@
-"""Columns full of a default: what a reader sees where a file lacks the column, and what a writer puts where rows come without it.
+"""Default values of columns: their validation, and the columns that readers and writers fill with them.
 
-Which rows lack a column is found by who reads (`datafile/projection.py`) or writes (`schema_cast.py`). Spec: Default values.
+`initial-default` is the value of rows in files that lack the column; `write-default` is written where rows come without the column. Which rows lack a column
+is found by the reader (`datafile/projection.py`) and the writer (`schema_cast.py`); `Schema` checks the defaults of any schema. Spec: Default values.
 """
 
 import uuid
@@ -15,41 +16,47 @@ from icefloe.kernel.schema.arrow_schema import type_to_arrow
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
 
-# Which of a field's two defaults.
+# Returns one of a field's two defaults.
 _Pick = Callable[[NestedField], Any]
 
 
 def to_default_value(kind: IcebergType, value: Any, column: str, format_version: int) -> Any:
-    """The physical default that a Python value, or a physical one, is for a column of the type; None for none.
+    """Return the physical default that a Python value, or a physical value, is for a column of the type; None for none.
+
+    Args:
+        kind: The column's type.
+        value: The Python value, or the physical value.
+        column: Name of the column, for errors.
+        format_version: Format version of the table.
 
     Raises:
-        InvalidSchemaError: the type has no such default, or the format version no defaults at all.
+        InvalidSchemaError: The type does not have this default, or the format version has no defaults.
     """
     if value is None:
         return None
     if format_version < FIRST_VERSION_OF_DEFAULTS:
         raise InvalidSchemaError(
-            f"column {column} cannot have a default value: those are of format version {FIRST_VERSION_OF_DEFAULTS}, "
-            f"and the table is of version {format_version}",
+            f"column {column} cannot have a default value: these need format version {FIRST_VERSION_OF_DEFAULTS}, "
+            f"and the table has version {format_version}",
             next_step=f"upgrade the table first, with set_properties({{'format-version': '{FIRST_VERSION_OF_DEFAULTS}'}})",
         )
     try:
-        found = nested_to_physical(kind, value)
+        physical = nested_to_physical(kind, value)
     except InvalidInputError as error:
-        if default_problem(kind, value) is not None:  # not physical already either
+        if default_problem(kind, value) is not None:  # it is not a physical value either
             raise InvalidSchemaError(f"column {column} cannot have the default {value!r}: {error.message}") from error
-        found = value
-    fault = default_problem(kind, found)
-    if fault is not None:
-        raise InvalidSchemaError(f"column {column} cannot have the default {value!r}: {fault}")
-    return found
+        physical = value
+    problem = default_problem(kind, physical)
+    if problem is not None:
+        raise InvalidSchemaError(f"column {column} cannot have the default {value!r}: {problem}")
+    return physical
 
 
 def check_struct_default(field: NestedField, column: str) -> None:
-    """Whether the default `{}` of a new struct has a value for each of its required fields, which those have as defaults of their own.
+    """Check that every required field of a new struct with the default `{}` has a default of its own.
 
     Raises:
-        InvalidSchemaError: a required field without one.
+        InvalidSchemaError: A required field has none.
     Spec: Default values (a field missing from a struct's default has its own).
     """
     if not isinstance(field.field_type, StructType) or field.initial_default is None:
@@ -64,29 +71,36 @@ def check_struct_default(field: NestedField, column: str) -> None:
 
 
 def initial_default_column(field: NestedField, count: int) -> pa.Array:
-    """What `count` rows have in a column that their file lacks: its `initial-default`, or null; in the column's Arrow type.
+    """Return the values of a column for rows whose file lacks it: its `initial-default`, or null.
 
-    A struct that is there by default has the defaults of its fields.
+    A struct that is present by default has the defaults of its fields.
+
+    Args:
+        field: The column.
+        count: Number of rows.
+
+    Returns:
+        `count` values in the column's Arrow type.
 
     Raises:
-        FormatError: the column is required and has no default, or a required field of a default struct has none.
+        FormatError: The column is required and has no default, or a required field of a default struct has none.
     Spec: Column Projection; Default values.
     """
     return _filled(field, count, _initial)
 
 
 def write_default_column(field: NestedField, count: int) -> pa.Array:
-    """What a writer puts into `count` rows that come without the column: its `write-default`, or null; in the column's Arrow type.
+    """Return the values that a writer stores for rows that come without the column: its `write-default`, or null.
 
     Raises:
-        FormatError: as `initial_default_column`; `missing_column_problems` tells before.
+        FormatError: As in `initial_default_column`; `missing_column_problems` finds such columns before.
     Spec: Default values.
     """
     return _filled(field, count, _write)
 
 
 def missing_column_problems(field: NestedField, path: tuple[str, ...]) -> Iterator[Problem]:
-    """Why rows may not come without the column at `path`; nothing where they may."""
+    """Yield why rows may not come without the column at `path`; nothing where they may."""
     if field.write_default is None:
         if field.required:
             yield Problem(where=".".join(path), what=f"is missing, and is required ({field.field_type})")
@@ -96,8 +110,8 @@ def missing_column_problems(field: NestedField, path: tuple[str, ...]) -> Iterat
 
 
 def constant_column(kind: IcebergType, value: Any, count: int) -> pa.Array:
-    """A physical value of any type `count` times, as an array of the column's Arrow type; None is null."""
-    return _repeated(kind, _as_arrow_takes(kind, value, _initial), count)
+    """Return a physical value of any type `count` times, as an array of the column's Arrow type; None is null."""
+    return _repeated(kind, _to_arrow_value(kind, value, _initial), count)
 
 
 def _initial(field: NestedField) -> Any:
@@ -117,7 +131,7 @@ def _repeated(kind: IcebergType, value: Any, count: int) -> pa.Array:
     if value is None or isinstance(kind, UnknownType):
         return pa.nulls(count, target)
     single = pa.array([value], target)
-    return pa.repeat(single[0], count) if count else single.slice(1)  # Arrow cannot repeat a list no times
+    return pa.repeat(single[0], count) if count else single.slice(1)  # Arrow cannot repeat a list zero times
 
 
 def _default(field: NestedField, pick: _Pick) -> Any:
@@ -125,27 +139,29 @@ def _default(field: NestedField, pick: _Pick) -> Any:
     if value is None:
         if field.required:
             raise FormatError(
-                f"column {field.name} (field id {field.field_id}) is required, is not there and has no default",
+                f"column {field.name} (field id {field.field_id}) is required, is missing and has no default",
                 next_step="read with the schema that the files were written with",
             )
         return None
-    return _as_arrow_takes(field.field_type, value, pick)
+    return _to_arrow_value(field.field_type, value, pick)
 
 
-def _as_arrow_takes(kind: IcebergType, value: Any, pick: _Pick) -> Any:
-    """A physical value as `pyarrow.array` takes it for the type's Arrow type."""
+def _to_arrow_value(kind: IcebergType, value: Any, pick: _Pick) -> Any:
+    """Convert a physical value to the form that `pyarrow.array` accepts for the type's Arrow type."""
     if value is None:
         return None
     if isinstance(kind, StructType):
-        given = dict(value)
+        values_by_id = dict(value)
         return {
-            field.name: _as_arrow_takes(field.field_type, given[field.field_id], pick) if field.field_id in given else _default(field, pick)
+            field.name: _to_arrow_value(field.field_type, values_by_id[field.field_id], pick)
+            if field.field_id in values_by_id
+            else _default(field, pick)
             for field in kind.fields
         }
     if isinstance(kind, ListType):
-        return [_as_arrow_takes(kind.element, inner, pick) for inner in value]
+        return [_to_arrow_value(kind.element, inner, pick) for inner in value]
     if isinstance(kind, MapType):
-        return [(_as_arrow_takes(kind.key_type, key, pick), _as_arrow_takes(kind.value_type, inner, pick)) for key, inner in value]
+        return [(_to_arrow_value(kind.key_type, key, pick), _to_arrow_value(kind.value_type, inner, pick)) for key, inner in value]
     if isinstance(kind, PrimitiveType) and isinstance(value, uuid.UUID):
         return value.bytes
     return value

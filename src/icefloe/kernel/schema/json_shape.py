@@ -1,7 +1,6 @@
-"""Checks the shape of parsed JSON against a table of keys, and says of every fault where it is.
+"""Checks of the shape of parsed JSON against a table of keys; every problem is reported with its JSON path.
 
-The tables of keys stand beside the values they describe (`schema_json.py`, `kernel/metadata/snapshot.py`, ...). Nothing here knows what a key means.
-schema, the lowest room that reads JSON.
+The tables of keys are defined next to the values they describe (`schema_json.py`, `kernel/metadata/snapshot.py`, ...). The meaning of a key is not known here.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ Check = Callable[[Any], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a JSON object: what its value must be (`check` gives the fault, or None) and whether it must be there."""
+    """One key of a JSON object: what its value must be (`check` returns the problem, or None), and whether it is required."""
 
     name: str
     check: Check
@@ -27,29 +26,37 @@ class Key:
 
 
 def object_problems(value: object, path: str, keys: Sequence[Key]) -> Iterator[Problem]:
-    """Every fault of a JSON object at `path` (such as `$.snapshots[3]`). A null counts as absent; keys not in the table are let be."""
+    """Yield every problem of a JSON object at `path`, such as `$.snapshots[3]`.
+
+    A null counts as absent, and keys that are not in the table are ignored.
+    """
     if not isinstance(value, Mapping):
         yield Problem(where=path, what=f"expected an object, found {kind_of(value)}")
         return
     for key in keys:
-        found = value.get(key.name)
-        if found is None:
+        member = value.get(key.name)
+        if member is None:
             if key.required:
                 yield Problem(
                     where=f"{path}.{key.name}", what="is required, and is missing" if key.name not in value else "may not be null"
                 )
-        elif (fault := key.check(found)) is not None:
-            yield Problem(where=f"{path}.{key.name}", what=fault)
+        elif (problem := key.check(member)) is not None:
+            yield Problem(where=f"{path}.{key.name}", what=problem)
 
 
 def refuse(problems: Sequence[Problem], what: str) -> None:
-    """Raises `MetadataFormatError` where there are problems."""
+    """Raise `MetadataFormatError` if there are problems.
+
+    Args:
+        problems: What is wrong.
+        what: Name of the document, for the message.
+    """
     if problems:
-        raise MetadataFormatError(f"{what} breaks the rules of the format", problems=problems)
+        raise MetadataFormatError(f"{what} violates the format", problems=problems)
 
 
 def kind_of(value: object) -> str:
-    """What a parsed JSON value is, in JSON's own words and with short values shown."""
+    """Describe a parsed JSON value in JSON's words, with short values shown."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -64,61 +71,61 @@ def kind_of(value: object) -> str:
 
 
 def a_string(value: object) -> str | None:
-    """A JSON string."""
+    """Check for a JSON string."""
     return None if isinstance(value, str) else f"expected a string, found {kind_of(value)}"
 
 
 def a_boolean(value: object) -> str | None:
-    """True or false."""
+    """Check for true or false."""
     return None if isinstance(value, bool) else f"expected true or false, found {kind_of(value)}"
 
 
 def an_int(value: object) -> str | None:
-    """A signed 32-bit number."""
+    """Check for a signed 32-bit number."""
     return _integer(value, MAX_INT, "a 32-bit integer")
 
 
 def a_long(value: object) -> str | None:
-    """A signed 64-bit number."""
+    """Check for a signed 64-bit number."""
     return _integer(value, MAX_LONG, "a 64-bit integer")
 
 
 def an_object(value: object) -> str | None:
-    """A JSON object, whatever is in it."""
+    """Check for a JSON object with any contents."""
     return None if isinstance(value, Mapping) else f"expected an object, found {kind_of(value)}"
 
 
 def an_array(value: object) -> str | None:
-    """A JSON array, whatever is in it."""
+    """Check for a JSON array with any contents."""
     return None if isinstance(value, list | tuple) else f"expected an array, found {kind_of(value)}"
 
 
 def anything(_: object) -> str | None:
-    """For a value that another check looks into."""
+    """Accept any value, because another check reads it."""
     return None
 
 
 def strings_by_name(value: object) -> str | None:
-    """An object whose values are strings."""
+    """Check for an object whose values are strings."""
     if not isinstance(value, Mapping):
         return f"expected an object of strings, found {kind_of(value)}"
     return next((f"the value of {k!r} must be a string, found {kind_of(v)}" for k, v in value.items() if not isinstance(v, str)), None)
 
 
 def array_of(check: Check) -> Check:
-    """An array whose every element passes `check`."""
+    """Return a check for an array whose every element passes `check`."""
 
     def check_array(value: object) -> str | None:
         if not isinstance(value, list | tuple):
             return f"expected an array, found {kind_of(value)}"
-        faults = ((position, check(element)) for position, element in enumerate(value))
-        return next((f"element {position}: {fault}" for position, fault in faults if fault is not None), None)
+        problems = ((position, check(element)) for position, element in enumerate(value))
+        return next((f"element {position}: {problem}" for position, problem in problems if problem is not None), None)
 
     return check_array
 
 
 def one_of(*choices: str) -> Check:
-    """One of a few strings."""
+    """Return a check for one of a few strings."""
 
     def check_choice(value: object) -> str | None:
         return None if value in choices else f"expected one of {', '.join(choices)}, found {kind_of(value)}"

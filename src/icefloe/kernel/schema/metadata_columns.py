@@ -1,6 +1,6 @@
-"""The columns whose field ids the format reserves: those that every row of a table has besides its own, and those of position delete files.
+"""The columns whose field ids the format reserves: metadata columns of every row, and the columns of position delete files.
 
-Their values are made in `datafile/metadata_columns_of_rows.py`. Spec: Reserved Field IDs; Row Lineage; Position Delete Files.
+`datafile/metadata_columns_of_rows.py` computes their values. Spec: Reserved Field IDs; Row Lineage; Position Delete Files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from icefloe.kernel.types import BooleanType, IntegerType, LongType, NestedField, StringType, StructType
 
-# Ids above this are reserved; no column of a user may have one. Spec: Reserved Field IDs.
+# Ids above this are reserved; no column of a user has one. Spec: Reserved Field IDs.
 MAX_USER_FIELD_ID = 2147483447
 
 FILE = NestedField(2147483646, "_file", StringType(), True, "Location of the file that holds the row")
 POS = NestedField(2147483645, "_pos", LongType(), True, "Position of the row in its file, counted from 0")
 DELETED = NestedField(2147483644, "_deleted", BooleanType(), True, "Whether the row is deleted")
 SPEC_ID = NestedField(2147483643, "_spec_id", IntegerType(), True, "Partition spec of the file that holds the row")
-ROW_ID = NestedField(2147483540, "_row_id", LongType(), False, "Number of the row, which it keeps as long as the table has it")
+ROW_ID = NestedField(2147483540, "_row_id", LongType(), False, "Number of the row, which never changes")
 LAST_UPDATED_SEQUENCE_NUMBER = NestedField(
     2147483539, "_last_updated_sequence_number", LongType(), False, "Sequence number of the commit that last changed the row"
 )
@@ -32,15 +32,15 @@ DELETE_POS = NestedField(2147483545, "pos", LongType(), True, "Position of the d
 DELETE_ROW_FIELD_ID = 2147483544
 DELETE_ROW_NAME = "row"
 
-# What a data file may hold itself: lineage that its rows brought along when they were copied. Spec: Row Lineage.
+# The metadata columns that a data file may contain: lineage that was copied with its rows. Spec: Row Lineage.
 LINEAGE_COLUMNS = (ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
 
-# The columns of fixed type that any row can be asked for.
+# The metadata columns of fixed type that can be selected for any row.
 METADATA_COLUMNS: Mapping[str, NestedField] = {
     field.name: field for field in (FILE, POS, DELETED, SPEC_ID, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
 }
 
-# Every reserved name and id, where a schema may hold it at all.
+# Every reserved id that a schema may contain, with its name.
 RESERVED_FIELD_IDS: Mapping[int, str] = {
     **{field.field_id: field.name for field in METADATA_COLUMNS.values()},
     **{field.field_id: field.name for field in (CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, DELETE_FILE_PATH, DELETE_POS)},
@@ -50,17 +50,23 @@ RESERVED_FIELD_IDS: Mapping[int, str] = {
 
 
 def partition_column(partition: StructType) -> NestedField:
-    """The column `_partition`, of the table's partition type: all fields of all its specs. Null for rows of a table that was never partitioned."""
+    """Return the column `_partition`, a struct of all fields of all partition specs of the table.
+
+    Its value is null for rows of a table that was never partitioned.
+    """
     return NestedField(PARTITION_FIELD_ID, PARTITION_NAME, partition, False, "Partition of the file that holds the row")
 
 
 def is_reserved(field_id: int) -> bool:
-    """Whether the format keeps a field id for itself."""
+    """Return True if the format reserves the field id."""
     return field_id > MAX_USER_FIELD_ID
 
 
 def with_lineage(fields: Sequence[NestedField]) -> tuple[NestedField, ...]:
-    """Columns followed by the two of row lineage: the form of files whose rows were copied. Field ids tell the columns apart where names would not."""
+    """Return columns followed by the two of row lineage, as files have them whose rows were copied.
+
+    A lineage column whose name is taken gets its field id after the name: field ids identify columns, names need only differ.
+    """
     taken = {field.name for field in fields}
     lineage = (replace(field, name=f"{field.name}_{field.field_id}") if field.name in taken else field for field in LINEAGE_COLUMNS)
     return (*fields, *lineage)

@@ -1,6 +1,6 @@
-"""`NameMapping`: which field id a column of a data file has when the file itself holds no field ids, and how the mapping follows the schema.
+"""`NameMapping`: field ids by column names, for data files without field ids; and its update when the schema changes.
 
-The table property that holds it is in `kernel/metadata/table_properties.py`; files are read in `icefloe.datafile`.
+`kernel/metadata/table_properties.py` has the table property that holds it; `icefloe.datafile` reads the files.
 Spec: Column Projection; Appendix C, Name Mapping Serialization.
 """
 
@@ -15,7 +15,7 @@ from icefloe.kernel.schema.json_shape import Key, a_string, an_array, an_int, ar
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, NestedField, children
 
-# `names` is required by the format, but a missing list says no more than an empty one. JAVA: NameMappingParser takes it so.
+# `names` is required by the format, but a missing list means the same as an empty one. JAVA: NameMappingParser accepts it.
 _KEYS = (
     Key("names", array_of(a_string), required=False),
     Key("field-id", an_int, required=False),
@@ -25,9 +25,9 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedField:
-    """One column of files: the names it has there, its field id (None: it is not in the schema), and its children.
+    """One column of files: its names there, its field id (None where the schema does not have it), and its children.
 
-    The child of a list is named `element`, those of a map `key` and `value`. Names are literal: a dot in one leads nowhere.
+    The child of a list is named `element`, the children of a map are `key` and `value`. A dot in a name is part of the name.
     """
 
     names: tuple[str, ...]
@@ -42,13 +42,13 @@ class NameMapping:
     fields: tuple[MappedField, ...]
 
     def find(self, path: Sequence[str]) -> MappedField | None:
-        """What is mapped at these names, from the top-level column down, or None."""
+        """Return the field mapped at these names, from the top-level column down, or None."""
         return self._by_path.get(tuple(path))
 
     def find_id(self, path: Sequence[str]) -> int | None:
-        """The field id of the column at these names, or None where it is not mapped or not in the schema."""
-        found = self.find(path)
-        return found.field_id if found is not None else None
+        """Return the field id of the column at these names, or None where it is not mapped or not in the schema."""
+        mapped = self.find(path)
+        return mapped.field_id if mapped is not None else None
 
     @cached_property
     def _by_path(self) -> Mapping[tuple[str, ...], MappedField]:
@@ -62,11 +62,11 @@ def _paths(fields: Iterable[MappedField], prefix: tuple[str, ...]) -> Iterator[t
             yield from _paths(field.fields, (*prefix, name))
 
 
-# ---- making and changing ----
+# ---- building and updating ----
 
 
 def mapping_for(schema: Schema) -> NameMapping:
-    """The mapping under which files have the schema's own names."""
+    """Return the mapping under which files have the schema's own names."""
     return NameMapping(_mapped(schema.fields))
 
 
@@ -75,57 +75,62 @@ def _mapped(fields: Iterable[NestedField]) -> tuple[MappedField, ...]:
 
 
 def updated_mapping(mapping: NameMapping, old: Schema, new: Schema) -> NameMapping:
-    """The mapping after the schema changed from `old` to `new`, whose ids go on from those of `old`.
+    """Return the mapping after a change of the schema.
 
-    A changed column keeps its names and gets its new one, a new column is added under its name, and a name that another column beside it had moves there.
-    Deleted columns stay mapped: files still hold them. JAVA: MappingUtil.UpdateMapping.
+    A changed column keeps its names and gets the new one in addition, and a new column is added under its name. A name that another column of the struct had
+    moves to the column that has it now. Deleted columns stay mapped, because files still contain them. JAVA: MappingUtil.UpdateMapping.
+
+    Args:
+        mapping: The mapping before.
+        old: The schema before.
+        new: The schema after, whose new ids continue those of `old`.
     """
-    return NameMapping(_Following(old, new).members(mapping.fields, None))
+    return NameMapping(_MappingUpdate(old, new).members(mapping.fields, None))
 
 
-class _Following:
-    """The columns that one change of the schema added, by the field right above them, and those it changed."""
+class _MappingUpdate:
+    """The columns that a change of the schema added, by the field right above them, and those that it changed."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
         self._changed: dict[int, NestedField] = {}
         self._added: dict[int | None, list[NestedField]] = {}
-        self._note(None, new.fields, old)
+        self._compare(None, new.fields, old)
 
-    def _note(self, owner: int | None, fields: Iterable[NestedField], old: Schema) -> None:
+    def _compare(self, owner: int | None, fields: Iterable[NestedField], old: Schema) -> None:
         for field in fields:
             if field.field_id not in old:
-                self._added.setdefault(owner, []).append(field)  # mapped with all that is in it
+                self._added.setdefault(owner, []).append(field)  # mapped with everything inside it
                 continue
-            if _by_itself(field) != _by_itself(old.find_field(field.field_id)):
+            if _without_children(field) != _without_children(old.find_field(field.field_id)):
                 self._changed[field.field_id] = field
-            self._note(field.field_id, children(field.field_type), old)
+            self._compare(field.field_id, children(field.field_type), old)
 
     def members(self, fields: tuple[MappedField, ...], owner: int | None) -> tuple[MappedField, ...]:
-        """The mapped fields under `owner` after the change. New ones go to the end in the order of their ids, which is that of their making."""
+        """Return the mapped fields under `owner` after the change; new fields come last, in the order of their ids."""
         changed = tuple(self._field(field) for field in fields)
         taken = {self._changed[field.field_id].name: field.field_id for field in changed if field.field_id in self._changed}
         added = sorted(self._added.get(owner, ()), key=lambda field: field.field_id)
         taken |= {field.name: field.field_id for field in added}
-        kept = (
+        existing = (
             replace(field, names=tuple(name for name in field.names if taken.get(name, field.field_id) == field.field_id))
             for field in changed
         )
-        return (*kept, *_mapped(added))
+        return (*existing, *_mapped(added))
 
     def _field(self, field: MappedField) -> MappedField:
         if field.field_id is None:
-            return replace(field, fields=self.members(field.fields, _NOWHERE))
+            return replace(field, fields=self.members(field.fields, _NOT_IN_SCHEMA))
         update = self._changed.get(field.field_id)
         names = field.names if update is None or update.name in field.names else (*field.names, update.name)
         return replace(field, names=names, fields=self.members(field.fields, field.field_id))
 
 
-# Under a column that is not in the schema nothing is ever added; None stands for the top level.
-_NOWHERE = -1
+# The owner of fields under a column that is not in the schema: nothing is ever added there. None is the top level.
+_NOT_IN_SCHEMA = -1
 
 
-def _by_itself(field: NestedField) -> tuple[object, ...]:
-    """The field without those inside it."""
+def _without_children(field: NestedField) -> tuple[object, ...]:
+    """Return the field without the fields inside it."""
     kind: IcebergType | type = type(field.field_type) if children(field.field_type) else field.field_type
     return field.name, field.required, field.doc, kind, field.initial_default, field.write_default
 
@@ -134,10 +139,10 @@ def _by_itself(field: NestedField) -> tuple[object, ...]:
 
 
 def mapping_from_json(text: str) -> NameMapping:
-    """The mapping that the table property's text describes.
+    """Parse the name mapping in the table property.
 
     Raises:
-        MetadataFormatError: with every problem, named by its JSON path; a name that two fields of one level have is one.
+        MetadataFormatError: Every problem is listed with its JSON path; two fields of one level with the same name are a problem.
     Spec: Appendix C, Name Mapping Serialization.
     """
     try:
@@ -145,7 +150,7 @@ def mapping_from_json(text: str) -> NameMapping:
     except RecursionError:
         raise _too_deep("more levels deep than can be parsed") from None
     except ValueError as error:
-        raise MetadataFormatError(f"the name mapping is no JSON: {error}", problems=[Problem(where="$", what=str(error))]) from error
+        raise MetadataFormatError(f"the name mapping is not JSON: {error}", problems=[Problem(where="$", what=str(error))]) from error
     if (nesting := _nesting(value)) > limits().read_nesting:
         raise _too_deep(f"{nesting} levels deep")
     refuse(list(_level_problems(value, "$")), "the name mapping")
@@ -166,21 +171,24 @@ def _nesting(value: object) -> int:
 
 
 def _too_deep(what: str) -> MetadataFormatError:
-    found = f"the name mapping is {what}; the limit read_nesting is {limits().read_nesting}"
-    return MetadataFormatError(found, problems=[Problem(where="$", what="nested too deeply")], next_step=raise_limit("read_nesting"))
+    message = f"the name mapping is {what}; the limit read_nesting is {limits().read_nesting}"
+    return MetadataFormatError(message, problems=[Problem(where="$", what="nested too deeply")], next_step=raise_limit("read_nesting"))
 
 
 def mapping_to_json(mapping: NameMapping) -> str:
-    """The text of the table property. Spec: Appendix C, Name Mapping Serialization."""
+    """Return the text of the table property.
+
+    Spec: Appendix C, Name Mapping Serialization.
+    """
     return json.dumps([_field_to_json(field) for field in mapping.fields])
 
 
 def _field_to_json(field: MappedField) -> dict[str, object]:
-    found: dict[str, object] = {} if field.field_id is None else {"field-id": field.field_id}
-    found["names"] = list(field.names)
+    document: dict[str, object] = {} if field.field_id is None else {"field-id": field.field_id}
+    document["names"] = list(field.names)
     if field.fields:
-        found["fields"] = [_field_to_json(child) for child in field.fields]
-    return found
+        document["fields"] = [_field_to_json(child) for child in field.fields]
+    return document
 
 
 def _level_problems(value: object, path: str) -> Iterator[Problem]:
@@ -190,9 +198,9 @@ def _level_problems(value: object, path: str) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for position, field in enumerate(value):
         here = f"{path}[{position}]"
-        found = list(object_problems(field, here, _KEYS))
-        yield from found
-        if found:
+        problems = list(object_problems(field, here, _KEYS))
+        yield from problems
+        if problems:
             continue
         for name in dict.fromkeys(field.get("names") or ()):
             if name in seen:
@@ -204,7 +212,7 @@ def _level_problems(value: object, path: str) -> Iterator[Problem]:
 def _fields(value: Iterable[Mapping[str, object]]) -> tuple[MappedField, ...]:
     return tuple(
         MappedField(
-            names=tuple(dict.fromkeys(field.get("names") or ())),  # type: ignore[call-overload]  # the pass above saw to the shape
+            names=tuple(dict.fromkeys(field.get("names") or ())),  # type: ignore[call-overload]  # the shape has been checked
             field_id=field.get("field-id"),  # type: ignore[arg-type]
             fields=_fields(field.get("fields") or ()),  # type: ignore[arg-type]
         )

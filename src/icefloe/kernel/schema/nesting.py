@@ -1,15 +1,15 @@
-"""How deep structs, lists and maps stand in each other: of schemas that are read, and of schemas that are written.
+"""Nesting depth of structs, lists and maps, limited in schemas that are read and in schemas that are written.
 
-A schema nests endlessly by the format, and its readers do not. Measured with PyArrow 26: a column that is `n` levels of one type deep is written to Parquet,
+The format has no limit of nesting, but its readers do. Measured with PyArrow 26: a column that is `n` levels of one type deep is written to Parquet,
 ORC and Arrow's stream format at any depth, and read back
 
     up to                                    lists   structs   maps
     Parquet, by Arrow                           49        98     49
     ORC, by Arrow                        any depth any depth    any
-    Arrow's stream, as Spark's tasks take it    63        63     31
+    Arrow's stream, as Spark's tasks read it    63        63     31
 
-so that rows written deeper than that could not be read. The limit `write_nesting` is below all of these; `read_nesting` is above, since a table that others
-made deeper has columns that can be read. A column of a primitive type is 0 levels deep. Layer: kernel.schema. Spec: Nested Types.
+so rows written deeper than that could not be read. The limit `write_nesting` is below all of these. `read_nesting` is above them, because a table with deeper
+columns also has columns that can be read. A column of a primitive type is 0 levels deep. Spec: Nested Types.
 """
 
 from collections.abc import Mapping
@@ -40,31 +40,35 @@ def check_write_nesting(schema: Schema, table_name: str | None = None) -> None:
     Raises:
         InvalidSchemaError: A column is nested deeper than the limit `write_nesting` allows; every such column is listed.
     """
-    most = limits().write_nesting
+    limit = limits().write_nesting
     problems = [
         Problem(where=field.name, what=f"its type is {nesting} levels deep")
         for field in schema.fields
-        if (nesting := nesting_of(field.field_type)) > most
+        if (nesting := nesting_of(field.field_type)) > limit
     ]
     if problems:
         raise InvalidSchemaError(
-            f"columns are nested more than {most} levels deep: {', '.join(problem.where for problem in problems)}",
+            f"columns are nested more than {limit} levels deep: {', '.join(problem.where for problem in problems)}",
             table=table_name,
             problems=problems,
-            next_step="nest less deeply: many readers cannot read such columns. Where all that read the table can, raise the limit with "
+            next_step="nest less deeply: many readers cannot read such columns. If every reader of the table can, raise the limit with "
             f"{environment_variable('write_nesting')}",
         )
 
 
 def refuse_deep_json(value: Any, path: str) -> None:
-    """Refuse the JSON of a type or a schema that is deeper than the limit `read_nesting` allows, before it is walked by recursion.
+    """Refuse the JSON of a type or a schema that is deeper than the limit `read_nesting`, before it is walked by recursion.
+
+    Args:
+        value: The parsed JSON.
+        path: The JSON path of `value` in the metadata.
 
     Raises:
-        MetadataFormatError: It is; `path` is where it stands in the metadata.
+        MetadataFormatError: The JSON is too deep.
     """
-    most, nesting = limits().read_nesting, json_nesting(value)
-    if nesting > most:
-        what = f"types stand in each other {nesting} levels deep; the limit read_nesting is {most}"
+    limit, nesting = limits().read_nesting, json_nesting(value)
+    if nesting > limit:
+        what = f"types are nested {nesting} levels deep; the limit read_nesting is {limit}"
         raise MetadataFormatError(
             "a schema is nested too deeply", problems=[Problem(where=path, what=what)], next_step=raise_limit("read_nesting")
         )

@@ -1,6 +1,6 @@
-"""`Schema`: a table's columns, found by id or by dotted name, and the giving of fresh field ids.
+"""`Schema`: a table's columns, found by id or by dotted name, and the assignment of fresh field ids.
 
-JSON is `schema_json.py`; Arrow is `arrow_schema.py`.
+Its JSON is `schema_json.py`, its Arrow form `arrow_schema.py`, its changes `schema_evolution.py`.
 Spec: Schemas and Data Types; Column Projection; Identifier Field IDs.
 """
 
@@ -21,11 +21,11 @@ Fields = tuple[NestedField, ...]
 class Schema:
     """`Schema(field, field, ..., schema_id=0, identifier_field_ids=())`.
 
-    What is read from a table, or copied into a file, may hold metadata columns too; a table's own schema may not (`schema_from_json` refuses it).
+    The schema of rows that are read, or copied into a file, may contain metadata columns; a table's own schema may not (`schema_from_json` refuses it).
 
     Raises:
-        InvalidSchemaError: a field is none, a type is none, a field id or a full name stands twice, a default is none of its type, or an identifier
-            field breaks the rules; every problem is listed.
+        InvalidSchemaError: A field is not a field, a type is not a type, a field id or a full name is repeated, a default is not a value of its type, or an
+            identifier field violates the rules; every problem is listed.
     """
 
     fields: tuple[NestedField, ...]
@@ -38,7 +38,7 @@ class Schema:
         object.__setattr__(self, "identifier_field_ids", tuple(identifier_field_ids))
         problems = list(_wrong_types(self)) or list(_problems(self))
         if problems:
-            raise InvalidSchemaError("the schema breaks the rules of the format", problems=problems)
+            raise InvalidSchemaError("the schema violates the format", problems=problems)
 
     @cached_property
     def _by_id(self) -> Mapping[int, tuple[tuple[str, ...], NestedField]]:
@@ -49,14 +49,14 @@ class Schema:
         names: dict[str, int] = {}
         for path, field in walk(self.fields):
             names.setdefault(".".join(path), field.field_id)
-        # The fields of a list's or map's struct may be named without the words `element` and `value`, as in Java; full names come first.
+        # The fields of a list's or map's struct may be named without `element` and `value`, as in Java; full names have precedence.
         for path, field in _walk_short(self.fields):
             names.setdefault(".".join(path), field.field_id)
         return names
 
     @cached_property
     def ambiguous_names(self) -> frozenset[str]:
-        """The dotted names that two columns have: one with a dot in its own name, and a field of a struct. No schema that Icefloe makes has any."""
+        """The dotted names that two columns have: a column with a dot in its own name, and a field of a struct. Icefloe never creates such a schema."""
         return repeated_names(self.fields)
 
     @cached_property
@@ -84,68 +84,97 @@ class Schema:
         return [field.name for field in self.fields]
 
     def as_struct(self) -> StructType:
+        """Return the columns as a struct type."""
         return StructType(*self.fields)
 
     def find_id(self, name: str, *, case_sensitive: bool = True) -> int | None:
-        """The id of a dotted name, or None. Raises `InvalidSchemaError` where two columns have the name."""
+        """Return the id of a dotted name, or None.
+
+        Args:
+            name: The dotted name.
+            case_sensitive: Whether names are matched by letter case.
+
+        Raises:
+            InvalidSchemaError: Two columns have the name.
+        """
         if self.ambiguous_names:
             self._refuse_ambiguous(name, case_sensitive)
         return self._by_name.get(name) if case_sensitive else self._by_lower_name.get(name.lower())
 
     def _refuse_ambiguous(self, name: str, case_sensitive: bool) -> None:
-        wanted, known = (name, self.ambiguous_names) if case_sensitive else (name.lower(), {one.lower() for one in self.ambiguous_names})
-        if wanted in known:
+        ambiguous = self.ambiguous_names if case_sensitive else frozenset(map(str.lower, self.ambiguous_names))
+        if (name if case_sensitive else name.lower()) in ambiguous:
             raise InvalidSchemaError(
                 f"two columns have the name {name}: one with the dot in its own name, and a field of a struct",
                 problems=[
                     Problem(where=" > ".join(path), what=f"field id {field.field_id}")
                     for path, field in walk(self.fields)
-                    if ".".join(path) in known
+                    if ".".join(path) in ambiguous
                 ],
                 next_step=f"rename one of them: update_schema().rename_column(({name!r},), ...) is the one with the dot",
             )
 
     def find_field(self, name_or_id: str | int, *, case_sensitive: bool = True) -> NestedField:
-        """The field of an id or a dotted name. Raises `InvalidSchemaError` where there is none."""
+        """Return the field of an id or a dotted name.
+
+        Args:
+            name_or_id: The field id or the dotted name.
+            case_sensitive: Whether names are matched by letter case.
+
+        Raises:
+            InvalidSchemaError: There is no such field.
+        """
         field_id = name_or_id if isinstance(name_or_id, int) else self.find_id(name_or_id, case_sensitive=case_sensitive)
-        found = self._by_id.get(field_id) if field_id is not None else None
-        if found is None:
+        path_and_field = self._by_id.get(field_id) if field_id is not None else None
+        if path_and_field is None:
             raise InvalidSchemaError(
                 f"there is no field {name_or_id!r} in the schema", next_step=f"use one of {', '.join(self.column_names)}"
             )
-        return found[1]
+        return path_and_field[1]
 
     def find_type(self, name_or_id: str | int, *, case_sensitive: bool = True) -> IcebergType:
+        """Return the type of the field of an id or a dotted name; see `find_field`."""
         return self.find_field(name_or_id, case_sensitive=case_sensitive).field_type
 
     def find_column_name(self, field_id: int) -> str | None:
-        """The full dotted name of an id, or None."""
-        found = self._by_id.get(field_id)
-        return ".".join(found[0]) if found else None
+        """Return the full dotted name of an id, or None."""
+        path = self.path_of(field_id)
+        return ".".join(path) if path else None
 
     def path_of(self, field_id: int) -> tuple[str, ...] | None:
-        """The names from the top-level column down to the field, or None."""
-        found = self._by_id.get(field_id)
-        return found[0] if found else None
+        """Return the names from the top-level column down to the field, or None."""
+        path_and_field = self._by_id.get(field_id)
+        return path_and_field[0] if path_and_field else None
 
     def __contains__(self, field_id: object) -> bool:
         return field_id in self._by_id
 
     def select(self, *names: str, case_sensitive: bool = True) -> "Schema":
-        """The schema cut to these columns (dotted names keep only that part of a struct), in the table's order; `*` keeps all."""
+        """Return the schema with only these columns, in the table's order.
+
+        Args:
+            names: Dotted names; the name of a field selects only that field of its struct. `*` selects every column.
+            case_sensitive: Whether names are matched by letter case.
+
+        Raises:
+            InvalidSchemaError: A column does not exist.
+        """
         if "*" in names:
             return self
-        wanted = {self.find_field(name, case_sensitive=case_sensitive).field_id for name in names}
-        kept = tuple(field for field in (_prune(field, wanted) for field in self.fields) if field is not None)
-        identifiers = tuple(i for i in self.identifier_field_ids if i in {f.field_id for _, f in walk(kept)})
-        return Schema(*kept, schema_id=self.schema_id, identifier_field_ids=identifiers)
+        selected_ids = {self.find_field(name, case_sensitive=case_sensitive).field_id for name in names}
+        selected = tuple(field for field in (_prune(field, selected_ids) for field in self.fields) if field is not None)
+        identifiers = tuple(i for i in self.identifier_field_ids if i in {f.field_id for _, f in walk(selected)})
+        return Schema(*selected, schema_id=self.schema_id, identifier_field_ids=identifiers)
 
     def __str__(self) -> str:
         return "table {\n" + "\n".join(f"  {field}" for field in self.fields) + "\n}"
 
 
 def walk(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:
-    """Every field with its path of names, parents before children. What is inside a metadata column is no column: `_partition` has partition field ids."""
+    """Yield every field with its path of names, parents before children.
+
+    Fields inside a metadata column are left out: `_partition` has partition field ids.
+    """
     for field in fields:
         path = (*prefix, field.name)
         yield path, field
@@ -164,26 +193,30 @@ def repeated_names(fields: Iterable[NestedField], *, case_sensitive: bool = True
 
 
 def check_unambiguous(schema: Schema, known: frozenset[str] = frozenset()) -> None:
-    """Refuse a new schema in which two columns have one dotted name, unless the name is in `known`: those of the table's schema so far.
+    """Refuse a new schema in which two columns have one dotted name.
 
     JAVA: TypeUtil.indexByName, which does not load such a table.
 
+    Args:
+        schema: The new schema.
+        known: Names that are allowed, because the table's schema has them twice already.
+
     Raises:
-        InvalidSchemaError
+        InvalidSchemaError: Two columns have one name.
     """
     names = sorted(schema.ambiguous_names - known)
     if names:
         raise InvalidSchemaError(
             f"two columns would have the name {names[0]}: one with the dot in its own name, and a field of a struct; other engines do not load such a table",
-            problems=[Problem(where=name, what="stands twice") for name in names],
+            problems=[Problem(where=name, what="is the name of two columns") for name in names],
             next_step="choose another name for one of them",
         )
 
 
 def _walk_short(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:
-    """As `walk`, with the names of structs inside lists and maps left out of their fields' paths, wherever they stand. JAVA: TypeUtil.indexByName.
+    """Yield fields as `walk` does, without the names of structs inside lists and maps in the paths of their fields. JAVA: TypeUtil.indexByName.
 
-    Each field has one short path: with one for every choice of names to leave out, a schema that is n structs in lists deep would have 2**n.
+    Each field has one short path: with a path for every choice of names to leave out, a schema of n nested structs in lists would have 2**n.
     """
     for field in fields:
         path = (*prefix, field.name)
@@ -195,59 +228,65 @@ def _walk_short(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> 
 
 
 def assign_fresh_ids(schema: Schema, *, first_id: int = 1) -> Schema:
-    """The same schema with ids counted up from `first_id`: a level's fields before their children, as Java does for a new table."""
+    """Return the same schema with ids counted up from `first_id`: a level's fields before their children, as Java does for a new table."""
     numbers = count(first_id)
-    given: dict[int, int] = {}
-    fields = _renumber_fields(schema.fields, lambda: next(numbers), given)
-    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=tuple(given[i] for i in schema.identifier_field_ids))
+    new_ids: dict[int, int] = {}
+    fields = _renumber_fields(schema.fields, lambda: next(numbers), new_ids)
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=tuple(new_ids[i] for i in schema.identifier_field_ids))
 
 
-def _renumber_fields(fields: tuple[NestedField, ...], fresh: Callable[[], int], given: dict[int, int]) -> tuple[NestedField, ...]:
-    new_ids = [fresh() for _ in fields]
-    given.update({field.field_id: new_id for field, new_id in zip(fields, new_ids, strict=True)})
-    return tuple(_renumber_field(field, new_id, fresh, given) for field, new_id in zip(fields, new_ids, strict=True))
+def _renumber_fields(fields: tuple[NestedField, ...], fresh: Callable[[], int], new_ids: dict[int, int]) -> tuple[NestedField, ...]:
+    fresh_ids = [fresh() for _ in fields]
+    new_ids.update({field.field_id: fresh_id for field, fresh_id in zip(fields, fresh_ids, strict=True)})
+    return tuple(_renumber_field(field, fresh_id, fresh, new_ids) for field, fresh_id in zip(fields, fresh_ids, strict=True))
 
 
-def _renumber_field(field: NestedField, new_id: int, fresh: Callable[[], int], given: dict[int, int]) -> NestedField:
-    """The field with its new id; the structs in the default of a list or map name their fields by id."""
-    kind = renumbered_type(field.field_type, fresh, given)
+def _renumber_field(field: NestedField, fresh_id: int, fresh: Callable[[], int], new_ids: dict[int, int]) -> NestedField:
+    """Return the field with its new id; the structs in the default of a list or map name their fields by id."""
+    kind = renumbered_type(field.field_type, fresh, new_ids)
     return replace(
         field,
-        field_id=new_id,
+        field_id=fresh_id,
         field_type=kind,
-        initial_default=with_field_ids(field.field_type, field.initial_default, given),
-        write_default=with_field_ids(field.field_type, field.write_default, given),
+        initial_default=with_field_ids(field.field_type, field.initial_default, new_ids),
+        write_default=with_field_ids(field.field_type, field.write_default, new_ids),
     )
 
 
-def renumbered_type(kind: IcebergType, fresh: Callable[[], int], given: dict[int, int]) -> IcebergType:
-    """The type with an id from `fresh` for each field inside it, a level's fields before their children. `given` takes old ids to new ones."""
+def renumbered_type(kind: IcebergType, fresh: Callable[[], int], new_ids: dict[int, int]) -> IcebergType:
+    """Return the type with a new id for each field inside it, a level's fields before their children.
+
+    Args:
+        kind: The type.
+        fresh: Returns the next id.
+        new_ids: Gets the new id of each old id.
+    """
     if isinstance(kind, StructType):
-        return StructType(*_renumber_fields(kind.fields, fresh, given))
+        return StructType(*_renumber_fields(kind.fields, fresh, new_ids))
     if isinstance(kind, ListType):
-        element_id = given[kind.element_id] = fresh()
-        return replace(kind, element_id=element_id, element=renumbered_type(kind.element, fresh, given))
+        element_id = new_ids[kind.element_id] = fresh()
+        return replace(kind, element_id=element_id, element=renumbered_type(kind.element, fresh, new_ids))
     if isinstance(kind, MapType):
-        key_id = given[kind.key_id] = fresh()
-        value_id = given[kind.value_id] = fresh()
+        key_id = new_ids[kind.key_id] = fresh()
+        value_id = new_ids[kind.value_id] = fresh()
         return replace(
             kind,
             key_id=key_id,
             value_id=value_id,
-            key_type=renumbered_type(kind.key_type, fresh, given),
-            value_type=renumbered_type(kind.value_type, fresh, given),
+            key_type=renumbered_type(kind.key_type, fresh, new_ids),
+            value_type=renumbered_type(kind.value_type, fresh, new_ids),
         )
     return kind
 
 
 def edit_field(fields: Fields, field_id: int, edit: Callable[[NestedField], NestedField | None]) -> Fields:
-    """The fields with the one of that id, at whatever depth, replaced, or left out where `edit` gives None."""
-    found: list[NestedField] = []
+    """Return the fields with one field, at any depth, replaced, or removed where `edit` returns None."""
+    edited: list[NestedField] = []
     for field in fields:
         changed = edit(field) if field.field_id == field_id else replace(field, field_type=_edit_type(field.field_type, field_id, edit))
         if changed is not None:
-            found.append(changed)
-    return tuple(found)
+            edited.append(changed)
+    return tuple(edited)
 
 
 def _edit_type(kind: IcebergType, field_id: int, edit: Callable[[NestedField], NestedField | None]) -> IcebergType:
@@ -261,13 +300,13 @@ def _edit_type(kind: IcebergType, field_id: int, edit: Callable[[NestedField], N
     return kind
 
 
-def _prune(field: NestedField, wanted: set[int]) -> NestedField | None:
-    if field.field_id in wanted:
+def _prune(field: NestedField, selected_ids: set[int]) -> NestedField | None:
+    if field.field_id in selected_ids:
         return field
     if isinstance(field.field_type, StructType):
-        kept = tuple(child for child in (_prune(child, wanted) for child in field.field_type.fields) if child is not None)
-        return replace(field, field_type=StructType(*kept)) if kept else None
-    if any(inner.field_id in wanted for _, inner in walk(children(field.field_type))):
+        selected = tuple(child for child in (_prune(child, selected_ids) for child in field.field_type.fields) if child is not None)
+        return replace(field, field_type=StructType(*selected)) if selected else None
+    if any(inner.field_id in selected_ids for _, inner in walk(children(field.field_type))):
         return field  # lists and maps are read whole
     return None
 
@@ -275,7 +314,7 @@ def _prune(field: NestedField, wanted: set[int]) -> NestedField | None:
 def _wrong_types(schema: Schema) -> Iterator[Problem]:
     for path, field in walk(schema.fields):
         if not isinstance(field.field_type, IcebergType):
-            yield Problem(where=".".join(path), what=f"{field.field_type!r} is no type; pass one such as LongType()")
+            yield Problem(where=".".join(path), what=f"{field.field_type!r} is not a type; pass one such as LongType()")
 
 
 def _problems(schema: Schema) -> Iterator[Problem]:
@@ -286,7 +325,7 @@ def _problems(schema: Schema) -> Iterator[Problem]:
         if field.field_id in seen_ids:
             yield Problem(where=name, what=f"field id {field.field_id} is also that of {seen_ids[field.field_id]}")
         if path in seen_names:
-            yield Problem(where=name, what="this name stands twice; rename one of the columns")
+            yield Problem(where=name, what="two columns have this name; rename one of them")
         if not field.name:
             yield Problem(where=name, what=f"field {field.field_id} has an empty name")
         if is_reserved(field.field_id) and (field.field_id not in RESERVED_FIELD_IDS or len(path) > 1):
@@ -294,11 +333,11 @@ def _problems(schema: Schema) -> Iterator[Problem]:
         seen_ids.setdefault(field.field_id, name)
         seen_names.add(path)
         if field.required and isinstance(field.field_type, UnknownType):
-            yield Problem(where=name, what="a column of type unknown is optional: only nulls are known of it")
+            yield Problem(where=name, what="a column of type unknown is optional, because its values are all null")
         for word, default in (("initial-default", field.initial_default), ("write-default", field.write_default)):
-            fault = default_problem(field.field_type, default) if default is not None else None
-            if fault is not None:
-                yield Problem(where=name, what=f"{word}: {fault}")
+            problem = default_problem(field.field_type, default) if default is not None else None
+            if problem is not None:
+                yield Problem(where=name, what=f"{word}: {problem}")
     for field_id in schema.identifier_field_ids:
         path, field_at = next(((path, field) for path, field in walk(schema.fields) if field.field_id == field_id), ((), None))
         if field_at is None:
@@ -310,7 +349,7 @@ def _problems(schema: Schema) -> Iterator[Problem]:
 
 
 def _reachable(fields: tuple[NestedField, ...], path: tuple[str, ...]) -> bool:
-    """Whether the way to `path` leads only through required structs."""
+    """Return True if only required structs are above the field at `path`."""
     for part in path[:-1]:
         field = next(field for field in fields if field.name == part)
         if not field.required or not isinstance(field.field_type, StructType):

@@ -1,6 +1,6 @@
-"""Fits Arrow rows to a table's schema: columns found by name, types widened where no value can change, missing columns filled with their default or nulls.
+"""Casts Arrow rows to a table's schema: columns matched by name, types widened where no value changes, missing columns filled with their default or nulls.
 
-Nothing is written where rows do not fit: every column that does not is listed. Spec: Schemas and Data Types; Schema Evolution
+Nothing is written where rows do not fit: every column that does not fit is listed. Spec: Schemas and Data Types; Schema Evolution
 (the promotions that are allowed); Default values.
 """
 
@@ -49,21 +49,21 @@ from icefloe.kernel.wkb import WKB_HEAD, is_wkb_head
 
 _UUID_BYTES = 16
 _SHAPES = (GeometryType, GeographyType)
-# What a variant's storage is as a struct of the format; the ids stand nowhere.
+# The storage of a variant as a struct type; its ids are never written.
 _VARIANT_STRUCT = StructType(NestedField(-1, "metadata", BinaryType(), True), NestedField(-2, "value", BinaryType(), True))
 _VARIANT_VERSION = 1
-# The variant null.
-_VARIANT_STAND_IN = {"metadata": b"\x01\x00\x00", "value": b"\x00"}
+# The variant null value.
+_VARIANT_PLACEHOLDER = {"metadata": b"\x01\x00\x00", "value": b"\x00"}
 
 
 def cast_to_schema(table: pa.Table, schema: Schema) -> pa.Table:
-    """The rows with the table's columns in the table's order and Arrow types, field ids in the field metadata.
+    """Cast rows to the table's columns, in the table's order and Arrow types, with field ids in the field metadata.
 
-    Columns whose type is already right are not copied.
+    Columns whose type is right already are not copied.
 
     Raises:
-        SchemaMismatchError: columns that are missing and required, not in the table, of a type that does not fit, or null where required;
-            every one is listed, and how it differs.
+        SchemaMismatchError: A column is missing and required, not in the table, of a type that does not fit, or null where required; every such column is
+            listed with the difference.
     """
     check_fits(table.schema, schema)
     problems: list[Problem] = []
@@ -79,10 +79,10 @@ def cast_to_schema(table: pa.Table, schema: Schema) -> pa.Table:
 
 
 def check_fits(rows: pa.Schema, schema: Schema) -> None:
-    """Looks at names and types alone, before any row is read.
+    """Check the names and types of rows, before any row is read.
 
     Raises:
-        SchemaMismatchError: as `cast_to_schema`, but for nulls and values.
+        SchemaMismatchError: As in `cast_to_schema`, except for nulls and values.
     """
     _refuse(list(_struct_problems(list(rows), schema.fields, ())))
 
@@ -99,79 +99,79 @@ def _refuse(problems: Sequence[Problem]) -> None:
 # ---- names and types ----
 
 
-def _struct_problems(found: Sequence[pa.Field], wanted: Sequence[NestedField], path: tuple[str, ...]) -> Iterator[Problem]:
+def _struct_problems(row_fields: Sequence[pa.Field], table_fields: Sequence[NestedField], path: tuple[str, ...]) -> Iterator[Problem]:
     by_name: dict[str, pa.Field] = {}
-    for field in found:
+    for field in row_fields:
         if field.name in by_name:
-            yield Problem(where=".".join((*path, field.name)), what="stands twice in the rows")
+            yield Problem(where=".".join((*path, field.name)), what="is the name of two columns of the rows")
         by_name[field.name] = field
-    names = {field.name for field in wanted}
-    for target in wanted:
+    names = {field.name for field in table_fields}
+    for target in table_fields:
         where = (*path, target.name)
         if target.name in by_name:
             yield from _type_problems(by_name[target.name], target, where)
         else:
             for problem in missing_column_problems(target, where):
-                yield Problem(where=problem.where, what=f"{problem.what}{_near(target.name, by_name)}")
+                yield Problem(where=problem.where, what=f"{problem.what}{_case_hint(target.name, by_name)}")
     for name in by_name:
         if name not in names:
-            yield Problem(where=".".join((*path, name)), what=f"is not a column of the table{_near(name, names)}")
+            yield Problem(where=".".join((*path, name)), what=f"is not a column of the table{_case_hint(name, names)}")
 
 
-def _near(name: str, others: Any) -> str:
+def _case_hint(name: str, others: Any) -> str:
     close = next((other for other in others if other != name and other.lower() == name.lower()), None)
-    return "" if close is None else f"; there is {close!r}, and letter case counts"
+    return "" if close is None else f"; there is {close!r}, and names are case-sensitive"
 
 
-def _type_problems(found: pa.Field, target: NestedField, path: tuple[str, ...]) -> Iterator[Problem]:
-    kind, wanted = plain_type(found.type), target.field_type
+def _type_problems(row_field: pa.Field, target: NestedField, path: tuple[str, ...]) -> Iterator[Problem]:
+    kind, target_type = plain_type(row_field.type), target.field_type
     where = ".".join(path)
-    if pa.types.is_null(kind) or isinstance(wanted, UnknownType):
-        return  # null where required, and a value where only nulls may be, is found among the values
-    if isinstance(wanted, VariantType):
-        fault = variant_storage_fault(kind)
-        if fault is not None:
-            yield Problem(where=where, what=fault)
-    elif isinstance(wanted, _SHAPES) and (other := _other_shape(found, wanted)) is not None:
-        yield Problem(where=where, what=f"is {other} in the rows, which does not fit {wanted} in the table")
-    elif isinstance(wanted, PrimitiveType):
-        if not _widens(kind, wanted):
-            yield Problem(where=where, what=f"is {found.type} in the rows, which does not fit {wanted} in the table")
-    elif isinstance(wanted, StructType) and pa.types.is_struct(kind):
-        yield from _struct_problems([kind.field(position) for position in range(kind.num_fields)], wanted.fields, path)
-    elif isinstance(wanted, ListType) and is_any_list(kind):
-        yield from _type_problems(kind.value_field, wanted.element_field, (*path, "element"))
-    elif isinstance(wanted, MapType) and pa.types.is_map(kind):
-        yield from _type_problems(kind.key_field, wanted.key_field, (*path, "key"))
-        yield from _type_problems(kind.item_field, wanted.value_field, (*path, "value"))
+    if pa.types.is_null(kind) or isinstance(target_type, UnknownType):
+        return  # the cast of the values finds nulls in required columns, and values in unknown ones
+    if isinstance(target_type, VariantType):
+        problem = variant_storage_fault(kind)
+        if problem is not None:
+            yield Problem(where=where, what=problem)
+    elif isinstance(target_type, _SHAPES) and (other := _other_shape(row_field, target_type)) is not None:
+        yield Problem(where=where, what=f"is {other} in the rows, which does not fit {target_type} in the table")
+    elif isinstance(target_type, PrimitiveType):
+        if not _widens(kind, target_type):
+            yield Problem(where=where, what=f"is {row_field.type} in the rows, which does not fit {target_type} in the table")
+    elif isinstance(target_type, StructType) and pa.types.is_struct(kind):
+        yield from _struct_problems([kind.field(position) for position in range(kind.num_fields)], target_type.fields, path)
+    elif isinstance(target_type, ListType) and is_any_list(kind):
+        yield from _type_problems(kind.value_field, target_type.element_field, (*path, "element"))
+    elif isinstance(target_type, MapType) and pa.types.is_map(kind):
+        yield from _type_problems(kind.key_field, target_type.key_field, (*path, "key"))
+        yield from _type_problems(kind.item_field, target_type.value_field, (*path, "value"))
     else:
-        yield Problem(where=where, what=f"is {found.type} in the rows, which does not fit {wanted} in the table")
+        yield Problem(where=where, what=f"is {row_field.type} in the rows, which does not fit {target_type} in the table")
 
 
-def _other_shape(found: pa.Field, wanted: IcebergType) -> IcebergType | str | None:
-    """What the rows say that their shapes are, where it is not what the table says. Plain WKB says nothing."""
-    told = extension_type(found)
-    is_untold = isinstance(told, GeometryType) and told.crs == UNSPECIFIED_CRS and isinstance(wanted, GeometryType)
-    return None if told == wanted or is_untold else told
+def _other_shape(row_field: pa.Field, target: IcebergType) -> IcebergType | str | None:
+    """Return the shape type of the rows where it differs from the table's. Plain WKB has none."""
+    shape = extension_type(row_field)
+    has_no_crs = isinstance(shape, GeometryType) and shape.crs == UNSPECIFIED_CRS and isinstance(target, GeometryType)
+    return None if shape == target or has_no_crs else shape
 
 
-def _widens(kind: pa.DataType, wanted: PrimitiveType) -> bool:
-    """Whether every value of the Arrow type is a value of the Iceberg type. Nanoseconds are looked at value by value: whole microseconds fit."""
+def _widens(kind: pa.DataType, target: PrimitiveType) -> bool:
+    """Return True if every value of the Arrow type is a value of the Iceberg type. Nanoseconds are checked value by value: whole microseconds fit."""
     if pa.types.is_timestamp(kind):
-        return isinstance(wanted, (TimestampType, TimestampNanoType) if kind.tz is None else (TimestamptzType, TimestamptzNanoType))
+        return isinstance(target, (TimestampType, TimestampNanoType) if kind.tz is None else (TimestamptzType, TimestamptzNanoType))
     if pa.types.is_time(kind):
-        return isinstance(wanted, TimeType)
-    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES and isinstance(wanted, UUIDType):
+        return isinstance(target, TimeType)
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES and isinstance(target, UUIDType):
         return True
-    found = primitive_from_arrow(kind)
-    if isinstance(found, str):
+    source = primitive_from_arrow(kind)
+    if isinstance(source, str):
         return False
-    if isinstance(found, DecimalType) and isinstance(wanted, DecimalType):
-        return found.scale == wanted.scale and found.precision <= wanted.precision
-    return found == wanted or (type(found), type(wanted)) in _WIDENINGS
+    if isinstance(source, DecimalType) and isinstance(target, DecimalType):
+        return source.scale == target.scale and source.precision <= target.precision
+    return source == target or (type(source), type(target)) in _WIDENINGS
 
 
-# The promotions of the format, bytes of one length among bytes of any, and WKB as shapes.
+# The promotions of the format, fixed as binary, and WKB as shapes.
 _WIDENINGS = frozenset(
     {
         (IntegerType, LongType),
@@ -189,20 +189,20 @@ _WIDENINGS = frozenset(
 
 
 def _column(column: pa.ChunkedArray, field: NestedField, problems: list[Problem]) -> pa.ChunkedArray:
-    found: list[Problem] = []
-    chunks = [_array(chunk, field, (field.name,), found) for chunk in column.chunks]
+    chunk_problems: list[Problem] = []
+    chunks = [_array(chunk, field, (field.name,), chunk_problems) for chunk in column.chunks]
     seen: set[str] = set()
-    for problem in found:  # once for a column, not once for each chunk
+    for problem in chunk_problems:  # report a problem once for the column, not once for each chunk
         if str(problem) not in seen:
             seen.add(str(problem))
             problems.append(problem)
-    if found:
+    if chunk_problems:
         return column
     return pa.chunked_array(chunks, type_to_arrow(field.field_type))
 
 
 def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    """The array in the field's Arrow type. Where values do not fit, `problems` gets a line and the result does not matter."""
+    """Cast an array to the field's Arrow type. Where values do not fit, `problems` gets a line and the result is not used."""
     if field.required and array.null_count:
         problems.append(Problem(where=".".join(path), what=f"has {array.null_count} nulls, and is required"))
         return array
@@ -235,33 +235,35 @@ def _only_nulls(array: pa.Array, path: tuple[str, ...], problems: list[Problem])
     values = len(array) - _decoded(array).null_count
     if values:
         problems.append(
-            Problem(where=".".join(path), what=f"has {values} values, and of an unknown column only nulls are known; give it a type first")
+            Problem(
+                where=".".join(path), what=f"has {values} values, and an unknown column contains only nulls; give the column a type first"
+            )
         )
     return pa.nulls(len(array))
 
 
 def _variant(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    """Variants with their parts in order. Only the head of each is looked at, not what it holds."""
-    found = _struct(array, _VARIANT_STRUCT, VARIANT_STORAGE, path, problems)
+    """Cast variants, whose parts are put in order. Only the head of each value is checked."""
+    variants = _struct(array, _VARIANT_STRUCT, VARIANT_STORAGE, path, problems)
     if not problems:
-        metadata, value = found.drop_null().flatten()
+        metadata, value = variants.drop_null().flatten()
         _, heads = rows_starting_with(spans_of(metadata), 1)
         wrong = len(metadata) - int((heads[:, 0] & 0x0F == _VARIANT_VERSION).sum()) + int((spans_of(value).lengths == 0).sum())
         if wrong:
             problems.append(
-                Problem(where=".".join(path), what=f"has {wrong} values that are no variant of encoding version {_VARIANT_VERSION}")
+                Problem(where=".".join(path), what=f"has {wrong} values that are not variants of encoding version {_VARIANT_VERSION}")
             )
-    return found
+    return variants
 
 
 def _shape(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    """WKB, of which the head is looked at."""
-    found = array.cast(pa.binary())
-    _, heads = rows_starting_with(spans_of(found), WKB_HEAD)
-    wrong = len(found) - found.null_count - int(is_wkb_head(heads).sum())
+    """Cast WKB, of which only the head is checked."""
+    shapes = array.cast(pa.binary())
+    _, heads = rows_starting_with(spans_of(shapes), WKB_HEAD)
+    wrong = len(shapes) - shapes.null_count - int(is_wkb_head(heads).sum())
     if wrong:
-        problems.append(Problem(where=".".join(path), what=f"has {wrong} values that are no shape in ISO WKB, which {kind} is kept as"))
-    return found
+        problems.append(Problem(where=".".join(path), what=f"has {wrong} values that are not shapes in ISO WKB, the form of {kind}"))
+    return shapes
 
 
 def _has_required_inside(kind: IcebergType) -> bool:
@@ -269,7 +271,7 @@ def _has_required_inside(kind: IcebergType) -> bool:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    """The array without the dictionary, run-length or extension form around its values."""
+    """Return the array without a dictionary, run-length or extension type around its values."""
     if isinstance(array, pa.ExtensionArray):
         return _decoded(array.storage)
     if isinstance(array, pa.DictionaryArray):
@@ -280,7 +282,7 @@ def _decoded(array: pa.Array) -> pa.Array:
 
 
 def _struct(array: pa.StructArray, kind: StructType, target: pa.DataType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    # A field under a null struct is no value, so only the structs that are there are looked at.
+    # A field under a null struct is not a value, so only non-null structs are checked.
     is_valid = array.is_valid() if array.null_count else None
     present = array if is_valid is None else array.drop_null()
     names = [array.type.field(position).name for position in range(array.type.num_fields)]
@@ -302,9 +304,9 @@ def _struct(array: pa.StructArray, kind: StructType, target: pa.DataType, path: 
 
 
 def _spread(column: pa.Array, field: NestedField, is_valid: pa.BooleanArray) -> pa.Array:
-    """Values of the present structs, put where those are; the null structs between get null, or a stand-in where the field is required."""
+    """Put the values of the present structs at their positions; null structs between get null, or a placeholder where the field is required."""
     positions = pc.subtract(pc.cumulative_sum(is_valid.cast(pa.int64())), 1)
-    filling = pa.array([_stand_in(field.field_type)], column.type) if field.required else _nulls(field.field_type, 1)
+    filling = pa.array([_placeholder(field.field_type)], column.type) if field.required else _nulls(field.field_type, 1)
     return pa.concat_arrays([column, filling]).take(pc.if_else(is_valid, positions, len(column)))
 
 
@@ -313,7 +315,7 @@ def _missing(field: NestedField, count: int) -> pa.Array:
 
 
 def _nulls(kind: IcebergType, count: int) -> pa.Array:
-    """Nulls that Parquet takes: under a null struct, a required column may still not hold null, so it holds a stand-in."""
+    """Return nulls that Parquet accepts: under a null struct, a required column may not be null either, so it contains a placeholder."""
     target = type_to_arrow(kind)
     if isinstance(kind, VariantType):
         kind = _VARIANT_STRUCT
@@ -321,34 +323,34 @@ def _nulls(kind: IcebergType, count: int) -> pa.Array:
         return pa.nulls(count, target)
     columns = []
     for field, inner in zip(kind.fields, target, strict=True):
-        stand_ins = pa.array([_stand_in(field.field_type)] * count, inner.type) if field.required else _nulls(field.field_type, count)
+        stand_ins = pa.array([_placeholder(field.field_type)] * count, inner.type) if field.required else _nulls(field.field_type, count)
         columns.append(stand_ins)
     return pa.StructArray.from_arrays(columns, fields=list(target), mask=pa.array([True] * count, pa.bool_()))
 
 
-def _stand_in(kind: IcebergType) -> Any:
-    """Some value of the type that is not null, as Arrow takes it from Python."""
+def _placeholder(kind: IcebergType) -> Any:
+    """Return some non-null value of the type, in the form that Arrow accepts from Python."""
     if isinstance(kind, StructType):
-        return {field.name: _stand_in(field.field_type) if field.required else None for field in kind.fields}
+        return {field.name: _placeholder(field.field_type) if field.required else None for field in kind.fields}
     if isinstance(kind, ListType | MapType):
         return []
     if isinstance(kind, FixedType | UUIDType):
         return bytes(kind.length if isinstance(kind, FixedType) else _UUID_BYTES)
-    return _STAND_INS.get(type(kind), 0)
+    return _PLACEHOLDERS.get(type(kind), 0)
 
 
-_STAND_INS: Mapping[type[IcebergType], Any] = {
+_PLACEHOLDERS: Mapping[type[IcebergType], Any] = {
     StringType: "",
     BinaryType: b"",
     BooleanType: False,
-    VariantType: _VARIANT_STAND_IN,
+    VariantType: _VARIANT_PLACEHOLDER,
     GeometryType: b"",
     GeographyType: b"",
 }
 
 
 def _list(array: pa.Array, kind: ListType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    # Flattening leaves out what null lists may hide, so the offsets are counted again.
+    # Flattening drops values under null lists, so the offsets are computed again.
     values = _array(array.flatten(), kind.element_field, (*path, "element"), problems)
     if problems:
         return array
@@ -358,7 +360,7 @@ def _list(array: pa.Array, kind: ListType, path: tuple[str, ...], problems: list
 
 def _map(array: pa.MapArray, kind: MapType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
     entries = array.drop_null() if array.null_count else array
-    entries = pa.concat_arrays([entries])  # a slice shows all keys of its parent, a copy only its own
+    entries = pa.concat_arrays([entries])  # a slice has all keys of its parent, a copy only its own
     start, end = (entries.offsets[0].as_py(), entries.offsets[len(entries)].as_py()) if len(entries) else (0, 0)
     keys = _array(entries.keys[start:end], kind.key_field, (*path, "key"), problems)
     items = _array(entries.items[start:end], kind.value_field, (*path, "value"), problems)
@@ -370,7 +372,7 @@ def _map(array: pa.MapArray, kind: MapType, path: tuple[str, ...], problems: lis
 
 
 def _offsets(array: pa.Array, lengths: pa.Array) -> pa.Array:
-    """Offsets from 0 for the lists or maps of an array, null ones empty."""
+    """Return offsets from 0 for the lists or maps of an array; null ones are empty."""
     lengths = lengths.cast(pa.int64())
     if array.null_count:
         lengths = pc.if_else(array.is_valid(), lengths, 0)

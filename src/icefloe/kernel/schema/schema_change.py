@@ -1,6 +1,6 @@
-"""Changes of a schema as values, one class for each kind. What each does and when it is refused is `schema_evolution.py`.
+"""Changes of a schema as values, one class for each kind. `schema_evolution.py` applies and refuses them.
 
-A column is named by its dotted text (`place.lat`), or by the tuple of its names where a name itself holds a dot. The members of a list and a map are
+A column is named by its dotted name (`address.city`), or by the tuple of its names where a name itself contains a dot. The members of a list and a map are
 `element`, `key` and `value`; the fields of a struct inside them may be named without those words. Spec: Schema Evolution.
 """
 
@@ -16,9 +16,9 @@ ColumnPath = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddColumn:
-    """A new column at the end of the table, or of the struct that the names before the last one lead to.
+    """A new column at the end of the table, or of the struct that the names before the last one refer to.
 
-    `default` is what rows have in it that were written before, and from then on what rows have that come without it; a Python value or a physical one.
+    `default` is the value of rows that were written before, and of later rows that come without the column; a Python value or a physical one.
     """
 
     path: ColumnPath
@@ -30,7 +30,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenameColumn:
-    """Another name for a column; a dot in `new_name` is part of the name."""
+    """A new name for a column; a dot in `new_name` is part of the name."""
 
     path: ColumnPath
     new_name: str
@@ -38,14 +38,14 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteColumn:
-    """A column is no longer there. Its id is never given again."""
+    """The removal of a column. Its id is never used again."""
 
     path: ColumnPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateColumn:
-    """Another type, required or optional, another text. None leaves it as it is."""
+    """A new type, nullability or doc of a column. None keeps it."""
 
     path: ColumnPath
     field_type: IcebergType | None = None
@@ -55,14 +55,14 @@ class UpdateColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetDefault:
-    """Another write-default: what rows have from now on that come without the column. What older rows have never changes. None: null."""
+    """A new write-default, the value of later rows that come without the column. The value of older rows never changes. None is null."""
 
     path: ColumnPath
     default: Any
 
 
 class Place(StrEnum):
-    """Where a moved column goes among the columns beside it."""
+    """The new position of a moved column in its struct."""
 
     FIRST = "first"
     BEFORE = "before"
@@ -71,7 +71,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveColumn:
-    """Another place in the same struct. `beside` is the column to go before or after."""
+    """A new position in the same struct. `beside` is the column to move before or after."""
 
     path: ColumnPath
     place: Place
@@ -80,21 +80,21 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetIdentifierFields:
-    """The columns that together identify a row, all of them; none: rows have no identity."""
+    """The columns that together identify a row, replacing the previous ones; none if rows have no identity."""
 
     paths: tuple[ColumnPath, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnionByName:
-    """Columns of another schema that are not there are added, narrower ones promoted, required ones made optional where it says so."""
+    """The columns of another schema: missing ones are added, narrower ones promoted, required ones made optional where the other schema has them optional."""
 
     schema: Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceWith:
-    """Another schema in place of this one: columns of the same name stay the same column, others come and go. Its ids mean nothing."""
+    """The replacement of the schema: columns of the same name stay the same column, others are added and deleted. The ids of `schema` are ignored."""
 
     schema: Schema
 
@@ -105,5 +105,5 @@ SchemaChange = (
 
 
 def path_text(path: ColumnPath) -> str:
-    """The path as messages show it."""
+    """Return the path as messages show it."""
     return path if isinstance(path, str) else ".".join(path)

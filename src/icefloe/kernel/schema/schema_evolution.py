@@ -1,7 +1,7 @@
-"""Schema evolution: a schema with changes made to it, field ids kept, and every refusal with its rule and the next step.
+"""Schema evolution: applies changes to a schema, keeps field ids, and refuses an invalid change with its rule and the next step.
 
-The changes are `schema_change.py`; union by name is `union_by_name.py`; what a partition spec or a sort order forbids is `kernel/commit/evolve_schema.py`.
-Spec: Schema Evolution; Identifier Field IDs.
+The changes are `schema_change.py`; union by name is `union_by_name.py`, replacement `schema_replacement.py`, type promotion `type_promotion.py`.
+`kernel/commit/evolve_schema.py` checks partition specs and sort orders. Spec: Schema Evolution; Identifier Field IDs.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,12 +43,21 @@ def evolve_schema(
     case_sensitive: bool = True,
     format_version: int = 2,
 ) -> tuple[Schema, int]:
-    """The schema after the changes, made one after the other, and the last column id given out then; it never goes down.
+    """Apply changes to a schema, in order.
 
-    The schema's own id stays: the table gives it another.
+    Args:
+        schema: The current schema.
+        changes: The changes.
+        last_column_id: The highest column id that the table ever assigned.
+        allow_incompatible: Whether required columns may be added, and columns made required.
+        case_sensitive: Whether column names are matched by letter case.
+        format_version: Format version of the table.
+
+    Returns:
+        The new schema, still with the old schema id, and the new last column id, which never decreases.
 
     Raises:
-        InvalidSchemaError, InvalidInputError: a change breaks a rule; the message names the column, the rule and the next step.
+        InvalidSchemaError, InvalidInputError: A change violates a rule; the message names the column, the rule and the next step.
     """
     state = SchemaUpdate(
         schema,
@@ -63,7 +72,10 @@ def evolve_schema(
 
 
 class SchemaUpdate:
-    """A schema while changes are made to it. Each change sees what those before it made; a column renamed by one is still found by its old name."""
+    """A schema to which changes are applied one after the other.
+
+    Each change sees the result of those before it; a column renamed by an earlier change is still found by its old name. JAVA: SchemaUpdate.
+    """
 
     def __init__(
         self,
@@ -75,7 +87,7 @@ class SchemaUpdate:
         format_version: int = 2,
     ) -> None:
         self._original = schema
-        self._schema = Schema(*schema.fields)  # identifier fields stand apart: they need only be right in the end
+        self._schema = Schema(*schema.fields)  # without identifier fields, which need to be valid only in the end
         self._identifier_ids = schema.identifier_field_ids
         self._allow_incompatible = allow_incompatible
         self._case_sensitive = case_sensitive
@@ -83,15 +95,19 @@ class SchemaUpdate:
         self.last_column_id = last_column_id
 
     def apply(self, change: SchemaChange) -> None:
-        """Makes one change, or none of it. Raises `InvalidSchemaError`, `InvalidInputError`."""
+        """Apply one change completely, or not at all.
+
+        Raises:
+            InvalidSchemaError, InvalidInputError: The change violates a rule.
+        """
         before = self._schema, self._identifier_ids, self.last_column_id
         try:
-            self._make(change)
+            self._dispatch(change)
         except InvalidInputError:
             self._schema, self._identifier_ids, self.last_column_id = before
             raise
 
-    def _make(self, change: SchemaChange) -> None:
+    def _dispatch(self, change: SchemaChange) -> None:
         match change:
             case AddColumn():
                 self._add(change)
@@ -108,34 +124,38 @@ class SchemaUpdate:
             case SetIdentifierFields():
                 self._identifier_ids = tuple(self._find(path).field_id for path in change.paths)
             case UnionByName():
-                wanted = union_changes(
+                changes = union_changes(
                     self._schema, change.schema, format_version=self._format_version, case_sensitive=self._case_sensitive
                 )
-                for one in wanted:
-                    self._make(one)
+                for nested_change in changes:
+                    self._dispatch(nested_change)
             case ReplaceWith():
                 self._replace(change.schema)
 
     def finished(self) -> Schema:
-        """The schema, once the rules that look at all of it hold. Raises `InvalidSchemaError`."""
-        gone = [field_id for field_id in self._identifier_ids if field_id not in self._schema]
-        if gone:
-            names = ", ".join(self._original.find_column_name(field_id) or str(field_id) for field_id in gone)
+        """Return the new schema, after a check of the rules on the whole schema.
+
+        Raises:
+            InvalidSchemaError: An identifier field was deleted or is invalid, or a struct has lost all its fields.
+        """
+        deleted = [field_id for field_id in self._identifier_ids if field_id not in self._schema]
+        if deleted:
+            names = ", ".join(self._original.find_column_name(field_id) or str(field_id) for field_id in deleted)
             raise InvalidSchemaError(
                 f"column {names} is an identifier field and cannot be deleted", next_step="choose others with set_identifier_fields first"
             )
         for path, field in walk(self._schema.fields):
-            known = self._original.find_type(field.field_id) if field.field_id in self._original else None
-            if field.field_type == StructType() and known != StructType():
+            original_type = self._original.find_type(field.field_id) if field.field_id in self._original else None
+            if field.field_type == StructType() and original_type != StructType():
                 raise InvalidSchemaError(
-                    f"column {'.'.join(path)} would be a struct without fields, which data files cannot hold",
+                    f"column {'.'.join(path)} would be a struct without fields, which data files cannot contain",
                     next_step="delete the whole column, or keep one of its fields",
                 )
         try:
             return Schema(*self._schema.fields, schema_id=self._original.schema_id, identifier_field_ids=self._identifier_ids)
         except InvalidSchemaError as error:
             raise InvalidSchemaError(
-                "the changed schema would break the rules of the format",
+                "the changed schema would violate the format",
                 problems=error.problems,
                 next_step="choose other identifier fields with set_identifier_fields, or leave those columns as they are",
             ) from error
@@ -149,16 +169,16 @@ class SchemaUpdate:
         else:
             above, name = change.path[:-1], change.path[-1] if change.path else ""
         if not name:
-            raise InvalidSchemaError(f"a column needs a name, and {path_text(change.path)!r} has none", next_step="give it one")
+            raise InvalidSchemaError(f"a column needs a name, and {path_text(change.path)!r} is empty", next_step="give it one")
         if not isinstance(change.field_type, IcebergType):
             raise InvalidInputError(
-                f"column {path_text(change.path)}: {change.field_type!r} is no Iceberg type", next_step="pass one such as LongType()"
+                f"column {path_text(change.path)}: {change.field_type!r} is not an Iceberg type", next_step="pass one such as LongType()"
             )
         owner = self._struct_at(above, change.path) if above else None
-        # Also in a table without rows: another writer may add some before the change is committed. JAVA: SchemaUpdate.internalAddColumn.
+        # This holds for a table without rows too: another writer may add some before the change is committed. JAVA: SchemaUpdate.internalAddColumn.
         if change.required and change.default is None and not self._allow_incompatible:
             raise InvalidInputError(
-                f"column {path_text(change.path)} cannot be added as required: rows that are already there have no value in it",
+                f"column {path_text(change.path)} cannot be added as required: existing rows have no value for it",
                 next_step=f"give it a default value (from format version {FIRST_VERSION_OF_DEFAULTS} on), add it as optional, or {_INCOMPATIBLE}",
             )
         added = NestedField(self._fresh_id(), name, change.field_type, change.required, change.doc)
@@ -172,8 +192,8 @@ class SchemaUpdate:
     def _rename(self, change: RenameColumn) -> None:
         field = self._member(change.path, "renamed")
         if not change.new_name:
-            raise InvalidSchemaError(f"column {path_text(change.path)} cannot be renamed to nothing", next_step="give it a name")
-        self._edit(field.field_id, lambda found: replace(found, name=change.new_name), change.path)
+            raise InvalidSchemaError(f"column {path_text(change.path)} cannot be renamed to an empty name", next_step="give it a name")
+        self._edit(field.field_id, lambda current: replace(current, name=change.new_name), change.path)
 
     def _delete(self, change: DeleteColumn) -> None:
         field = self._member(change.path, "deleted")
@@ -186,18 +206,18 @@ class SchemaUpdate:
         kind = field.field_type if change.field_type is None else change.field_type
         if kind != field.field_type:
             check_promotion(field.field_type, kind, column, self._format_version)
-            kind = renumbered_type(kind, self._fresh_id, {})  # an unknown column may become a nested one
+            kind = renumbered_type(kind, self._fresh_id, {})  # an unknown column may become a nested column
         required = field.required if change.required is None else change.required
-        # A column that this change itself adds has a value in every row where it has a default. JAVA: SchemaUpdate.isDefaultedAdd.
+        # A column added by the same update has a value in every row if it has a default. JAVA: SchemaUpdate.isDefaultedAdd.
         is_filled = field.field_id not in self._original and field.initial_default is not None
         if required and not field.required and not self._allow_incompatible and not is_filled:
             raise InvalidInputError(
-                f"column {column} is optional and cannot be made required: rows that are already there may lack a value",
+                f"column {column} is optional and cannot be made required: existing rows may lack a value",
                 next_step=f"leave it optional, or {_INCOMPATIBLE}",
             )
         if change.doc is not None and self._is_inner(field):
             raise InvalidSchemaError(
-                f"{column} is part of a list or map and cannot have a text of its own", next_step="give it to the list or map itself"
+                f"{column} is part of a list or map and cannot have a doc of its own", next_step="give it to the list or map itself"
             )
         doc = field.doc if change.doc is None else change.doc
         initial, write = (promoted_value(field.field_type, kind, value) for value in (field.initial_default, field.write_default))
@@ -212,16 +232,16 @@ class SchemaUpdate:
                 next_step="give it to the list or map itself",
             )
         default = to_default_value(field.field_type, change.default, path_text(change.path), self._format_version)
-        self._edit(field.field_id, lambda found: replace(found, write_default=default), change.path)
+        self._edit(field.field_id, lambda current: replace(current, write_default=default), change.path)
 
-    def _replace(self, wanted: Schema) -> None:
-        """Takes over a whole schema. Spec: Schema Evolution, whose rules hold for each of its columns."""
+    def _replace(self, replacement: Schema) -> None:
+        """Replace the whole schema; the rules of evolution hold for each column."""
         new = SchemaReplacement(
             self._fresh_id,
             format_version=self._format_version,
             case_sensitive=self._case_sensitive,
             allow_incompatible=self._allow_incompatible,
-        ).of(self._schema, wanted)
+        ).of(self._schema, replacement)
         self._accept(new.fields, "")
         self._identifier_ids = new.identifier_field_ids
 
@@ -251,7 +271,7 @@ class SchemaUpdate:
         return self.last_column_id
 
     def _find(self, path: ColumnPath) -> NestedField:
-        """The column of a path; of a name that an earlier change took away, the column that had it."""
+        """Return the column of a path; for a name that an earlier change replaced, the column that had it."""
         for schema in (self._schema, self._original):
             field_id = self._id_in(schema, path)
             if field_id is not None and field_id in self._schema:
@@ -262,18 +282,17 @@ class SchemaUpdate:
 
     def _id_in(self, schema: Schema, path: ColumnPath) -> int | None:
         if isinstance(path, tuple):
-            wanted = tuple(map(self._key, path))
-            exact = (field.field_id for names, field in walk(schema.fields) if tuple(map(self._key, names)) == wanted)
-            found = next(exact, None)
-            if found is not None:
-                return found
+            key = tuple(map(self._key, path))
+            field_id = next((field.field_id for names, field in walk(schema.fields) if tuple(map(self._key, names)) == key), None)
+            if field_id is not None:
+                return field_id
         return schema.find_id(path_text(path), case_sensitive=self._case_sensitive)
 
     def _key(self, name: str) -> str:
         return name if self._case_sensitive else name.lower()
 
     def _struct_at(self, path: ColumnPath, column: ColumnPath) -> int:
-        """The id of the field whose struct a new column goes into: a list stands for its element, a map for its value."""
+        """Return the id of the field whose struct a new column is added to: for a list its element, for a map its value."""
         try:
             field = self._find(path)
         except InvalidSchemaError as error:
@@ -282,19 +301,19 @@ class SchemaUpdate:
                 next_step=f'{error.next_step}; for a top-level name with a dot in it pass a tuple, ("{path_text(column)}",)',
             ) from error
         self._refuse_in_map_key(field, column)
-        found = field
+        column_type = field.field_type
         while isinstance(field.field_type, ListType | MapType):
             kind = field.field_type
             field = kind.element_field if isinstance(kind, ListType) else kind.value_field
         if not isinstance(field.field_type, StructType):
             raise InvalidSchemaError(
-                f"column {path_text(column)} cannot be added: {path_text(path)} is {found.field_type}, and only a struct has fields",
+                f"column {path_text(column)} cannot be added: {path_text(path)} is {column_type}, and only a struct has fields",
                 next_step="add it beside that column, under another name",
             )
         return field.field_id
 
     def _member(self, path: ColumnPath, verb: str) -> NestedField:
-        """The column of a path, where it is a field of a struct that may come and go."""
+        """Return the column of a path if it is a field of a struct, which may be renamed, deleted or moved."""
         field = self._find(path)
         if self._is_inner(field):
             raise InvalidSchemaError(
@@ -304,12 +323,12 @@ class SchemaUpdate:
         return field
 
     def _is_inner(self, field: NestedField) -> bool:
-        """Whether it is the element of a list, or the key or value of a map: their names are the format's."""
+        """Return True for the element of a list and the key or value of a map, whose names the format defines."""
         owner = self._owner_id(field)
         return owner is not None and not isinstance(self._schema.find_type(owner), StructType)
 
     def _owner_id(self, field: NestedField) -> int | None:
-        """The id of the field right above; None for a top-level column."""
+        """Return the id of the field right above; None for a top-level column."""
         for _, above in walk(self._schema.fields):
             if any(child.field_id == field.field_id for child in children(above.field_type)):
                 return above.field_id
@@ -321,7 +340,7 @@ class SchemaUpdate:
                 key = above.field_type.key_field
                 if field.field_id in {key.field_id, *(inner.field_id for _, inner in walk(children(key.field_type)))}:
                     raise InvalidSchemaError(
-                        f"{path_text(path)} is part of the key of map {above.name}, and keys never change: equal ones would no longer be equal",
+                        f"{path_text(path)} is part of the key of map {above.name}, and keys never change: equal keys would no longer be equal",
                         next_step="add a new map column",
                     )
 
@@ -335,8 +354,8 @@ class SchemaUpdate:
         self._accept(edit_field(self._schema.fields, field_id, edit), path)
 
     def _accept(self, fields: Fields, path: ColumnPath) -> None:
-        """Takes over fields that a change made, unless two columns have one name then."""
-        before, after = (repeated_names(one, case_sensitive=self._case_sensitive) for one in (self._schema.fields, fields))
+        """Accept the fields of a change, unless two columns would have one name."""
+        before, after = (repeated_names(columns, case_sensitive=self._case_sensitive) for columns in (self._schema.fields, fields))
         for name in sorted(after - before):
             raise InvalidSchemaError(
                 f"{f'column {path_text(path)}: ' if path else ''}there would be two columns named {name}",

@@ -1,6 +1,6 @@
-"""What every schema that a table has had tells of its data files, whichever of them a file was written with.
+"""The schemas that a table has had, and what they imply for its data files, each of which was written with one of them.
 
-Files are not opened here. Spec: Schema Evolution.
+No file is opened here. Spec: Schema Evolution.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,19 @@ from icefloe.kernel.types import NestedField, children
 
 
 def is_complete_history(history: Sequence[Schema]) -> bool:
-    """Whether no schema between the first and the last is missing, as after unused ones were removed."""
-    known = {schema.schema_id for schema in history}
-    return bool(known) and known == set(range(max(known) + 1))
+    """Return True if no schema between the first and the last was removed, as unused ones may be."""
+    schema_ids = {schema.schema_id for schema in history}
+    return bool(schema_ids) and schema_ids == set(range(max(schema_ids) + 1))
 
 
 def relax_required_fields(fields: Fields, history: Sequence[Schema]) -> Fields:
-    """Return the fields, at every level, required only where no schema that files were written with made them optional.
+    """Return the fields, at every level, as required only where no schema that files were written with made them optional.
 
-    What schemas allowed that were removed since is not known; then a required column is one without nulls. A file that lacks a required column is refused by
-    its readers, see `required_fields_absent_from_files`.
+    Removed schemas are not known; a required column is then one without nulls. Readers refuse a file that lacks a required column, see
+    `required_fields_absent_from_files`.
     """
-    doubted = (field.field_id for _, field in walk(fields) if field.required and _was_optional(field.field_id, history))
-    return reduce(lambda found, field_id: edit_field(found, field_id, _optional), doubted, fields)
+    once_optional = (field.field_id for _, field in walk(fields) if field.required and _was_optional(field.field_id, history))
+    return reduce(lambda relaxed, field_id: edit_field(relaxed, field_id, _optional), once_optional, fields)
 
 
 def _was_optional(field_id: int, history: Sequence[Schema]) -> bool:
@@ -33,21 +33,21 @@ def _was_optional(field_id: int, history: Sequence[Schema]) -> bool:
 
 
 def required_fields_absent_from_files(fields: Fields, history: Sequence[Schema]) -> frozenset[int]:
-    """Return the ids of required fields, at every level, that have no default and came after one of the schemas that files were written with.
+    """Return the ids of required fields, at every level, without a default that one of the schemas of the files lacks.
 
-    A file of such a schema has no value for the field, and none can be made up: it must be refused.
+    A file of such a schema has no value for the field, so it must be refused.
     """
-    return frozenset(_late(fields, history, [True] * len(history)))
+    return frozenset(_absent(fields, history, [True] * len(history)))
 
 
-def _late(fields: Fields, history: Sequence[Schema], has_parent: Sequence[bool]) -> Iterator[int]:
-    """Yield the ids; where a file lacks the struct around a field, that is missing and not the field."""
+def _absent(fields: Fields, history: Sequence[Schema], has_parent: Sequence[bool]) -> Iterator[int]:
+    """Yield the ids; where a file lacks the struct around a field, the struct is missing and not the field."""
     for field in fields:
-        has_it = [field.field_id in schema for schema in history]
-        is_late = any(here and not has for here, has in zip(has_parent, has_it, strict=True))
-        if is_late and field.required and field.initial_default is None and not is_reserved(field.field_id):
+        has_field = [field.field_id in schema for schema in history]
+        is_absent = any(parent and not present for parent, present in zip(has_parent, has_field, strict=True))
+        if is_absent and field.required and field.initial_default is None and not is_reserved(field.field_id):
             yield field.field_id
-        yield from _late(children(field.field_type), history, has_it)
+        yield from _absent(children(field.field_type), history, has_field)
 
 
 def _optional(field: NestedField) -> NestedField:

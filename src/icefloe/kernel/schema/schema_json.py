@@ -1,7 +1,7 @@
-"""Types and schemas in the JSON of table metadata, manifests and REST, with the defaults of columns.
+"""JSON of types and schemas in table metadata, manifests and REST, with the defaults of columns.
 
-Every problem of a schema is found in one pass and named by its JSON path. Arrow is `arrow_schema.py`; which version of the format has which type is
-`version_rules.py`. Spec: Appendix C, Schemas.
+Every problem of a schema is found in one pass and reported with its JSON path. `arrow_schema.py` converts to Arrow; `version_rules.py` has the types of each
+format version. Spec: Appendix C, Schemas.
 """
 
 import re
@@ -69,9 +69,12 @@ _MAP_KEYS = (
 
 
 def type_to_json(kind: IcebergType) -> Any:
-    """A type as JSON: text for a primitive and for variant, an object for struct, list and map. Spec: Appendix C."""
+    """Return a type as JSON: text for a primitive and for variant, an object for struct, list and map.
+
+    Spec: Appendix C.
+    """
     if isinstance(kind, DecimalType):
-        # Java writes the precision and scale with a blank between them; readers take both forms.
+        # Java writes a blank between the precision and the scale; readers accept both forms.
         return f"decimal({kind.precision}, {kind.scale})"
     if isinstance(kind, PrimitiveType | VariantType):
         return str(kind)
@@ -97,19 +100,22 @@ def type_to_json(kind: IcebergType) -> Any:
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """A schema as a JSON object with `schema-id`, and `identifier-field-ids` where it has any. Spec: Appendix C."""
-    found: dict[str, Any] = {"type": "struct", "schema-id": schema.schema_id}
+    """Return a schema as a JSON object with `schema-id`, and `identifier-field-ids` if it has any.
+
+    Spec: Appendix C.
+    """
+    document: dict[str, Any] = {"type": "struct", "schema-id": schema.schema_id}
     if schema.identifier_field_ids:
-        found["identifier-field-ids"] = list(schema.identifier_field_ids)
-    found["fields"] = [_field_to_json(field) for field in schema.fields]
-    return found
+        document["identifier-field-ids"] = list(schema.identifier_field_ids)
+    document["fields"] = [_field_to_json(field) for field in schema.fields]
+    return document
 
 
 def type_from_json(value: object, path: str = "$") -> IcebergType:
-    """The type that parsed JSON describes.
+    """Return the type that parsed JSON describes.
 
     Raises:
-        MetadataFormatError: with every problem, named by JSON path from `path` on.
+        MetadataFormatError: Every problem is listed with its JSON path, starting with `path`.
     Spec: Appendix C, Schemas.
     """
     refuse_deep_json(value, path)
@@ -118,36 +124,35 @@ def type_from_json(value: object, path: str = "$") -> IcebergType:
 
 
 def schema_from_json(value: object, path: str = "$") -> Schema:
-    """The schema that parsed JSON describes; `schema-id` is 0 where absent, as in v1's `schema`.
+    """Return the schema that parsed JSON describes; `schema-id` is 0 where absent, as in the `schema` of v1.
 
-    Which version of the format may have which type is not looked at: what a table has is read (`version_rules.py` is for what is added to one).
+    The types are not checked against a format version: whatever a table contains is read, and `version_rules.py` checks only schemas that are added.
 
     Raises:
-        MetadataFormatError: with every problem, named by JSON path from `path` on; a repeated id or name is one.
+        MetadataFormatError: Every problem, such as a repeated id or name, is listed with its JSON path, starting with `path`.
     Spec: Appendix C, Schemas.
     """
     refuse_deep_json(value, path)
     problems = list(schema_problems(value, path))
     refuse(problems, "the schema")
-    assert isinstance(value, Mapping)  # noqa: S101  # the pass above refused anything else
+    assert isinstance(value, Mapping)  # noqa: S101  # anything else has been refused
     try:
         return _schema(value)
     except InvalidSchemaError as error:
-        found = [Problem(where=f"{path} ({problem.where})", what=problem.what) for problem in error.problems]
-        refuse(found or [Problem(where=path, what=error.message)], "the schema")
+        problems = [Problem(where=f"{path} ({problem.where})", what=problem.what) for problem in error.problems]
+        refuse(problems or [Problem(where=path, what=error.message)], "the schema")
         raise
 
 
 def schema_problems(value: object, path: str = "$") -> Iterator[Problem]:
-    """Every problem of shape in a schema's JSON: missing keys, wrong kinds, unknown type names."""
-    found = list(object_problems(value, path, _SCHEMA_KEYS))
-    yield from found
+    """Yield every problem of shape in a schema's JSON: missing keys, wrong kinds, unknown type names."""
+    yield from object_problems(value, path, _SCHEMA_KEYS)
     if isinstance(value, Mapping) and isinstance(value.get("fields"), list):
         yield from _fields_problems(value["fields"], f"{path}.fields")
 
 
 def _schema(value: Mapping[str, Any]) -> Schema:
-    found = Schema(
+    schema = Schema(
         *(_field(field) for field in value["fields"]),
         schema_id=value.get("schema-id") or 0,
         identifier_field_ids=value.get("identifier-field-ids") or (),
@@ -156,22 +161,22 @@ def _schema(value: Mapping[str, Any]) -> Schema:
         Problem(
             where=field.name, what=f"field id {field.field_id} is reserved for the metadata column {RESERVED_FIELD_IDS[field.field_id]}"
         )
-        for field in found.fields
+        for field in schema.fields
         if is_reserved(field.field_id)
     ]
     if reserved:
         raise InvalidSchemaError("a table's columns may not have the ids of metadata columns", problems=reserved)
-    return found
+    return schema
 
 
 def _field_to_json(field: NestedField) -> dict[str, Any]:
-    found = {"id": field.field_id, "name": field.name, "required": field.required, "type": type_to_json(field.field_type)}
+    document = {"id": field.field_id, "name": field.name, "required": field.required, "type": type_to_json(field.field_type)}
     if field.doc is not None:
-        found["doc"] = field.doc
+        document["doc"] = field.doc
     for key, default in zip(_DEFAULT_KEYS, (field.initial_default, field.write_default), strict=True):
         if default is not None:
-            found[key] = nested_to_json(field.field_type, default)
-    return found
+            document[key] = nested_to_json(field.field_type, default)
+    return document
 
 
 def _field(value: Mapping[str, Any]) -> NestedField:
@@ -181,7 +186,7 @@ def _field(value: Mapping[str, Any]) -> NestedField:
 
 
 def _type(value: Any) -> IcebergType:
-    """The type of JSON that has been checked."""
+    """Return the type of JSON that has been checked."""
     if isinstance(value, str):
         return _named(value)
     if value["type"] == "struct":
@@ -198,10 +203,14 @@ def _type(value: Any) -> IcebergType:
 
 
 def _named(text: str) -> IcebergType:
-    """The type of a text: a primitive, or variant. Raises `InvalidSchemaError`."""
-    found = _BY_NAME.get(text)
-    if found is not None:
-        return found
+    """Return the primitive type, or variant, of a type's text.
+
+    Raises:
+        InvalidSchemaError: The text names no type.
+    """
+    kind = _BY_NAME.get(text)
+    if kind is not None:
+        return kind
     if match := _FIXED.fullmatch(text):
         return FixedType(int(match[1]))
     if match := _DECIMAL.fullmatch(text):
@@ -215,19 +224,19 @@ def _no_type(text: str) -> InvalidSchemaError:
     return InvalidSchemaError(f"{text!r} is not the name of a type")
 
 
-def _shape_type(text: str, name: str, given: str | None) -> IcebergType:
+def _shape_type(text: str, name: str, parameters: str | None) -> IcebergType:
     """Return the type of a shape with the parameters of its name, None for none.
 
-    PyIceberg puts the parameters in quotes, which are no part of them.
+    PyIceberg quotes the parameters; the quotes are not part of them.
 
     Raises:
-        InvalidSchemaError: a geography's algorithm is no word.
+        InvalidSchemaError: A geography's algorithm is not a word.
     """
     if name == "geometry":
-        return GeometryType() if given is None else GeometryType(_without_quotes(given.strip()))
-    if given is None:
+        return GeometryType() if parameters is None else GeometryType(_without_quotes(parameters.strip()))
+    if parameters is None:
         return GeographyType()
-    crs, comma, algorithm = given.partition(",")
+    crs, comma, algorithm = parameters.partition(",")
     algorithm = _without_quotes(algorithm.strip())
     if not _ALGORITHM.fullmatch(algorithm):
         raise _no_type(text)
@@ -244,14 +253,14 @@ def _fields_problems(fields: list[Any], path: str) -> Iterator[Problem]:
         at = f"{path}[{position}]"
         yield from object_problems(field, at, _FIELD_KEYS)
         if isinstance(field, Mapping) and field.get("type") is not None:
-            found = list(_type_problems(field["type"], f"{at}.type"))
-            yield from found
-            if not found:
+            problems = list(_type_problems(field["type"], f"{at}.type"))
+            yield from problems
+            if not problems:
                 yield from _default_problems(field, at)
 
 
 def _default_problems(field: Mapping[str, Any], at: str) -> Iterator[Problem]:
-    """What is wrong with the defaults of a field whose type is right."""
+    """Yield the problems of the defaults of a field whose type is valid."""
     kind = _type(field["type"])
     for key in _DEFAULT_KEYS:
         value = field.get(key)
@@ -261,11 +270,11 @@ def _default_problems(field: Mapping[str, Any], at: str) -> Iterator[Problem]:
             yield Problem(where=f"{at}.{key}", what=f"a column of type {kind} has no default but null")
             continue
         try:
-            fault = default_problem(kind, nested_from_json(kind, value))
+            problem = default_problem(kind, nested_from_json(kind, value))
         except FormatError as error:
-            fault = error.message
-        if fault is not None:
-            yield Problem(where=f"{at}.{key}", what=fault)
+            problem = error.message
+        if problem is not None:
+            yield Problem(where=f"{at}.{key}", what=problem)
 
 
 def _type_problems(value: object, path: str) -> Iterator[Problem]:

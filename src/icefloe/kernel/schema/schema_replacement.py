@@ -1,4 +1,4 @@
-"""One schema in place of another: columns of the same name stay the same column, and everything that would not fit is found in one pass.
+"""Replacement of a schema by another: columns of the same name stay the same column, and every incompatible column is found in one pass.
 
 Spec: Schema Evolution. JAVA: TypeUtil.assignFreshIds, which matches by full name too but checks nothing.
 """
@@ -17,62 +17,69 @@ Path = tuple[str, ...]
 
 
 class SchemaReplacement:
-    """One replacement. `fresh_id` gives the ids of new columns; ids of the schema that replaces mean nothing."""
+    """One replacement of a schema.
+
+    Args:
+        fresh_id: Returns the ids of new columns; the ids of the replacing schema are ignored.
+        format_version: Format version of the table.
+        case_sensitive: Whether column names are matched by letter case.
+        allow_incompatible: Whether changes are allowed that do not fit existing rows.
+    """
 
     def __init__(self, fresh_id: Callable[[], int], *, format_version: int, case_sensitive: bool, allow_incompatible: bool) -> None:
         self._fresh_id = fresh_id
         self._format_version = format_version
         self._case_sensitive = case_sensitive
         self._allow_incompatible = allow_incompatible
-        self._ids: dict[int, int] = {}  # from those of the schema that replaces
+        self._ids: dict[int, int] = {}  # by the ids of the replacing schema
         self._problems: list[Problem] = []
 
-    def of(self, known: Schema, wanted: Schema) -> Schema:
-        """The schema with the columns, order, texts and identifier fields of `wanted` and the ids of `known`.
+    def of(self, current: Schema, replacement: Schema) -> Schema:
+        """Return the schema with the columns, order, docs and identifier fields of `replacement` and the field ids of `current`.
 
         Raises:
-            InvalidSchemaError: what would not fit the rows that are there, each listed, unless incompatible changes are allowed: a type that does not widen,
-                a column that becomes required, a new required one without a default. A default that is wrong, or a type too new, is never allowed.
+            InvalidSchemaError: Columns do not fit existing rows, each listed, unless incompatible changes are allowed: a type that is not promoted, a column
+                that becomes required, a new required column without a default. An invalid default, or a type that the format version lacks, is never allowed.
         """
-        fields = self._fields((), known.fields, wanted.fields)
+        fields = self._fields((), current.fields, replacement.fields)
         if self._problems:
             raise InvalidSchemaError(
                 f"the schema cannot be replaced, because of {', '.join(problem.where for problem in self._problems)}",
                 problems=self._problems,
-                next_step="leave those columns as they are, or pass allow_incompatible_changes=True: a column of another type is a new one then",
+                next_step="leave those columns as they are, or pass allow_incompatible_changes=True: a column of another type is then a new column",
             )
-        return Schema(*fields, identifier_field_ids=[self._ids[field_id] for field_id in wanted.identifier_field_ids])
+        return Schema(*fields, identifier_field_ids=[self._ids[field_id] for field_id in replacement.identifier_field_ids])
 
-    def _fields(self, prefix: Path, known: Fields, wanted: Fields) -> Fields:
-        by_name = {self._key(field.name): field for field in known}
-        matched = [(field, by_name.get(self._key(field.name))) for field in wanted]
-        # New columns get their ids after those inside the known ones, as in a union.
-        found = {field.name: self._field((*prefix, field.name), old, field) for field, old in matched if old is not None}
-        return tuple(found[field.name] if old is not None else self._added((*prefix, field.name), field) for field, old in matched)
+    def _fields(self, prefix: Path, current: Fields, replacement: Fields) -> Fields:
+        by_name = {self._key(field.name): field for field in current}
+        matched = [(field, by_name.get(self._key(field.name))) for field in replacement]
+        # New columns get their ids after the new fields inside existing columns, as in a union.
+        changed = {field.name: self._field((*prefix, field.name), old, field) for field, old in matched if old is not None}
+        return tuple(changed[field.name] if old is not None else self._added((*prefix, field.name), field) for field, old in matched)
 
     def _key(self, name: str) -> str:
         return name if self._case_sensitive else name.lower()
 
     def _field(self, path: Path, old: NestedField, new: NestedField) -> NestedField:
-        """The field of a struct that is there under this name, or a new one in its place."""
-        found = self._same(path, old, new)
-        if found is None:
+        """Return the existing field of a struct under this name, changed, or a new field in its place."""
+        changed = self._same(path, old, new)
+        if changed is None:
             if self._allow_incompatible:
                 return self._added(path, new)
             self._problem(path, f"is {old.field_type} and would become {new.field_type}")
             return old
         column = ".".join(path)
-        initial = promoted_value(old.field_type, found.field_type, old.initial_default)
+        initial = promoted_value(old.field_type, changed.field_type, old.initial_default)
         if new.initial_default is not None and new.initial_default != initial:
             raise InvalidSchemaError(
-                f"column {column} cannot have another initial default: the rows that are already there have it",
-                next_step="leave it as it is; set_default_value changes what new rows have",
+                f"column {column} cannot have another initial default: existing rows have it",
+                next_step="leave it as it is; set_default_value changes the default of new rows",
             )
-        write = to_default_value(found.field_type, new.write_default, column, self._format_version)
-        return replace(found, initial_default=initial, write_default=write)
+        write = to_default_value(changed.field_type, new.write_default, column, self._format_version)
+        return replace(changed, initial_default=initial, write_default=write)
 
     def _same(self, path: Path, old: NestedField, new: NestedField) -> NestedField | None:
-        """The field with the known id, where its type is a change of the old one."""
+        """Return the field with the existing id if its type is a valid change of the old one."""
         kind = self._type(path, old.field_type, new.field_type)
         if kind is None:
             return None
@@ -82,7 +89,10 @@ class SchemaReplacement:
         return replace(new, field_id=old.field_id, field_type=kind)
 
     def _type(self, path: Path, old: IcebergType, new: IcebergType) -> IcebergType | None:
-        """The new type with known ids where it is a change of the old one. A list or map with other elements or keys is another column as a whole."""
+        """Return the new type with existing ids if it is a valid change of the old one.
+
+        A list or map with other elements or keys is another column as a whole.
+        """
         match old, new:
             case StructType(), StructType():
                 return StructType(*self._fields(path, old.fields, new.fields))
@@ -103,7 +113,7 @@ class SchemaReplacement:
 
     def _added(self, path: Path, new: NestedField) -> NestedField:
         if new.required and new.initial_default is None and not self._allow_incompatible:
-            self._problem(path, "is new and required, and the rows that are already there have no value in it")
+            self._problem(path, "is new and required, and existing rows have no value for it")
         field_id = self._ids[new.field_id] = self._fresh_id()
         added = replace(new, field_id=field_id, field_type=renumbered_type(new.field_type, self._fresh_id, self._ids))
         check_struct_default(added, ".".join(path))
@@ -115,7 +125,7 @@ class SchemaReplacement:
 
 
 def _is_same(old: IcebergType, new: IcebergType) -> bool:
-    """Whether two types differ by nothing but their ids."""
+    """Return True if two types differ only by their ids."""
     inner = list(zip(children(old), children(new), strict=False))
     if not inner:
         return old == new
@@ -130,8 +140,8 @@ def _is_same(old: IcebergType, new: IcebergType) -> bool:
 
 
 def _paired(old: NestedField, new: NestedField) -> dict[int, int]:
-    """The ids of one field and all inside it by those of another of the same shape."""
-    found = {new.field_id: old.field_id}
+    """Return the ids of one field and of everything inside it, by those of another field of the same shape."""
+    ids = {new.field_id: old.field_id}
     for left, right in zip(children(old.field_type), children(new.field_type), strict=True):
-        found |= _paired(left, right)
-    return found
+        ids |= _paired(left, right)
+    return ids

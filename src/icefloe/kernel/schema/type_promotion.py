@@ -1,4 +1,4 @@
-"""Which type a column may take on without its files being written again, and what its defaults are then.
+"""Type promotion: the types that a column may change to without rewriting its files, and the conversion of its defaults.
 
 Spec: Schema Evolution (valid type promotions by version).
 """
@@ -22,13 +22,13 @@ from icefloe.kernel.types import (
 )
 
 _ALWAYS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}
-# The first version of the format in which a date may become a timestamp, and a column of unknown type one of any type.
+# The first format version in which a date may become a timestamp, and an unknown column may become any type.
 _MORE_PROMOTIONS_VERSION = 3
 _UNITS_PER_DAY = {TimestampType(): MICROS_PER_DAY, TimestampNanoType(): NANOS_PER_DAY}
 
 
 def promotions(format_version: int) -> str:
-    """The promotions of a version in words, for messages."""
+    """Describe the promotions of a format version, for messages."""
     listed = "int to long, float to double, and a decimal to one of more digits and the same scale"
     if format_version < _MORE_PROMOTIONS_VERSION:
         return f"{listed}; from format version {_MORE_PROMOTIONS_VERSION} on also date to timestamp or timestamp_ns"
@@ -36,7 +36,7 @@ def promotions(format_version: int) -> str:
 
 
 def is_promotion(old: IcebergType, new: IcebergType, format_version: int) -> bool:
-    """Whether every value of `old` is one of `new`, in files of the old type too. A type is no promotion of itself."""
+    """Return True if every value of `old` is a value of `new`, in files of the old type too. A type is not a promotion of itself."""
     if isinstance(old, DecimalType) and isinstance(new, DecimalType):
         return old.scale == new.scale and old.precision < new.precision
     if (old, new) in _ALWAYS:
@@ -47,10 +47,10 @@ def is_promotion(old: IcebergType, new: IcebergType, format_version: int) -> boo
 
 
 def check_promotion(old: IcebergType, new: IcebergType, column: str, format_version: int) -> None:
-    """Refuse a change of a column's type that is no promotion.
+    """Refuse a change of a column's type that is not a promotion.
 
     Raises:
-        InvalidSchemaError: Files of the old type would have to be written again; the message names the column and the promotions there are.
+        InvalidSchemaError: Files of the old type would have to be rewritten; the message names the column and the allowed promotions.
     Spec: Schema Evolution (valid type promotions by version).
     """
     if not is_promotion(old, new, format_version):
@@ -61,10 +61,10 @@ def check_promotion(old: IcebergType, new: IcebergType, column: str, format_vers
 
 
 def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
-    """A physical value of `old` as one of the type that it is promoted to; None stays None.
+    """Convert a physical value of `old` to the type that it is promoted to; None stays None.
 
     Raises:
-        InvalidSchemaError: a date too far away for the timestamp.
+        InvalidSchemaError: A date is outside of the range of the timestamp.
     """
     if value is None or not (isinstance(old, DateType) and new in _UNITS_PER_DAY):
         return value
@@ -72,6 +72,6 @@ def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
     low, high = INTEGER_RANGES[type(new)]
     if not low <= units <= high:
         raise InvalidSchemaError(
-            f"the default {format_date(value)} is outside what a {new} can hold", next_step="give the column another default first"
+            f"the default {format_date(value)} is outside of the range of {new}", next_step="give the column another default first"
         )
     return units

@@ -1,6 +1,6 @@
-"""What a schema may have in which version of the format.
+"""The types and defaults that a schema may have in each format version.
 
-What a table already has is read whatever its version says; these rules are for schemas that are added to one.
+Whatever a table already contains is read in any version; these rules are for schemas that are added to a table.
 Spec: Primitive Types (added by version); Default values; Appendix E; Version 3: Extended Types and Capabilities.
 """
 
@@ -9,7 +9,7 @@ from icefloe.kernel.schema.nesting import check_write_nesting
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, TimestampNanoType, TimestamptzNanoType, UnknownType, VariantType
 
-# The first version of the format with a type; every other type is in the first. Spec: Primitive Types.
+# The first format version with the type; every type that is not listed is in version 1. Spec: Primitive Types.
 FIRST_VERSION_OF_TYPE: dict[type[IcebergType], int] = {
     UnknownType: 3,
     VariantType: 3,
@@ -18,9 +18,9 @@ FIRST_VERSION_OF_TYPE: dict[type[IcebergType], int] = {
     GeometryType: 3,
     GeographyType: 3,
 }
-# What a column may be in any version instead.
+# The alternative in older versions.
 _INSTEAD: dict[type[IcebergType], str] = {
-    UnknownType: "; give the column a type, since only nulls are known of it",
+    UnknownType: "; give the column a type, since it contains only nulls",
     TimestampNanoType: "; timestamp keeps microseconds (in Arrow timestamp('us'))",
     TimestamptzNanoType: "; timestamptz keeps microseconds (in Arrow timestamp('us', 'UTC'))",
 }
@@ -29,23 +29,27 @@ FIRST_VERSION_OF_DEFAULTS = 3
 
 
 def schema_version_problems(schema: Schema, format_version: int) -> list[Problem]:
-    """Every column, nested ones too, that a table of this version may not have, with the first version that may.
+    """Return every column, nested ones too, that a table of this format version may not have, with the first version that may.
 
-    A `write-default` is let be, as in Java: only writers act on it, so older readers lose nothing.
+    A `write-default` is allowed in any version, as in Java: only writers use it, so older readers miss nothing.
     """
     problems = []
     for path, field in walk(schema.fields):
         first = FIRST_VERSION_OF_TYPE.get(type(field.field_type), 1)
         if format_version < first:
             instead = _INSTEAD.get(type(field.field_type), "")
-            problems.append(Problem(where=".".join(path), what=f"type {field.field_type} is of format version {first}{instead}"))
+            problems.append(Problem(where=".".join(path), what=f"type {field.field_type} needs format version {first}{instead}"))
         if field.initial_default is not None and format_version < FIRST_VERSION_OF_DEFAULTS:
-            problems.append(Problem(where=".".join(path), what=f"an initial-default is of format version {FIRST_VERSION_OF_DEFAULTS}"))
+            problems.append(Problem(where=".".join(path), what=f"an initial-default needs format version {FIRST_VERSION_OF_DEFAULTS}"))
     return problems
 
 
 def check_schema_version(schema: Schema, format_version: int) -> None:
-    """Raises `InvalidSchemaError` where the schema has columns that a table of this version may not have, or nests too deeply; every one is listed."""
+    """Refuse a schema that is nested too deeply or has columns that a table of this format version may not have.
+
+    Raises:
+        InvalidSchemaError: Every such column is listed.
+    """
     check_write_nesting(schema)
     problems = schema_version_problems(schema, format_version)
     if problems:
