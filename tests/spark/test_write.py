@@ -39,7 +39,7 @@ from icefloe.kernel.types import (
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.spark_engine import SparkEngine
-from icefloe.spark.write.distribution import Sources
+from icefloe.spark.write.distribution import SourceColumns
 
 pytestmark = pytest.mark.spark
 
@@ -150,7 +150,8 @@ def test_spark_tells_partitions_apart_as_the_format_does_in_any_time_zone(spark:
     try:
         frame = events(spark).union(spark.sql("SELECT -9L, null, null, null"))
         keys = {
-            text: Sources(frame, EVENTS).transformed(spec.fields[0].source_id, spec.fields[0].transform) for text, spec in specs.items()
+            text: SourceColumns(frame, EVENTS).transformed(spec.fields[0].source_id, spec.fields[0].transform)
+            for text, spec in specs.items()
         }
         physical = ("id", "kind", F.unix_micros("at").alias("at"), F.expr("cast(wall AS string)").alias("wall"))
         rows = frame.select(*physical, *(key.alias(text) for text, key in keys.items())).collect()

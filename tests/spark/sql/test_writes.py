@@ -146,7 +146,7 @@ WRONG = [
     ("compression-strategy", "speed", "not an option of parquet files"),
     ("compression-level", "99", "zstd has levels"),
     ("compresion-codec", "zstd", "write 'compression-codec'"),
-    ("snapshot-id", "1", "give branch"),
+    ("snapshot-id", "1", "give the option branch"),
     ("branch", "nowhere", "has no branch 'nowhere'"),
     ("delete-granularity", "file", "set the table property write.delete.granularity"),
 ]

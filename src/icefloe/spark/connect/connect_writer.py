@@ -17,7 +17,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.spark.jobs.spark_jobs import engine_error, task_error
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.data_file_job import RESULT, TaskWriter, files_of_results, ready_to_write, small_batches
-from icefloe.spark.write.failed_attempt_cleanup import none_left
+from icefloe.spark.write.failed_attempt_cleanup import deleting_files_on_failure
 
 
 def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
@@ -33,7 +33,7 @@ def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
     ready, target, names = ready_to_write(rows, target)
     job = uuid.uuid4().hex
     writer = TaskWriter(target, Nowhere(), names, TaskErrors(job=job))  # type: ignore[arg-type]  # all that is asked of it is `add`
-    with small_batches(spark, target.schema), _ended_with(spark), none_left(target):
+    with small_batches(spark, target.schema), _ended_with(spark), deleting_files_on_failure(target):
         try:
             results = ready.mapInArrow(writer, RESULT).collect()
         except PySparkException as error:

@@ -25,7 +25,7 @@ from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedPositions, joined_positions, table_rows, with_row_ids
 from icefloe.spark.types.arrow_conversion import with_offsets
 from icefloe.spark.types.geo_types import wkb_of_shapes
-from icefloe.spark.write.data_file_job import advised, small_batches
+from icefloe.spark.write.data_file_job import advisory_partition_size, small_batches
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.table.rows.row_level_commit import ChangedRows
@@ -145,7 +145,7 @@ def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarg
     ready = _spread(wkb_of_shapes(rows), ordinals, target)
     if ordinals.row_id is not None:
         target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
-    with advised(spark, target), small_batches(spark, schema), writing_job(spark, target) as finished:
+    with advisory_partition_size(spark, target), small_batches(spark, schema), writing_job(spark, target) as finished:
         # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.
         renamed = ready.toDF(*(f"column_{ordinal}" for ordinal in range(len(ready.columns))))
         work = TaskChanger(target, schema, ordinals, finished)

@@ -1,4 +1,4 @@
-"""Footers of files that are added to a table, read by Spark's tasks where they are many, by `datafile.partition_of_file`.
+"""The Spark job that reads the footers of files which are added to a table, where they are many; a task uses `datafile/partition_of_file.py`.
 
 Spec: Data File Fields.
 """
@@ -20,7 +20,7 @@ FILES_PER_TASK = 64
 
 @dataclass(frozen=True)
 class FileReader:
-    """Runs in Spark's tasks: a location in, the file out."""
+    """The function of the Spark tasks: a location in, what a manifest holds about the file out."""
 
     request: FooterRequest
     spec: PartitionSpec
@@ -32,16 +32,24 @@ class FileReader:
 
     @cached_property
     def _files(self) -> FilesToAdd:
-        """One for all files of a task; made there, as it is not sent."""
+        """Return one object for all files of a task; the task makes it, because it does not travel."""
         return FilesToAdd(self.request, self.spec)
 
 
 def files_to_add(
     spark: SparkSession, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str
 ) -> list[FileToAdd]:
-    """What a manifest says of each file, in the order of the locations. Raises as `FilesToAdd`, and `EngineError` where Spark's job failed otherwise."""
+    """Read what a manifest holds about each file.
+
+    Returns:
+        The files, in the order of the locations.
+
+    Raises:
+        IcefloeError: what `FilesToAdd` raises for a file.
+        EngineError: Spark's job failed for another reason.
+    """
     if not locations:
         return []
     tasks = max(1, min(len(locations) // FILES_PER_TASK, MOST_SPARK_TASKS))
-    found = spark.sparkContext.parallelize(list(locations), tasks).map(FileReader(request, spec))
-    return run_job(spark, f"read footers of files to add to {table_name}", found.collect)
+    files = spark.sparkContext.parallelize(list(locations), tasks).map(FileReader(request, spec))
+    return run_job(spark, f"read footers of files to add to {table_name}", files.collect)

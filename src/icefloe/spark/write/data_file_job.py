@@ -1,6 +1,7 @@
-"""A DataFrame becomes data files: checked against the table, spread over tasks, written in each by `datafile.write`.
+"""The Spark job that writes a DataFrame as data files: the rows are checked against the table, distributed over tasks, and written there.
 
-Nothing is renamed or listed: each task hands back the data files it wrote, and the driver collects them. Spec: Writing Data Files.
+No file is renamed or listed: each task returns the data files that it wrote, and the driver collects them. `datafile/data_file_writer.py` writes a file.
+Spec: Writing Data Files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,11 +30,11 @@ from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
 
-# Rows that cross from Spark to Python at a time; larger batches were no faster, and take more memory where rows are wide.
+# Rows in one Arrow batch from Spark to Python; larger batches were no faster, and take more memory where rows are wide.
 ROWS_PER_BATCH = 8192
 ROWS_PER_BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
-# Spark 4.1 and later compute the size of a batch anew for every row to keep it below this many bytes, which takes more time than making the batch.
-# Its largest value turns that off.
+# With a limit in bytes, Spark 4.1 and later compute the size of a batch for every row, which takes more time than the batch itself. The largest value
+# turns that off.
 BYTES_PER_BATCH_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_BYTES_LIMIT = 2**31 - 1
 _ADVISORY_CONF = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
@@ -43,7 +44,7 @@ RESULT = StructType([StructField(_OUTCOME_COLUMN, BinaryType(), False)])
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles:
-    """The data files that one task wrote, and which attempt at it did."""
+    """The data files that one task wrote, and the attempt that wrote them."""
 
     files: tuple[DataFile, ...]
     attempt: Attempt
@@ -54,85 +55,92 @@ _VALUES = TaskValues(TaskFiles, Attempt)
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """Runs in Spark's tasks: rows in, one row with the `TaskFiles` as bytes out."""
+    """The function of the Spark tasks: rows in, one row with the `TaskFiles` as bytes out."""
 
     target: WriteTarget
-    finished: FinishedFiles  # where the locations of finished files go
-    names: tuple[str, ...] = ()  # of the columns, where they come under stand-ins
+    finished: FinishedFiles
+    names: tuple[str, ...] = ()  # the columns' names, if the batches have substitutes
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        written = self.files_of(batches)
-        if written is not None:
-            yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(written)], pa.binary())], names=[_OUTCOME_COLUMN])
+        task_files = self.files_of(batches)
+        if task_files is not None:
+            yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(task_files)], pa.binary())], names=[_OUTCOME_COLUMN])
 
     def files_of(self, batches: Iterable[pa.RecordBatch]) -> TaskFiles | None:
-        """Write the rows and return the files; None where there are no rows."""
+        """Write the rows and return the files; None if there are no rows."""
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         task_id = context.taskAttemptId() if context is not None else 0
         with self.errors.carried():
-            files = write_batches(self.target, self._fitted(batches), partition_id=partition_id, task_id=task_id)
+            files = write_batches(self.target, self._table_batches(batches), partition_id=partition_id, task_id=task_id)
         if not files:
             return None
         self.finished.add([file.file_path for file in files])
         return TaskFiles(tuple(files), this_attempt())
 
-    def _fitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches with what Spark has no type for in the table's form; the rest is cast when rows are gathered, many batches at once."""
-        kinds = {field.name: field.field_type for field in self.target.schema.fields if differs(field.field_type)}
-        for found in map(with_offsets, batches):
-            batch = found.rename_columns(list(self.names)) if self.names else found
-            if not kinds:
+    def _table_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches with types that Spark lacks in the table's form; all else is cast later, for many batches at once."""
+        field_types = {field.name: field.field_type for field in self.target.schema.fields if differs(field.field_type)}
+        for spark_batch in map(with_offsets, batches):
+            batch = spark_batch.rename_columns(list(self.names)) if self.names else spark_batch
+            if not field_types:
                 yield batch
                 continue
             names = batch.schema.names
             arrays = [
-                from_spark_form(array, kinds[name], name) if name in kinds else array
+                from_spark_form(array, field_types[name], name) if name in field_types else array
                 for name, array in zip(names, batch.columns, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
-    """Writes the rows and returns the files, in the order of Spark's partitions.
+    """Write the rows of a DataFrame.
+
+    Returns:
+        The data files, in the order of Spark's partitions.
 
     Raises:
-        SchemaMismatchError: the columns do not fit, found before anything runs; or a value does not, such as a null where one is required.
-        StorageError: storage refused a task, and Spark's retries too.
+        SchemaMismatchError: the columns do not fit, found before a job runs; or a value does not, such as a null in a required column.
+        StorageError: the storage refused a task, and Spark's retries too.
         EngineError: the job failed for another reason.
     """
     spark = rows.sparkSession
-    # A wrong property of the files is refused before a job runs, and what they cannot have is said here, where it is seen.
+    # Invalid file properties raise here, before a job runs, and warnings about the format are shown on the driver.
     file_form(target.schema, target.properties, target.sort_order)
     ready, target, names = ready_to_write(rows, target)
-    with advised(spark, target), small_batches(spark, target.schema), writing_job(spark, target) as finished:
+    with advisory_partition_size(spark, target), small_batches(spark, target.schema), writing_job(spark, target) as finished:
         written = ready.mapInArrow(TaskWriter(target, finished, names), RESULT)
         results = run_job(spark, f"write {target.table_name}", written.collect)
         return files_of_results(spark, target, results)
 
 
 def files_of_results(spark: SparkSession, target: WriteTarget, results: Iterable[Row]) -> list[DataFile]:
-    """The data files that a job of `TaskWriter` wrote; those of attempts that lost are deleted."""
-    found = [_VALUES.from_bytes(packed, TaskFiles) for (packed,) in results]
-    files = [file for one in found for file in one.files]
-    delete_lost_attempts(spark, target, {file.file_path for file in files}, (one.attempt for one in found))
+    """Return the data files that a job of `TaskWriter` wrote, and delete those of attempts whose results were not taken."""
+    task_files = [_VALUES.from_bytes(packed, TaskFiles) for (packed,) in results]
+    files = [file for one in task_files for file in one.files]
+    delete_lost_attempts(spark, target, {file.file_path for file in files}, (one.attempt for one in task_files))
     return files
 
 
 def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, WriteTarget, tuple[str, ...]]:
-    """The rows checked, spread and sorted for a `TaskWriter` of the target; and the names of the columns where those are stand-ins.
+    """Return the rows checked, distributed and sorted for a `TaskWriter`.
 
-    Raises `SchemaMismatchError`.
+    Returns:
+        The rows, the target of the writer, and the names of the columns if the rows have substitutes for them, else nothing.
+
+    Raises:
+        SchemaMismatchError: the columns do not fit the table.
     """
     check_fits(rows.schema, target.schema)
     if target.sort_order.is_unsorted:
-        # No file may say that it is sorted when nothing sorted it.
+        # Nothing sorts the rows, so the files must not name a sort order.
         target = replace(target, sort_order_id=0)
     ready = distributed(widened_decimals(wkb_of_shapes(rows), target.schema), target)
     names: tuple[str, ...] = ()
     if any("." in name or "`" in name for name in ready.columns):
-        # mapInArrow looks each column up by its name as if it were a path through structs.
+        # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.
         names = tuple(ready.columns)
         ready = ready.toDF(*(f"column_{place}" for place in range(len(names))))
     return ready, target, names
@@ -140,26 +148,27 @@ def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, Wri
 
 @contextmanager
 def small_batches(spark: SparkSession, schema: Schema) -> Iterator[None]:
-    """Batches limited by rows alone; where rows of the schema may hold large values, by Spark's limit in bytes as well."""
-    wanted = {ROWS_PER_BATCH_CONF: str(ROWS_PER_BATCH)}
+    """Limit the batches of the block by rows; if the schema may hold large values, also by Spark's limit in bytes."""
+    settings = {ROWS_PER_BATCH_CONF: str(ROWS_PER_BATCH)}
     if not any(_holds_bytes(field.field_type) for field in schema.fields):
-        wanted[BYTES_PER_BATCH_CONF] = str(NO_BYTES_LIMIT)
-    with _settings(spark, wanted):
+        settings[BYTES_PER_BATCH_CONF] = str(NO_BYTES_LIMIT)
+    with _settings(spark, settings):
         yield
 
 
 @contextmanager
-def advised(spark: SparkSession, target: WriteTarget) -> Iterator[None]:
-    """How many bytes of shuffled rows a task should take, where the table or the write says so; else what the session says."""
-    wanted = ADVISORY_PARTITION_SIZE_BYTES.read(target.properties)
-    with _settings(spark, {} if wanted is None else {_ADVISORY_CONF: str(wanted)}):
+def advisory_partition_size(spark: SparkSession, target: WriteTarget) -> Iterator[None]:
+    """Set the advisory size of a shuffle partition for the block, if the table or the write has one; else the session's holds."""
+    advisory_bytes = ADVISORY_PARTITION_SIZE_BYTES.read(target.properties)
+    with _settings(spark, {} if advisory_bytes is None else {_ADVISORY_CONF: str(advisory_bytes)}):
         yield
 
 
 @contextmanager
-def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set session settings for the block."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
@@ -171,7 +180,7 @@ def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-def _holds_bytes(kind: IcebergType) -> bool:
-    return isinstance(kind, BytesType | GeometryType | GeographyType | VariantType) or any(
-        _holds_bytes(field.field_type) for field in children(kind)
+def _holds_bytes(field_type: IcebergType) -> bool:
+    return isinstance(field_type, BytesType | GeometryType | GeographyType | VariantType) or any(
+        _holds_bytes(field.field_type) for field in children(field_type)
     )

@@ -1,6 +1,6 @@
-"""How rows are spread over Spark's tasks, and sorted in them, before they are written: so that a partition's rows meet in few tasks and make few files.
+"""The distribution of rows over Spark tasks and their order in them, before they are written: rows of a partition come to few tasks and make few files.
 
-Only the layout of files depends on it; which partition a row belongs to is decided when it is written. Transforms: `transform_columns.py`.
+Only the layout of files depends on it; the writer decides the partition of each row. `functions/transform_columns.py` computes transforms.
 Spec: Sorting.
 """
 
@@ -16,20 +16,20 @@ from icefloe.kernel.types import PrimitiveType, UUIDType
 from icefloe.spark.functions.transform_columns import transforms_in
 from icefloe.spark.types.spark_types import column_named, spark_type
 
-# Columns that live only for the shuffle; the sign keeps them apart from anything a table would call its own.
+# Names of columns that exist only for the shuffle. The spaces keep them apart from names that tables are likely to have.
 _KEY_PREFIX = "icefloe partition key "
 
 
 def distributed(rows: DataFrame, target: WriteTarget) -> DataFrame:
-    """The rows, shuffled as `write.distribution-mode` says and sorted within each task where the table has a sort order or is without fan-out.
+    """Return the rows distributed by `write.distribution-mode`, and sorted in each task if the table has a sort order or does not fan out.
 
-    Where the property is not set, a sorted table is range-distributed and a partitioned one hashed, as in Java.
+    Without the property, rows of a sorted table are distributed by range and those of a partitioned one by hash, as in Java.
     """
-    sources = Sources(rows, target.schema)
+    columns = SourceColumns(rows, target.schema)
     partition_keys = [
-        sources.transformed(f.source_id, f.transform) for f in target.spec.fields if not isinstance(f.transform, VoidTransform)
+        columns.transformed(f.source_id, f.transform) for f in target.spec.fields if not isinstance(f.transform, VoidTransform)
     ]
-    sort_keys = [_sorted(sources.transformed(key.source_id, key.transform), key) for key in target.sort_order.fields]
+    sort_keys = [_sorted(columns.transformed(key.source_id, key.transform), key) for key in target.sort_order.fields]
     mode = DISTRIBUTION_MODE.read(target.properties)
     if DISTRIBUTION_MODE.name not in target.properties and sort_keys:
         mode = "range"
@@ -38,46 +38,46 @@ def distributed(rows: DataFrame, target: WriteTarget) -> DataFrame:
         rows = rows.repartitionByRange(*keys)
     elif mode == "hash" and partition_keys:
         rows = _hashed(rows, partition_keys)
-    gathers = bool(partition_keys) and not FANOUT_ENABLED.read(target.properties)
-    return rows.sortWithinPartitions(*keys) if sort_keys or gathers else rows
+    is_clustered = bool(partition_keys) and not FANOUT_ENABLED.read(target.properties)
+    return rows.sortWithinPartitions(*keys) if sort_keys or is_clustered else rows
 
 
 def _hashed(rows: DataFrame, keys: list[Column]) -> DataFrame:
-    """Rows of one partition together, but a partition of many rows over several tasks: Spark's rebalance, which takes columns by name only."""
+    """Return rows of one partition together, a large partition over several tasks: Spark's rebalance hint, which takes only names of columns."""
     names = [f"{_KEY_PREFIX}{place}" for place in range(len(keys))]
-    keyed = rows.withColumns(dict(zip(names, keys, strict=True)))
-    return keyed.hint("rebalance", *(column_named(name) for name in names)).drop(*names)
+    rows_with_keys = rows.withColumns(dict(zip(names, keys, strict=True)))
+    return rows_with_keys.hint("rebalance", *(column_named(name) for name in names)).drop(*names)
 
 
 def _sorted(key: Column, field: SortField) -> Column:
-    first = field.null_order is NullOrder.NULLS_FIRST
+    nulls_first = field.null_order is NullOrder.NULLS_FIRST
     if field.direction is SortDirection.ASC:
-        return key.asc_nulls_first() if first else key.asc_nulls_last()
-    return key.desc_nulls_first() if first else key.desc_nulls_last()
+        return key.asc_nulls_first() if nulls_first else key.asc_nulls_last()
+    return key.desc_nulls_first() if nulls_first else key.desc_nulls_last()
 
 
-class Sources:
+class SourceColumns:
     """The columns of the rows by field id, and transforms of them."""
 
     def __init__(self, rows: DataFrame, schema: Schema) -> None:
         self._names = set(rows.columns)
         self._types = {field.name: field.dataType for field in rows.schema.fields}
         self._schema = schema
-        self._columns = transforms_in(rows.sparkSession)
+        self._transforms = transforms_in(rows.sparkSession)
 
     def transformed(self, source_id: int, transform: Transform) -> Column:
-        """A transform of a table column as Spark computes it; a constant null for a column that the rows lack."""
+        """Return a transform of a table column, as Spark computes it; a null literal for a column that the rows lack."""
         path = self._schema.path_of(source_id) or ()
-        kind = self._schema.find_type(source_id)
-        if not path or path[0] not in self._names or not isinstance(kind, PrimitiveType):
+        field_type = self._schema.find_type(source_id)
+        if not path or path[0] not in self._names or not isinstance(field_type, PrimitiveType):
             return F.lit(None).cast("int")
         column = column_named(path[0])
         for name in path[1:]:
             column = column.getField(name)
-        own_type = spark_type(kind)
-        # A narrower column of the rows first takes the table's type: buckets and truncation of an int differ from those of a byte.
-        if own_type is not None and len(path) == 1 and self._types[path[0]] != own_type and not isinstance(kind, UUIDType):
-            column = column.cast(own_type)
+        table_type = spark_type(field_type)
+        # A narrower column of the rows is cast to the table's type first: buckets and truncation of an int differ from those of a byte.
+        if table_type is not None and len(path) == 1 and self._types[path[0]] != table_type and not isinstance(field_type, UUIDType):
+            column = column.cast(table_type)
         if isinstance(transform, VoidTransform | UnknownTransform):
-            return F.lit(None).cast("int")  # of a later version, which writing refuses
-        return self._columns.transformed(column, kind, transform)
+            return F.lit(None).cast("int")  # writing refuses transforms of later versions
+        return self._transforms.transformed(column, field_type, transform)

@@ -1,7 +1,7 @@
-"""Files of a write that no commit will name: of attempts of tasks that failed, were killed or lost a race, looked for by the operation's id and deleted.
+"""The clean-up of files that no commit names: those of task attempts that failed, were killed, or lost to another attempt.
 
-Every job that writes data files runs in `writing_job`. A task that fails deletes what it made itself; this is for those that could not.
-Spec: Writing Data Files.
+Every job that writes data files runs in `writing_job`. A task that fails deletes its own files; this module finds, by the operation's id in their names,
+the files of tasks that could not. Spec: Writing Data Files.
 """
 
 import logging
@@ -24,19 +24,26 @@ from icefloe.io.bulk_delete import delete_files
 from icefloe.io.listing import files_of
 from icefloe.spark.bridge.gateway import has_jvm
 
-# Seconds before each look for the files: the Python of a task that failed or lost writes on until it sees that nobody listens, or Spark ends it after two.
-LOOK_AGAIN_S = (0.0, 1.0, 3.0)
-# Seconds before each look of a thread, when nothing waits any longer. Python that was still importing when its task failed reads afterwards what Spark had
-# sent it until then, takes the closed connection for the end of the rows, and writes files; where processors are busy that is long after the failure.
-LOOK_LATER_S = (5.0, 10.0, 30.0)
-MOST_LOOKS_MORE = 20
+# Seconds before each listing. The Python process of a failed or lost attempt writes on until it finds its connection closed, or Spark ends it after two
+# seconds.
+LISTING_WAITS_S = (0.0, 1.0, 3.0)
+# Seconds before each listing of the background thread. A Python process that was still importing when its task failed then reads the rows that Spark had
+# sent, takes the closed connection for the end of the rows, and writes files; on busy processors that is long after the failure.
+BACKGROUND_WAITS_S = (5.0, 10.0, 30.0)
+MOST_MORE_LISTINGS = 20
 SPECULATION = "spark.speculation"
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The attempt at a task whose result was taken: its stage, how many attempts at the task began before it, and whether Spark may run two at once."""
+    """One attempt of a Spark task.
+
+    Attributes:
+        stage_id: id of the task's stage.
+        number: how many attempts of the task Spark started before this one.
+        speculates: True if Spark may run two attempts at once.
+    """
 
     stage_id: int = 0
     number: int = 0
@@ -44,7 +51,7 @@ class Attempt:
 
 
 def this_attempt() -> Attempt:
-    """The one that calls, in a task of Spark."""
+    """Return the attempt that makes this call in a Spark task; the default one outside of tasks."""
     context = TaskContext.get()
     if context is None:
         return Attempt()
@@ -55,67 +62,71 @@ def this_attempt() -> Attempt:
 
 def delete_files_of_operation(
     target: WriteTarget,
-    kept: Collection[str] = (),
-    waits_s: Sequence[float] = LOOK_AGAIN_S,
-    later_s: Sequence[float] = LOOK_LATER_S,
+    committed: Collection[str] = (),
+    waits_s: Sequence[float] = LISTING_WAITS_S,
+    background_waits_s: Sequence[float] = BACKGROUND_WAITS_S,
 ) -> None:
-    """Delete the files with the operation's id in their name, except `kept`; no metadata names them. The data folder is listed.
+    """Delete the files with the operation's id in their name, except committed ones.
 
-    An attempt that was cut short may still write, so this looks several times, then for as long as there is something to delete. A thread that ends with
-    the process looks again later. Where the storage refuses, a warning says what may be left: the caller must get the operation's own error, or its success.
+    No metadata names these files, so the data folder is listed. An attempt that was cut short may still write: the folder is listed several times, then as
+    long as something is deleted; later a background thread, which ends with the process, lists it again. An error of the storage becomes a warning, because
+    the caller must get the operation's own error, or its success.
 
     Args:
-        kept: the locations of all files that the operation's tasks returned.
-        waits_s: seconds before each look, until the last of which the caller waits.
-        later_s: seconds before each look of the thread, which deletes files of tasks alone.
+        target: the write, with its operation's id.
+        committed: locations of all files that the operation's tasks returned.
+        waits_s: seconds before each listing for which the caller waits.
+        background_waits_s: seconds before each listing of the thread, which deletes only files of tasks.
     """
-    # A storage may list a file under another form of its location; a name is never given twice in an operation.
-    kept_names = frozenset(map(_name, kept))
+    # A storage may list a file under another form of its location; within an operation the name is unique.
+    committed_names = frozenset(map(_name, committed))
     with _warning_of(target):
-        for look, wait_s in enumerate(chain(waits_s, repeat(waits_s[-1], MOST_LOOKS_MORE)), start=1):
+        for listing, wait_s in enumerate(chain(waits_s, repeat(waits_s[-1], MOST_MORE_LISTINGS)), start=1):
             time.sleep(wait_s)
-            found = _delete_where(target, lambda name: target.operation_uuid in name and name not in kept_names)
-            if not found and look >= len(waits_s):
+            deleted = _delete_where(target, lambda name: target.operation_uuid in name and name not in committed_names)
+            if not deleted and listing >= len(waits_s):
                 break
-        threading.Thread(target=_delete_later, args=(target, kept_names, later_s), name="icefloe-lost-attempts", daemon=True).start()
+        threading.Thread(
+            target=_delete_in_background, args=(target, committed_names, background_waits_s), name="icefloe-lost-attempts", daemon=True
+        ).start()
 
 
-def _delete_later(target: WriteTarget, kept_names: Collection[str], waits_s: Iterable[float]) -> None:
-    """Delete what tasks of the operation wrote after the last look of `delete_files_of_operation`.
+def _delete_in_background(target: WriteTarget, committed_names: Collection[str], waits_s: Iterable[float]) -> None:
+    """Delete the files that tasks of the operation wrote after the last listing of `delete_files_of_operation`.
 
-    The operation goes on meanwhile: its delete files have its id in their names too, but another text behind it (`delete_file_output.py`), and are not touched.
+    The operation continues meanwhile. Its delete files have its id in their names too, but another text after it (`delete_file_output.py`), and stay.
     """
     of_task = re.compile(rf"\d+-\d+-{re.escape(target.operation_uuid)}-\d+\.\w+")
     with _warning_of(target):
         for wait_s in waits_s:
             time.sleep(wait_s)
-            _delete_where(target, lambda name: of_task.fullmatch(name) is not None and name not in kept_names)
+            _delete_where(target, lambda name: of_task.fullmatch(name) is not None and name not in committed_names)
 
 
 def _delete_where(target: WriteTarget, is_lost: Callable[[str], bool]) -> list[str]:
-    """Delete the files of the data folder whose names are those of lost files, and return their locations. Raises the first error of the storage."""
-    found = [location for location in _files_there(target) if is_lost(_name(location))]
-    failures = delete_files(target.io, found)
+    """Delete the files of the data folder with names of lost files, and return their locations. Raises the storage's first error."""
+    lost = [location for location in _listed_files(target) if is_lost(_name(location))]
+    failures = delete_files(target.io, lost)
     if failures:
         raise failures[0][1]
-    return found
+    return lost
 
 
 @contextmanager
 def _warning_of(target: WriteTarget) -> Iterator[None]:
-    """Log a warning where the block fails because of the storage."""
+    """Log a warning if the storage makes the block fail."""
     try:
         yield
     except IcefloeError as error:
         LOG.warning(
-            "files that no metadata names may be left in %s, with %s in their names: %s",
+            "could not delete all files of failed task attempts in %s; their names contain %s: %s",
             in_one_line(target.data_location),
             target.operation_uuid,
             error,
         )
 
 
-def _files_there(target: WriteTarget) -> list[str]:
+def _listed_files(target: WriteTarget) -> list[str]:
     try:
         return files_of(target.io, target.data_location)
     except NoSuchFileError:
@@ -126,29 +137,38 @@ def _name(location: str) -> str:
     return location.rpartition("/")[2]
 
 
-def delete_lost_attempts(spark: SparkSession | None, target: WriteTarget, kept: Collection[str], attempts: Iterable[Attempt]) -> None:
-    """After a job that ended well: the files of attempts whose results were not taken. Nothing is listed where there was one attempt of each task.
+def delete_lost_attempts(spark: SparkSession | None, target: WriteTarget, committed: Collection[str], attempts: Iterable[Attempt]) -> None:
+    """Delete, after a successful job, the files of attempts whose results were not taken.
 
-    `spark` is None where no session is at hand. Where a lost executor makes Spark run a stage again, attempts count from 0 anew; a classic session knows.
+    The data folder is listed only if a task may have had several attempts.
+
+    Args:
+        spark: the session; None where there is none. When a lost executor makes Spark run a stage again, attempts count from 0 again, and only a classic
+            session can find that out.
+        target: the write.
+        committed: locations of the files that the job returned.
+        attempts: the attempts whose results were taken.
     """
-    taken = set(attempts)
-    others = any(attempt.number > 0 or attempt.speculates for attempt in taken)
-    if not others and spark is not None:
-        others = str(spark.conf.get(SPECULATION, "false")).lower() == "true" or _ran_again(spark, {attempt.stage_id for attempt in taken})
-    if others:
-        delete_files_of_operation(target, kept)
+    successful = set(attempts)
+    has_others = any(attempt.number > 0 or attempt.speculates for attempt in successful)
+    if not has_others and spark is not None:
+        has_others = str(spark.conf.get(SPECULATION, "false")).lower() == "true" or _ran_again(
+            spark, {attempt.stage_id for attempt in successful}
+        )
+    if has_others:
+        delete_files_of_operation(target, committed)
 
 
 def _ran_again(spark: SparkSession, stage_ids: Iterable[int]) -> bool:
     if not has_jvm(spark):
         return False
     tracker = spark.sparkContext.statusTracker()
-    return any(found is not None and found.currentAttemptId > 0 for found in map(tracker.getStageInfo, stage_ids))
+    return any(stage is not None and stage.currentAttemptId > 0 for stage in map(tracker.getStageInfo, stage_ids))
 
 
 @contextmanager
-def none_left(target: WriteTarget) -> Iterator[None]:
-    """Where the block fails, or is left by Ctrl-C, every file of the operation is looked for and deleted."""
+def deleting_files_on_failure(target: WriteTarget) -> Iterator[None]:
+    """Delete every file of the operation if the block fails, or Ctrl-C leaves it."""
     try:
         yield
     except BaseException:
@@ -158,9 +178,9 @@ def none_left(target: WriteTarget) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FinishedFiles:
-    """The locations of the files that tasks of one operation finished: tasks add them, and the driver reads them.
+    """The locations of files that the tasks of one operation finished: tasks add them, the driver takes them.
 
-    All operations share one accumulator, because PySpark keeps every accumulator for as long as the process lives.
+    All operations share one accumulator, because PySpark keeps every accumulator as long as the process lives.
     """
 
     accumulator: Accumulator[dict[str, list[str]]]
@@ -171,18 +191,18 @@ class FinishedFiles:
         self.accumulator.add({self.operation_uuid: locations})
 
     def pop(self) -> list[str]:
-        """Return the locations that arrived so far, and forget them, on the driver."""
+        """Remove and return the locations that arrived so far, on the driver."""
         return self.accumulator.value.pop(self.operation_uuid, [])
 
 
 @contextmanager
 def writing_job(spark: SparkSession, target: WriteTarget) -> Iterator[FinishedFiles]:
-    """Yield where tasks tell which files they finished. Where the block fails, those are deleted at once, and any other file of the operation.
+    """Yield the finished files of a job. If the block fails, they are deleted at once, and then any other file of the operation.
 
-    A block whose job ends well calls `delete_lost_attempts`.
+    A block whose job succeeds calls `delete_lost_attempts`.
     """
     finished = FinishedFiles(_accumulator(spark.sparkContext), target.operation_uuid)
-    with none_left(target):
+    with deleting_files_on_failure(target):
         try:
             yield finished
         except BaseException:
@@ -200,7 +220,7 @@ def _accumulator(context: SparkContext) -> Accumulator[dict[str, list[str]]]:
 
 
 class _LocationsByOperation(AccumulatorParam[dict[str, list[str]]]):
-    """Locations of files by the id of their operation, gathered from tasks."""
+    """Locations of files by the id of their operation, merged from tasks."""
 
     def zero(self, value: dict[str, list[str]]) -> dict[str, list[str]]:  # noqa: ARG002 Spark's signature
         return {}

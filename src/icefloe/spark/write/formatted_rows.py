@@ -1,6 +1,6 @@
-"""`RowsInForm`: a DataFrame with the form that this one write gives its files, where that is not the table's: what options of a write come to.
+"""A DataFrame together with the file properties, spec and sort order of one write, where its options change those of the table.
 
-Options become a form in `write_options.py`. Spec: Writing Data Files; Sorting.
+`write_options.py` reads the options. Spec: Writing Data Files; Sorting.
 """
 
 from collections.abc import Mapping
@@ -15,25 +15,31 @@ from icefloe.kernel.partitioning.sort_order import SortOrder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteForm:
-    """How the files of one write differ from what the table says: properties over the table's; None where the table's own spec and order hold."""
+    """How the files of one write differ from the table's settings.
+
+    Attributes:
+        properties: table properties for this write.
+        spec: the partition spec; None for the table's.
+        sort_order: the sort order; None for the table's.
+    """
 
     properties: Mapping[str, str] = field(default_factory=dict)
     spec: PartitionSpec | None = None
     sort_order: SortOrder | None = None
 
     def of(self, target: WriteTarget) -> WriteTarget:
-        """The target in this form."""
-        found = replace(target, properties={**target.properties, **self.properties})
+        """Return the target with these properties, spec and sort order."""
+        changed = replace(target, properties={**target.properties, **self.properties})
         if self.spec is not None:
-            found = replace(found, spec=self.spec)
+            changed = replace(changed, spec=self.spec)
         if self.sort_order is not None:
-            found = replace(found, sort_order=self.sort_order, sort_order_id=self.sort_order.order_id)
-        return found
+            changed = replace(changed, sort_order=self.sort_order, sort_order_id=self.sort_order.order_id)
+        return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsInForm:
-    """Rows for a table's writes (`append`, `overwrite`, `dynamic_partition_overwrite`), whose files are made in a form of their own."""
+    """Rows for the writes of a table (`append`, `overwrite`, `dynamic_partition_overwrite`) with a form of their own."""
 
     rows: DataFrame
     form: WriteForm

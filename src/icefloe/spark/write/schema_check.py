@@ -1,6 +1,6 @@
-"""Whether a DataFrame's columns fit a table, looked at before any row is computed.
+"""The check of a DataFrame's columns against a table's schema, before any row is computed.
 
-Values, such as a null where the table requires one, are looked at in the tasks (`kernel.schema.cast`). Spec: Schema Evolution (promotions).
+Tasks check the values, such as a null in a required column (`kernel/schema/schema_cast.py`). Spec: Schema Evolution (promotions).
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,8 +41,9 @@ from icefloe.kernel.types import (
 from icefloe.spark.types.geo_types import shape_type
 from icefloe.spark.types.spark_types import column_named, from_spark, is_shape, quoted, spark_type
 
-# What a Spark type may be written to, beside its own: where no value changes, and text and bytes for what Spark has no type for (checked value by value).
-_FITS = frozenset(
+# Types that a Spark type may be written to besides its own: promotions that change no value, and text and bytes for types that Spark lacks, whose values
+# are checked one by one.
+_WRITABLE_AS = frozenset(
     {
         (IntegerType, LongType),
         (FloatType, DoubleType),
@@ -58,10 +59,10 @@ _FITS = frozenset(
 
 
 def check_fits(rows: SparkStruct, schema: Schema) -> None:
-    """Compares names and types; names with regard to case.
+    """Compare the names, with regard to case, and the types of the columns with the table's.
 
     Raises:
-        SchemaMismatchError: columns that are missing and required, not in the table, or of a type that does not fit; every one is listed, and how.
+        SchemaMismatchError: required columns are missing, columns are not in the table, or types do not fit. The error lists all of them.
     """
     problems = list(_struct_problems(rows.fields, schema.fields, ()))
     if problems:
@@ -73,12 +74,12 @@ def check_fits(rows: SparkStruct, schema: Schema) -> None:
 
 
 def widened_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
-    """The DataFrame with top-level decimals in the table's precision and scale; all else is brought to its form in the tasks."""
-    wanted = {field.name: field.field_type for field in schema.fields}
+    """Return the rows with top-level decimals cast to the table's precision and scale; tasks cast all else."""
+    field_types = {field.name: field.field_type for field in schema.fields}
     casts = {}
     for field in rows.schema.fields:
-        kind = wanted.get(field.name)
-        target = spark_type(kind) if isinstance(kind, DecimalType) else None
+        field_type = field_types.get(field.name)
+        target = spark_type(field_type) if isinstance(field_type, DecimalType) else None
         if target is not None and field.dataType != target:
             casts[field.name] = column_named(field.name).cast(target)
     if not casts:
@@ -86,19 +87,19 @@ def widened_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
     return rows.select(*(casts[name].alias(name) if name in casts else quoted(name) for name in rows.columns))
 
 
-def _struct_problems(found: Sequence[StructField], wanted: Sequence[NestedField], path: tuple[str, ...]) -> Iterator[Problem]:
-    by_name = {field.name: field for field in found}
+def _struct_problems(row_fields: Sequence[StructField], table_fields: Sequence[NestedField], path: tuple[str, ...]) -> Iterator[Problem]:
+    by_name = {field.name: field for field in row_fields}
     for name in by_name:
-        if sum(field.name == name for field in found) > 1:
-            yield Problem(where=".".join((*path, name)), what="stands twice in the DataFrame")
-    for target in wanted:
+        if sum(field.name == name for field in row_fields) > 1:
+            yield Problem(where=".".join((*path, name)), what="is twice in the DataFrame")
+    for target in table_fields:
         where = (*path, target.name)
         if target.name in by_name:
             yield from _type_problems(by_name[target.name].dataType, target.field_type, where)
         else:
             for problem in missing_column_problems(target, where):  # a column with a write-default may be left out
                 yield Problem(where=problem.where, what=f"{problem.what}{_near(target.name, by_name)}")
-    names = {field.name: field for field in wanted}
+    names = {field.name: field for field in table_fields}
     for name in by_name:
         if name not in names:
             yield Problem(where=".".join((*path, name)), what=f"is not a column of the table{_near(name, names)}")
@@ -109,40 +110,41 @@ def _near(name: str, others: dict[str, StructField] | dict[str, NestedField]) ->
     return "" if close is None else f"; there is {close!r}, and letter case counts"
 
 
-def _type_problems(found: DataType, wanted: IcebergType, path: tuple[str, ...]) -> Iterator[Problem]:
-    if isinstance(found, NullType):
-        return  # null where required is found among the values
-    if isinstance(wanted, StructType) and isinstance(found, SparkStruct):
-        yield from _struct_problems(found.fields, wanted.fields, path)
-    elif isinstance(wanted, ListType) and isinstance(found, ArrayType):
-        yield from _type_problems(found.elementType, wanted.element, (*path, "element"))
-    elif isinstance(wanted, MapType) and isinstance(found, SparkMap):
-        yield from _type_problems(found.keyType, wanted.key_type, (*path, "key"))
-        yield from _type_problems(found.valueType, wanted.value_type, (*path, "value"))
-    elif not isinstance(wanted, PrimitiveType | VariantType) or not _fits(found, wanted, top_level=len(path) == 1):
-        hint = _hint(found, wanted)
+def _type_problems(row_type: DataType, table_type: IcebergType, path: tuple[str, ...]) -> Iterator[Problem]:
+    if isinstance(row_type, NullType):
+        return  # the tasks refuse a null in a required column
+    if isinstance(table_type, StructType) and isinstance(row_type, SparkStruct):
+        yield from _struct_problems(row_type.fields, table_type.fields, path)
+    elif isinstance(table_type, ListType) and isinstance(row_type, ArrayType):
+        yield from _type_problems(row_type.elementType, table_type.element, (*path, "element"))
+    elif isinstance(table_type, MapType) and isinstance(row_type, SparkMap):
+        yield from _type_problems(row_type.keyType, table_type.key_type, (*path, "key"))
+        yield from _type_problems(row_type.valueType, table_type.value_type, (*path, "value"))
+    elif not isinstance(table_type, PrimitiveType | VariantType) or not _fits(row_type, table_type, top_level=len(path) == 1):
+        hint = _hint(row_type, table_type)
         yield Problem(
-            where=".".join(path), what=f"is {found.simpleString()} in the DataFrame, which does not fit {wanted} in the table{hint}"
+            where=".".join(path), what=f"is {row_type.simpleString()} in the DataFrame, which does not fit {table_type} in the table{hint}"
         )
 
 
-def _fits(found: DataType, wanted: PrimitiveType | VariantType, *, top_level: bool) -> bool:
-    if is_shape(found):
-        return shape_type(wanted) == found
-    unknown: list[Problem] = []
-    numbers = count(1)
-    kind = from_spark(found, lambda: next(numbers), (), unknown)
-    if unknown:
+def _fits(row_type: DataType, table_type: PrimitiveType | VariantType, *, top_level: bool) -> bool:
+    if is_shape(row_type):
+        return shape_type(table_type) == row_type
+    problems: list[Problem] = []
+    ids = count(1)
+    written = from_spark(row_type, lambda: next(ids), (), problems)
+    if problems:
         return False
-    if isinstance(kind, DecimalType) and isinstance(wanted, DecimalType):
-        if kind.scale == wanted.scale:
-            return kind.precision <= wanted.precision
-        return top_level and kind.scale < wanted.scale and kind.precision - kind.scale <= wanted.precision - wanted.scale
-    return kind == wanted or (type(kind), type(wanted)) in _FITS
+    if isinstance(written, DecimalType) and isinstance(table_type, DecimalType):
+        if written.scale == table_type.scale:
+            return written.precision <= table_type.precision
+        whole_digits, table_whole_digits = written.precision - written.scale, table_type.precision - table_type.scale
+        return top_level and written.scale < table_type.scale and whole_digits <= table_whole_digits
+    return written == table_type or (type(written), type(table_type)) in _WRITABLE_AS
 
 
-def _hint(found: DataType, wanted: IcebergType) -> str:
+def _hint(row_type: DataType, table_type: IcebergType) -> str:
     names = {"timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
-    if found.simpleString() in names.values() and str(wanted) in names:
-        return f"; cast it to {names[str(wanted)]}"
+    if row_type.simpleString() in names.values() and str(table_type) in names:
+        return f"; cast it to {names[str(table_type)]}"
     return ""

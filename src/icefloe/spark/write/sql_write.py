@@ -1,6 +1,6 @@
-"""A write by Spark SQL or a DataFrame: its options options_of_write, its columns held against the table's, its rows appended or put in the place of others.
+"""Writes by Spark SQL and DataFrames: options are read, columns checked against the table, rows appended or written over others.
 
-One write is one commit, also where it adds columns. Spec: Writing Data Files; Schema Evolution; Snapshots.
+A write is one commit, also where it adds columns. `write_options.py` has the options. Spec: Writing Data Files; Schema Evolution; Snapshots.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,15 @@ CASE_SENSITIVE = "spark.sql.caseSensitive"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What is written over what: `overwrite_filter` None for an append; `whole_partitions` for those that the rows lie in."""
+    """One write.
+
+    Attributes:
+        rows: the rows to write.
+        options: the write's options.
+        branch: the branch; None for main.
+        overwrite_filter: matches the rows that are replaced; None for an append.
+        whole_partitions: True if the partitions of the rows are replaced.
+    """
 
     rows: DataFrame
     options: WriteOptions
@@ -43,83 +51,83 @@ class Write:
 
 
 def options_of_write(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
-    """The options of a write in a session. Raises as `write_options`."""
+    """Return the options of a write, completed by the session's settings. Warn of settings that have no effect. Raises as `write_options`."""
     settings = spark.conf.getAll
     warn_of_settings(spark, settings)
     return write_options(options, settings, metadata, table_name)
 
 
-def branch_of(options: WriteOptions, named: str | None, table_name: str) -> str | None:
-    """The branch that a write names: that of its option, or of the table's name. Raises `InvalidInputError` where these are two."""
-    if named is not None and options.branch not in (None, named):
+def branch_of(options: WriteOptions, branch_in_name: str | None, table_name: str) -> str | None:
+    """Return the branch of a write: that of its option, else that of the table's name. Raises `InvalidInputError` if they differ."""
+    if branch_in_name is not None and options.branch not in (None, branch_in_name):
         raise InvalidInputError(
-            f"the table is named with the branch {named!r}, and the write option branch is {options.branch!r}",
+            f"the table is named with the branch {branch_in_name!r}, and the write option branch is {options.branch!r}",
             table=table_name,
             next_step="give one of them",
         )
-    return options.branch or named
+    return options.branch or branch_in_name
 
 
 def run_write(table: Table, write: Write) -> None:
-    """Writes and commits, as one version of the table.
+    """Write and commit the rows, as one metadata version of the table.
 
     Raises:
         SchemaMismatchError: the columns do not fit, are in another order, or a value does not fit.
-        InvalidSchemaError: columns that are to be merged cannot be.
-        CommitInvalidatedError: others did what the isolation level forbids.
-        And as `Table.append` and `Table.overwrite`.
+        InvalidSchemaError: `merge-schema` cannot add or widen a column.
+        CommitInvalidatedError: a concurrent commit changed what the isolation level forbids.
+        IcefloeError: what `Table.append` and `Table.overwrite` raise.
     """
     if not write.options.merges_schema:
-        _put(table, table.metadata, write)
+        _write(table, table.metadata, write)
         return
     with table.transaction() as transaction:
         write_within(transaction, write)
 
 
 def write_within(transaction: Transaction, write: Write) -> None:
-    """The rows, and where columns are to be merged those that the table has no room for, as parts of a transaction. Raises as `run_write`."""
+    """Add the write to a transaction, with the columns that `merge-schema` adds. Raises as `run_write`."""
     if write.options.merges_schema:
-        rows = _in_tables_spelling(write.rows, transaction.table_metadata.schema())
+        rows = _with_table_names(write.rows, transaction.table_metadata.schema())
         with transaction.update_schema() as update:
             update.union_by_name(struct_to_schema(rows.schema))
-    _put(transaction, transaction.table_metadata, write)
+    _write(transaction, transaction.table_metadata, write)
 
 
-def _put(changes: RowMutations, metadata: TableMetadata, write: Write) -> None:
+def _write(changes: RowMutations, metadata: TableMetadata, write: Write) -> None:
     options, schema = write.options, metadata.schema()
-    rows = _in_tables_spelling(write.rows, schema)
-    # Of a column that may hold null in older files Spark was told so: it leaves the test of every value to the tasks, which refuse a null.
+    rows = _with_table_names(write.rows, schema)
+    # A required column that holds nulls in older files is nullable for Spark, so rows read from it are too; tasks refuse a null.
     _check(rows.schema, Schema(*relax_required_fields(schema.fields, metadata.schemas)), options)
-    given = RowsInForm(rows=rows, form=options.form)
+    rows_in_form = RowsInForm(rows=rows, form=options.form)
     properties, branch = options.snapshot_properties, write.branch or MAIN
     isolation: dict[str, Any] = {"isolation_level": options.isolation_level, "validate_from_snapshot_id": options.validate_from}
     replaces_partitions = write.whole_partitions or (options.overwrites_partitions and isinstance(write.overwrite_filter, AlwaysTrue))
     with branch_named(is_named=write.branch is not None):
         if replaces_partitions and not (options.form.spec or metadata.spec()).is_unpartitioned:
-            changes.dynamic_partition_overwrite(given, properties, branch, **isolation)
-        elif replaces_partitions:  # the one partition of a table that is not partitioned; without rows it is not named, and stays
+            changes.dynamic_partition_overwrite(rows_in_form, properties, branch, **isolation)
+        elif replaces_partitions:  # an unpartitioned table is one partition, which a write without rows does not replace
             if not rows.isEmpty():
-                changes.overwrite(given, AlwaysTrue(), properties, branch=branch, **isolation)
+                changes.overwrite(rows_in_form, AlwaysTrue(), properties, branch=branch, **isolation)
         elif write.overwrite_filter is not None:
-            changes.overwrite(given, write.overwrite_filter, properties, branch=branch, **isolation)
+            changes.overwrite(rows_in_form, write.overwrite_filter, properties, branch=branch, **isolation)
         else:
-            changes.append(given, properties, branch)
+            changes.append(rows_in_form, properties, branch)
 
 
-def _in_tables_spelling(rows: DataFrame, schema: Schema) -> DataFrame:
-    """The rows with columns named as the table names them, where Spark does not tell upper from lower case."""
+def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:
+    """Return the rows with the table's spelling of column names, unless the session distinguishes upper and lower case."""
     if str(rows.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true":
         return rows
-    own = set(schema.names)
+    table_names = set(schema.names)
     by_lower = {name.lower(): name for name in schema.names}
-    new = {name: by_lower[name.lower()] for name in rows.columns if name not in own and name.lower() in by_lower}
-    if not new:
+    renames = {name: by_lower[name.lower()] for name in rows.columns if name not in table_names and name.lower() in by_lower}
+    if not renames:
         return rows
-    return rows.select(*(column_named(name).alias(new.get(name, name)) for name in rows.columns))
+    return rows.select(*(column_named(name).alias(renames.get(name, name)) for name in rows.columns))
 
 
 def _check(rows: StructType, schema: Schema, options: WriteOptions) -> None:
-    """What Spark leaves to us where the table accepts any schema."""
+    """Check the order and nullability of columns, which Spark does not check for tables with `write.spark.accept-any-schema`."""
     problems = list(_problems(rows, schema.fields, (), options))
     if problems:
         raise SchemaMismatchError(
@@ -131,27 +139,27 @@ def _check(rows: StructType, schema: Schema, options: WriteOptions) -> None:
 
 
 def _problems(rows: StructType, fields: Sequence[NestedField], path: tuple[str, ...], options: WriteOptions) -> Iterator[Problem]:
-    own = {field.name: field for field in fields}
-    shared = [field for field in rows.fields if field.name in own]
+    table_fields = {field.name: field for field in fields}
+    shared = [field for field in rows.fields if field.name in table_fields]
     if options.checks_ordering:
-        wanted = [field.name for field in fields if field.name in set(rows.names)]
-        found = [field.name for field in shared]
-        if wanted != found:
+        table_order = [field.name for field in fields if field.name in set(rows.names)]
+        row_order = [field.name for field in shared]
+        if table_order != row_order:
             yield Problem(
-                where=".".join(path) or "columns", what=f"are in the order {', '.join(found)}, the table's in {', '.join(wanted)}"
+                where=".".join(path) or "columns", what=f"are in the order {', '.join(row_order)}, the table's in {', '.join(table_order)}"
             )
     for field in shared:
-        target, here = own[field.name], (*path, field.name)
+        target, field_path = table_fields[field.name], (*path, field.name)
         if options.checks_nullability and field.nullable and target.required:
-            yield Problem(where=".".join(here), what="may be null, and the table requires it")
-        yield from _inner_problems(field.dataType, target.field_type, here, options)
+            yield Problem(where=".".join(field_path), what="may be null, and the table requires it")
+        yield from _inner_problems(field.dataType, target.field_type, field_path, options)
 
 
-def _inner_problems(found: DataType, wanted: IcebergType, path: tuple[str, ...], options: WriteOptions) -> Iterable[Problem]:
-    if isinstance(found, StructType) and isinstance(wanted, IcebergStruct):
-        return _problems(found, wanted.fields, path, options)
-    if isinstance(found, ArrayType) and isinstance(wanted, ListType):
-        return _inner_problems(found.elementType, wanted.element, (*path, "element"), options)
-    if isinstance(found, SparkMap) and isinstance(wanted, MapType):
-        return _inner_problems(found.valueType, wanted.value_type, (*path, "value"), options)
+def _inner_problems(row_type: DataType, table_type: IcebergType, path: tuple[str, ...], options: WriteOptions) -> Iterable[Problem]:
+    if isinstance(row_type, StructType) and isinstance(table_type, IcebergStruct):
+        return _problems(row_type, table_type.fields, path, options)
+    if isinstance(row_type, ArrayType) and isinstance(table_type, ListType):
+        return _inner_problems(row_type.elementType, table_type.element, (*path, "element"), options)
+    if isinstance(row_type, SparkMap) and isinstance(table_type, MapType):
+        return _inner_problems(row_type.valueType, table_type.value_type, (*path, "value"), options)
     return ()

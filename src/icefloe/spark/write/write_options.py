@@ -1,6 +1,6 @@
-"""`WriteOptions`: what the options of one write and the session's settings ask for, under the names that Spark's users of Iceberg know.
+"""The options of a write, under the names that Spark's users of Iceberg know: from the write itself, else from the session's settings.
 
-An option wins over a setting, a setting over the table's property. What is asked for is done in `formatted_rows.py` and `spark/write/sql_write.py`.
+An option overrides a session setting, and that the table's property. `formatted_rows.py` and `sql_write.py` apply the options.
 Spec: Writing Data Files; Commit Conflict Resolution and Retry.
 """
 
@@ -36,7 +36,7 @@ _PROPERTIES: Mapping[str, tuple[Property[Any], bool]] = {
     "fanout-enabled": (table_properties.FANOUT_ENABLED, False),
     "advisory-partition-size": (table_properties.ADVISORY_PARTITION_SIZE_BYTES, True),
 }
-# Of each format's own properties: the codec and how hard it tries.
+# Options that are a property of the file format: its codec and compression level.
 _COMPRESSION: Mapping[str, Mapping[str, Property[Any]]] = {
     "compression-codec": {
         "parquet": table_properties.PARQUET_CODEC,
@@ -47,7 +47,7 @@ _COMPRESSION: Mapping[str, Mapping[str, Property[Any]]] = {
     "compression-strategy": {"orc": table_properties.ORC_COMPRESSION_STRATEGY},
 }
 _OTHERS = ("branch", "overwrite-mode", "isolation-level", "validate-from-snapshot-id", "output-spec-id", "output-sort-order-id")
-# Options of Java's that ask for what Icefloe does not do; in silence they would be lost.
+# Options of Java's Iceberg that Icefloe does not support, and what to do; ignoring them would write other files than the user expects.
 REFUSED_OPTIONS = {
     "rewritten-file-scan-task-set-id": "rewrite files by the procedures",
     "delete-format": "leave it out: deletes have the format of the table's version",
@@ -59,14 +59,14 @@ REFUSED_OPTIONS = {
 }
 _READS = ("snapshot-id", "as-of-timestamp", "tag")
 KNOWN_OPTIONS = (*_FLAGS, *_PROPERTIES, *_COMPRESSION, *_OTHERS, *REFUSED_OPTIONS, *_READS, "mergeschema")
-# The settings of a session that stand for options of every write, after `spark.sql.iceberg.`.
+# Session settings that are options of every write, without their prefix `spark.sql.iceberg.`.
 SETTINGS = (
     *(name for name, (_, in_session) in _FLAGS.items() if in_session),
     *(name for name, (_, in_session) in _PROPERTIES.items() if in_session),
     *_COMPRESSION,
     SNAPSHOT_PROPERTY,
 )
-# The same for the configuration reference: options of a write, then settings of the session in full.
+# Both for the configuration reference.
 WRITE_OPTIONS = (
     *(Option(name, f"`{known.name}` for one write.") for name, (known, _) in _PROPERTIES.items()),
     *(
@@ -79,16 +79,20 @@ WRITE_OPTIONS = (
     ),
     Option("check-ordering", "`false`: the order of the columns is not checked before the job.", "`true`"),
     Option("merge-schema", "`true`: columns that the table lacks are added in the commit of the rows.", "`false`"),
-    Option("mergeSchema", "The same.", "`false`"),
+    Option("mergeSchema", "Another spelling of `merge-schema`.", "`false`"),
     Option("branch", "The branch that is written.", "`main`"),
-    Option("overwrite-mode", "Of an overwrite of everything: `static`, or `dynamic`, the partitions that the rows are in.", "`static`"),
+    Option(
+        "overwrite-mode",
+        "What an overwrite of all rows replaces: everything (`static`), or the partitions of the written rows (`dynamic`).",
+        "`static`",
+    ),
     Option(
         "isolation-level",
-        "Of overwrites: refused where others deleted rows meanwhile (`snapshot`), also where they added some (`serializable`).",
+        "For overwrites. `snapshot` refuses the commit if concurrent commits deleted matching rows, `serializable` also if they added some.",
     ),
-    Option("validate-from-snapshot-id", "Of overwrites: the snapshot that was read, after which others' commits are checked."),
+    Option("validate-from-snapshot-id", "For overwrites: the snapshot that was read; commits after it are checked for conflicts."),
     Option("output-spec-id", "Partition spec of the new files.", "the table's newest"),
-    Option("output-sort-order-id", "Sort order of the new files, by which rows are sorted.", "the table's newest"),
+    Option("output-sort-order-id", "Sort order of the new files; the rows are sorted by it.", "the table's newest"),
     Option(SNAPSHOT_PROPERTY, "An entry of the snapshot's summary; the rest of the name is its key."),
 )
 WRITE_SETTINGS = (
@@ -100,13 +104,25 @@ WRITE_SETTINGS = (
     Option("spark.wap.id", "Where `write.wap.enabled` is true: writes are staged under this id, to be published later."),
     Option("spark.wap.branch", "Where `write.wap.enabled` is true: writes go to this branch, and reads come from it."),
 )
-# From this likeness on (difflib's measure) an option is taken for a misspelt one of these: let be in silence, it would write other files than were asked for.
-_LIKE = 0.85
+# Similarity (difflib's ratio) from which an unknown option counts as misspelt. Ignoring it would write other files than the user expects.
+_MISSPELT_RATIO = 0.85
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What one write asks for beside its rows. `validate_from` is a snapshot's id; `branch` None where none is named."""
+    """The options of one write.
+
+    Attributes:
+        form: file properties, partition spec and sort order that differ from the table's.
+        snapshot_properties: entries of the snapshot's summary.
+        branch: the branch to write; None if the options name none.
+        overwrites_partitions: True if an overwrite of all rows replaces only the partitions of the written rows.
+        isolation_level: `serializable` or `snapshot`; None for the table's.
+        validate_from: id of the snapshot that was read; commits after it are checked for conflicts.
+        merges_schema: True to add the columns that the table lacks.
+        checks_nullability: True to refuse nullable columns for required ones before the job.
+        checks_ordering: True to refuse columns in another order than the table's.
+    """
 
     form: WriteForm
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
@@ -120,44 +136,50 @@ class WriteOptions:
 
 
 def write_options(options: Mapping[str, str], settings: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
-    """The options understood; names in any case, those of others passed over. `settings` are the session's.
+    """Return the options of a write. Names match in any case; options of other data sources are ignored.
+
+    Args:
+        options: the options of the write.
+        settings: the session's settings, by full name.
+        metadata: the table's metadata, for specs, sort orders and snapshots.
+        table_name: the table's name, for errors.
 
     Raises:
-        InvalidInputError: a value is none of its option, the table has no such spec, sort order or snapshot, or a name is a misspelt one of these.
-        UnsupportedFeatureError: an option of Java's that Icefloe does not have.
+        InvalidInputError: a value is not allowed, the table has no such spec, sort order or snapshot, or an option seems misspelt.
+        UnsupportedFeatureError: Icefloe does not support an option of Java's Iceberg.
     """
-    asked = _Asked({key.lower(): value for key, value in options.items()}, settings, table_name)
-    asked.check_names()
-    properties = asked.properties(metadata)
-    spec, order = asked.spec(metadata), asked.sort_order(metadata)
-    if not asked.flag("use-table-distribution-and-ordering"):
+    reader = _OptionReader({key.lower(): value for key, value in options.items()}, settings, table_name)
+    reader.check_names()
+    properties = reader.properties(metadata)
+    spec, order = reader.spec(metadata), reader.sort_order(metadata)
+    if not reader.flag("use-table-distribution-and-ordering"):
         properties[table_properties.DISTRIBUTION_MODE.name] = "none"
         order = UNSORTED_SORT_ORDER
     return WriteOptions(
         form=WriteForm(properties=properties, spec=spec, sort_order=order),
-        snapshot_properties={**_named(settings, _SESSION + SNAPSHOT_PROPERTY), **_named(options, SNAPSHOT_PROPERTY)},
-        branch=asked.given.get("branch"),
-        overwrites_partitions=asked.choice("overwrite-mode", ("static", "dynamic")) == "dynamic",
-        isolation_level=asked.choice("isolation-level", ("serializable", "snapshot")),
-        validate_from=asked.snapshot(metadata),
-        merges_schema=asked.flag("merge-schema"),
-        checks_nullability=asked.flag("check-nullability"),
-        checks_ordering=asked.flag("check-ordering"),
+        snapshot_properties={**_with_prefix(settings, _SESSION + SNAPSHOT_PROPERTY), **_with_prefix(options, SNAPSHOT_PROPERTY)},
+        branch=reader.options.get("branch"),
+        overwrites_partitions=reader.choice("overwrite-mode", ("static", "dynamic")) == "dynamic",
+        isolation_level=reader.choice("isolation-level", ("serializable", "snapshot")),
+        validate_from=reader.snapshot(metadata),
+        merges_schema=reader.flag("merge-schema"),
+        checks_nullability=reader.flag("check-nullability"),
+        checks_ordering=reader.flag("check-ordering"),
     )
 
 
-def _named(given: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {key[len(prefix) :]: value for key, value in given.items() if key.lower().startswith(prefix)}
+def _with_prefix(options: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key[len(prefix) :]: value for key, value in options.items() if key.lower().startswith(prefix)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    given: Mapping[str, str]
+class _OptionReader:
+    options: Mapping[str, str]
     settings: Mapping[str, str]
     table_name: str
 
     def check_names(self) -> None:
-        for name in self.given:
+        for name in self.options:
             if name.startswith(SNAPSHOT_PROPERTY):
                 continue
             if name in REFUSED_OPTIONS:
@@ -165,16 +187,18 @@ class _Asked:
                     f"the write option {name} is not supported", table=self.table_name, next_step=REFUSED_OPTIONS[name]
                 )
             if name in _READS:
-                raise self._wrong(name, self.given[name], "an option of writes, which go to a branch", "give branch, or leave it out")
-            near = [] if name in KNOWN_OPTIONS or "." in name else get_close_matches(name.replace("_", "-"), KNOWN_OPTIONS, 1, _LIKE)
-            if near:
-                raise InvalidInputError(f"there is no write option {name!r}", table=self.table_name, next_step=f"write {near[0]!r}")
+                raise self._wrong(name, self.options[name], "an option of writes, but of reads", "give the option branch, or leave it out")
+            similar = (
+                [] if name in KNOWN_OPTIONS or "." in name else get_close_matches(name.replace("_", "-"), KNOWN_OPTIONS, 1, _MISSPELT_RATIO)
+            )
+            if similar:
+                raise InvalidInputError(f"there is no write option {name!r}", table=self.table_name, next_step=f"write {similar[0]!r}")
 
     def flag(self, name: str) -> bool:
         default, in_session = _FLAGS[name]
-        text = self.given.get(name)
+        text = self.options.get(name)
         if text is None and name == "merge-schema":
-            text = self.given.get("mergeschema")
+            text = self.options.get("mergeschema")
         if text is None and in_session:
             text = self.settings.get(_SESSION + name)
         if text is None:
@@ -184,13 +208,13 @@ class _Asked:
         return text.lower() == "true"
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str | None:
-        text = self.given.get(name)
+        text = self.options.get(name)
         if text is not None and text.lower() not in choices:
             raise self._wrong(name, text, f"one of {', '.join(choices)}")
         return text if text is None else text.lower()
 
-    def whole(self, name: str) -> int | None:
-        text = self.given.get(name)
+    def integer(self, name: str) -> int | None:
+        text = self.options.get(name)
         if text is None:
             return None
         try:
@@ -199,48 +223,48 @@ class _Asked:
             raise self._wrong(name, text, "a whole number") from None
 
     def properties(self, metadata: TableMetadata) -> dict[str, str]:
-        """The table properties that hold for this write alone."""
-        found = {}
-        for name, (known, in_session) in _PROPERTIES.items():
+        """Return the table properties of this write."""
+        properties = {}
+        for name, (table_property, in_session) in _PROPERTIES.items():
             text = self._text(name, in_session=in_session)
             if text is not None:
-                found[known.name] = self._checked(name, known, text)
-        file_format = table_properties.DEFAULT_FILE_FORMAT.read({**metadata.properties, **found})
+                properties[table_property.name] = self._checked(name, table_property, text)
+        file_format = table_properties.DEFAULT_FILE_FORMAT.read({**metadata.properties, **properties})
         for name, by_format in _COMPRESSION.items():
             text = self._text(name, in_session=True)
             if text is not None and file_format in by_format:
-                found[by_format[file_format].name] = self._checked(name, by_format[file_format], text)
-            elif name in self.given:
-                raise self._wrong(name, self.given[name], f"an option of {file_format} files", "leave it out")
-        return found
+                properties[by_format[file_format].name] = self._checked(name, by_format[file_format], text)
+            elif name in self.options:
+                raise self._wrong(name, self.options[name], f"an option of {file_format} files", "leave it out")
+        return properties
 
     def spec(self, metadata: TableMetadata) -> PartitionSpec | None:
-        wanted = self.whole("output-spec-id")
-        return None if wanted is None else self._among("output-spec-id", wanted, {one.spec_id: one for one in metadata.partition_specs})
+        spec_id, specs = self.integer("output-spec-id"), {spec.spec_id: spec for spec in metadata.partition_specs}
+        return None if spec_id is None else self._among("output-spec-id", spec_id, specs)
 
     def sort_order(self, metadata: TableMetadata) -> SortOrder | None:
-        wanted = self.whole("output-sort-order-id")
-        return None if wanted is None else self._among("output-sort-order-id", wanted, {one.order_id: one for one in metadata.sort_orders})
+        order_id, orders = self.integer("output-sort-order-id"), {order.order_id: order for order in metadata.sort_orders}
+        return None if order_id is None else self._among("output-sort-order-id", order_id, orders)
 
     def snapshot(self, metadata: TableMetadata) -> int | None:
-        wanted = self.whole("validate-from-snapshot-id")
-        if wanted is not None:
-            self._among("validate-from-snapshot-id", wanted, {one.snapshot_id: one for one in metadata.snapshots})
-        return wanted
+        snapshot_id = self.integer("validate-from-snapshot-id")
+        if snapshot_id is not None:
+            self._among("validate-from-snapshot-id", snapshot_id, {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots})
+        return snapshot_id
 
-    def _among(self, name: str, wanted: int, known: Mapping[int, T]) -> T:
-        if wanted not in known:
-            raise self._wrong(name, str(wanted), f"one of the table's: {', '.join(map(str, sorted(known))) or 'it has none'}")
-        return known[wanted]
+    def _among(self, name: str, value: int, by_id: Mapping[int, T]) -> T:
+        if value not in by_id:
+            raise self._wrong(name, str(value), f"one of the table's: {', '.join(map(str, sorted(by_id))) or 'it has none'}")
+        return by_id[value]
 
     def _text(self, name: str, *, in_session: bool) -> str | None:
-        return self.given.get(name) or (self.settings.get(_SESSION + name) if in_session else None)
+        return self.options.get(name) or (self.settings.get(_SESSION + name) if in_session else None)
 
-    def _checked(self, name: str, known: Property[Any], text: str) -> str:
+    def _checked(self, name: str, table_property: Property[Any], text: str) -> str:
         try:
-            known.read({known.name: text})
+            table_property.read({table_property.name: text})
         except InvalidPropertyError as error:
-            raise self._wrong(name, text, known.allowed) from error
+            raise self._wrong(name, text, table_property.allowed) from error
         return text
 
     def _wrong(self, name: str, text: str, allowed: str, next_step: str = "") -> InvalidInputError:

@@ -1,4 +1,4 @@
-"""Data files that tasks wrote already, as rows of a table's writes: what `table.append` and the others commit without writing anything."""
+"""Data files that Spark tasks wrote already, as the rows of a table's write: `table.append` and the other writes commit them."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,6 @@ from icefloe.kernel.manifest.data_file import DataFile
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """The files, which lie under the table's own locations, in its newest form."""
+    """The files, which are in the table's locations and have its current schema, spec and sort order."""
 
     files: tuple[DataFile, ...]
