@@ -9,7 +9,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "icefloe"
 REFUSALS = {"CommitConflictError", "CommitInvalidatedError"}
 # Whoever loses every race is told by the commit loop what the last winner left; it does not know it here.
-WITHOUT_PROBLEMS = {"table/commits/commit_status_check.py"}
+WITHOUT_PROBLEMS = {"table/commits/commit_retries.py"}
 UNKNOWN = "CommitUnknownError"
 VERDICTS = ("a retry makes sense", "a retry will fail again")
 

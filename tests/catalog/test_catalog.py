@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from sqlalchemy import event
 
 from icefloe import (
     BucketTransform,
@@ -303,3 +304,13 @@ def test_a_database_made_before_views_is_changed_only_by_jdbc_schema_version(tmp
         load_catalog("old", uri=uri, **{"jdbc.schema-version": "V2"})
     assert load_catalog("old", uri=uri, **{"jdbc.schema-version": "v1"}).store.has_types  # type: ignore[attr-defined]
     assert load_catalog("old", uri=uri).store.has_types  # type: ignore[attr-defined]
+
+
+def test_loading_a_table_reads_the_database_once(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", schema=pa.schema([("n", pa.int64())]))
+    statements: list[str] = []
+    event.listen(catalog.store.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
+    assert catalog.load_table("db.t").metadata_location
+    assert len(statements) == 1, statements

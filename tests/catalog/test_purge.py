@@ -14,9 +14,9 @@ from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchTableError
 from icefloe.table import Table
-from icefloe.table.expiry.file_kinds import FileKind
 from icefloe.table.expiry.purge_table import purge_table
 from icefloe.table.table_handle import TableHandle, load_metadata
+from icefloe.table.unreachable_files import FileKind
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore
 
 

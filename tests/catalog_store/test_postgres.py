@@ -130,9 +130,9 @@ def test_a_lost_reply_and_a_user_who_may_only_read_stay_unknown(
 ) -> None:
     reader = reader_of(postgres, postgres_database)
     changes = [LocationChange(identifier=NAME, expected="m0", new="m1")]
-    assert isinstance(reader.settle(changes), Unknown), "without the row's lock a swap may still land"
+    assert isinstance(reader.commit_status(changes), Unknown), "without the row's lock a swap may still land"
     store.swap(NAME, expected="m0", new="m1")
-    assert reader.settle(changes) == Committed()
+    assert reader.commit_status(changes) == Committed()
     reader.engine.dispose()
 
 

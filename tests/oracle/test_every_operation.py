@@ -18,11 +18,11 @@ from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.table import Table
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
-from icefloe.table.changes.mutation_context import TableMutations
 from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.find_engine import IN_PROCESS
 from icefloe.table.rows.staged_writes import write_audit_publish
 from icefloe.table.rows.write_context import write_target
+from icefloe.table.table_mutations import TableMutations
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("note", pa.string())])
 # What `manage_snapshots` and `update_snapshot` give has doors of its own.

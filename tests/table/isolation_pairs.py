@@ -26,10 +26,10 @@ from icefloe.kernel.metadata.requirement import AssertTableUUID
 from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshots
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.types import LongType
-from icefloe.table.changes.mutation_context import MutationContext
 from icefloe.table.changes.update_partitioning import UpdateSpec
 from icefloe.table.changes.update_schema import UpdateSchema
 from icefloe.table.files.update_snapshot import UpdateSnapshot
+from icefloe.table.pending_change import MutationContext
 from icefloe.table.table_handle import TableHandle
 
 LEVELS = ("serializable", "snapshot")

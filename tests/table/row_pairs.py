@@ -22,10 +22,9 @@ from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.kernel.storage_errors import storage_error
-from icefloe.table.clock_and_ids import RandomIds
 from icefloe.table.find_engine import IN_PROCESS
 from icefloe.table.rows.write_context import write_target
-from icefloe.table.table_handle import TableHandle, load_metadata, write_new_metadata
+from icefloe.table.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
 from icefloe.testing.fault_injection import Faults, FaultyStore
 
 NAME = ("db", "t")
@@ -215,7 +214,9 @@ def base_table(version: int, mode: str, level: str) -> Base:
         table_uuid=RandomIds().uuid(),
         now_ms=1,
     )
-    pair = Pair(write_new_metadata(MemoryFileIO(), RandomIds(), metadata, previous_location=None))
+    location = new_metadata_location(RandomIds(), metadata, previous_location=None)
+    MemoryFileIO().write(location, metadata_content(metadata))
+    pair = Pair(location)
     table = pair.table()
     table.append(rows((1, "a", 0), (2, "a", 0), (3, "a", 0), (4, "a", 0)))
     table.append(rows((10, "a", 0), (11, "a", 0), (20, "b", 0), (21, "b", 0)))

@@ -201,7 +201,7 @@ def test_an_unheard_swap_is_found_in_the_log_of_those_who_built_on_it(catalog: S
     catalog.load_table("db.t").set_properties({"write.metadata.previous-versions-max": "2"})
     table.refresh()
     faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: others(4))
-    with pytest.raises(CommitUnknownError, match="its log no longer tells"):
+    with pytest.raises(CommitUnknownError, match="its log no longer shows it"):
         table.set_properties({"ours": "2"})
     assert catalog.load_table("db.t").properties["ours"] == "2", "it had happened"
 

@@ -37,12 +37,11 @@ from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.table import Table
-from icefloe.table.clock_and_ids import RandomIds
 from icefloe.table.find_engine import IN_PROCESS
 from icefloe.table.rows.row_change import specs_of
 from icefloe.table.rows.staged_writes import write_audit_publish
 from icefloe.table.rows.write_context import write_target
-from icefloe.table.table_handle import TableHandle, load_metadata, write_new_metadata
+from icefloe.table.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
 from icefloe.table.transaction import Transaction
 from icefloe.testing.commit_effects import (
     Bag,
@@ -241,7 +240,8 @@ class ManyWriters(RuleBasedStateMachine):
             table_uuid=RandomIds().uuid(),
             now_ms=1,
         )
-        location = write_new_metadata(self.io, RandomIds(), metadata, previous_location=None)
+        location = new_metadata_location(RandomIds(), metadata, previous_location=None)
+        self.io.write(location, metadata_content(metadata))
         self.inner.create(NAME, location)
         self.model = CommitModel(self.io, location)
         self.writers = [Writer(f"writer {number}", self.inner, self.model) for number in range(WRITERS)]

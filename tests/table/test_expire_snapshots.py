@@ -27,9 +27,9 @@ from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.table import StaticTable, Table
 from icefloe.table.expiry.expire_report import ExpireState
-from icefloe.table.expiry.file_kinds import FileKind
 from icefloe.table.rows.write_context import commit_context
 from icefloe.table.table_handle import TableHandle, load_metadata
+from icefloe.table.unreachable_files import FileKind
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
 
 FAR = 10**14  # every snapshot is older

@@ -12,7 +12,7 @@ from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.kernel.commit import append, cherry_pick, snapshot_attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.table.commits import commit_loop
-from icefloe.table.commits.table_commit import TableCommit
+from icefloe.table.commits.commit_loop import TableCommit
 from icefloe.table.rows import delete_keys
 from icefloe.testing.commit_effects import BrokenInvariantError
 from icefloe.testing.fault_injection import FaultyStore
@@ -22,7 +22,7 @@ Patch = pytest.MonkeyPatch
 
 def forget_to_look_for_the_commit(patch: Patch) -> None:
     """An overtaken swap counts as lost, and is made again."""
-    patch.setattr(TableCommit, "stands", lambda self: False)
+    patch.setattr(TableCommit, "is_committed", lambda self: False)
 
 
 def delete_files_on_an_unknown_outcome(patch: Patch) -> None:
@@ -34,7 +34,7 @@ def delete_files_on_an_unknown_outcome(patch: Patch) -> None:
         return Conflicted(found=changes[0].expected) if isinstance(outcome, Unknown) else outcome
 
     patch.setattr(FaultyStore, "_swap", sure)
-    patch.setattr(TableCommit, "stands", lambda self: False)
+    patch.setattr(TableCommit, "is_committed", lambda self: False)
 
 
 def swap_whatever_the_pointer_is(patch: Patch) -> None:
@@ -55,7 +55,7 @@ def clean_up_nothing(patch: Patch) -> None:
 
 def clean_up_too_much(patch: Patch) -> None:
     """After success everything an attempt wrote is taken for a leftover."""
-    patch.setattr(TableCommit, "leftovers", lambda self: self.written()[1:])
+    patch.setattr(TableCommit, "files_of_lost_attempts", lambda self: self.written_files()[1:])
 
 
 def give_row_ids_again(patch: Patch) -> None:

@@ -19,7 +19,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import LongType, NestedField
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
-from icefloe.table.changes.mutation_context import MutationContext
+from icefloe.table.pending_change import MutationContext
 
 NAMES = ("main", "a", "b", "c")
 Step = tuple[str, tuple[Any, ...]]

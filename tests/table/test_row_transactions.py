@@ -112,7 +112,7 @@ def test_a_transaction_begun_on_what_others_expired_says_so(tmp_path: Path) -> N
     other.append(rows(4, 6))
     other.expire_snapshots(older_than=4_102_444_800_000, retain_last=1)
     before = files_under(tmp_path)
-    said = "another writer expired snapshots that this transaction began on"
+    said = "another writer expired snapshots that this transaction is based on"
     with pytest.raises(CommitInvalidatedError, match=said) as refused, table.transaction() as tx:
         tx.append(rows(6, 8))
     assert refused.value.snapshot_id == begun_on

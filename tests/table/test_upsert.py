@@ -18,8 +18,7 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.table import Table
-from icefloe.table.rows import arrow_upsert
+from icefloe.table import Table, arrow_upsert
 from icefloe.table.write_result import WriteResult
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.float64())])

@@ -43,7 +43,7 @@ def rows(number: int, money: str) -> pa.Table:
 
 def test_no_filter_at_all_deletes_nothing(table: Table) -> None:
     for attempt in (lambda: table.delete(None), lambda: table.overwrite(rows(2, "2.00"), None)):  # type: ignore[arg-type]
-        with pytest.raises(InvalidInputError, match=r"no filter was given of the rows of lake\.db\.t"):
+        with pytest.raises(InvalidInputError, match=r"no filter was given for the rows of lake\.db\.t"):
             attempt()
     assert table.scan().count() == 1
     table.delete()

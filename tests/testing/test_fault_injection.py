@@ -74,7 +74,7 @@ def test_a_conflict_on_order_swaps_nothing(inner: SqlCatalogStore, faults: Fault
 def test_an_overtaken_swap_is_seen_as_what_came_after_it(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
     faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: inner.swap(NAME, expected="memory://v1", new="memory://v2"))
-    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Conflicted(found="memory://v2", is_unheard=True)
+    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Conflicted(found="memory://v2", is_reply_lost=True)
     faults.order("swap", Fault.OVERTAKEN)  # nobody came after it, and so it is seen to have happened
     assert store.swap(NAME, expected="memory://v2", new="memory://v3") == Committed()
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from icefloe import SqlCatalog
-from icefloe.catalog_store.sql_names import SqlNames
+from icefloe.catalog_store.sql_store import SqlLocations
 from icefloe.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -53,7 +53,7 @@ class Room:
     def handle(self) -> ViewHandle:
         return ViewHandle(
             identifier=NAME,
-            pointers=FaultyStore(self.catalog.store.views(), self.faults),  # type: ignore[arg-type]
+            store=FaultyStore(self.catalog.store.views(), self.faults),  # type: ignore[arg-type]
             io=FaultyFileIO(LocalFileIO(), self.faults),
         )
 
@@ -197,7 +197,7 @@ def test_an_interrupt_in_the_swap_deletes_nothing(room: Room) -> None:
 def test_a_refused_swap_leaves_the_view_and_no_file(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     denied = StoragePermissionError("permission denied for table iceberg_tables")
     before, swaps = room.files(), []
-    monkeypatch.setattr(SqlNames, "swap", lambda self, identifier, *, expected, new: swaps.append(new) or Refused(error=denied))
+    monkeypatch.setattr(SqlLocations, "swap", lambda self, identifier, *, expected, new: swaps.append(new) or Refused(error=denied))
     with pytest.raises(StoragePermissionError, match="permission denied"):
         say(room.view(), "SELECT 1")
     assert len(swaps) == 1, "it is not tried again"
@@ -310,7 +310,7 @@ def test_no_acknowledged_change_is_lost_whatever_goes_wrong(
         views[who] = room.view()
         check(catalog.load_view(NAME), acknowledged, attempted)
     for view in views:
-        view._handle.pointers.land_late()  # type: ignore[attr-defined]
+        view._handle.store.land_late()  # type: ignore[attr-defined]
     check(catalog.load_view(NAME), acknowledged, attempted)
     catalog.store.engine.dispose()
 

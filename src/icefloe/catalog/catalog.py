@@ -38,12 +38,20 @@ from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, Parti
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.schema.schema import Schema
-from icefloe.table.clock_and_ids import RandomIds, SystemClock
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.expiry.purge_table import PurgeReport, purge_table
 from icefloe.table.own_location import warn_of_places
 from icefloe.table.table import Table
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, read_metadata_at
+from icefloe.table.table_handle import (
+    LoadedMetadata,
+    RandomIds,
+    SystemClock,
+    TableHandle,
+    load_metadata,
+    metadata_content,
+    new_metadata_location,
+    read_metadata_at,
+)
 
 Name = str | Iterable[str]
 
@@ -270,8 +278,9 @@ class Catalog(CatalogViews):
     def load_table(self, identifier: Name) -> Table:
         """Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
         name = self.resolve_name(identifier)
-        handle = self._handle(name, self.store.load(name).metadata_location)
-        return Table(handle, load_metadata(handle))
+        location = self.store.load(name).metadata_location
+        handle = self._handle(name, location)
+        return Table(handle, read_metadata_at(handle.io, location))
 
     def load_tables(self, *identifiers: Name) -> list[Table]:
         """Several tables as they were at one moment, in the order asked for: a commit to several is seen whole or not at all. Raises as `load_table`."""

@@ -15,8 +15,7 @@ from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExis
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import Schema
-from icefloe.table.commits.commit_loop import commit_together
-from icefloe.table.commits.table_commit import TableChange
+from icefloe.table.commits.commit_loop import TableChange, commit_together
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata, TableHandle
 from icefloe.table.transaction import Transaction

@@ -93,14 +93,14 @@ class CatalogViews(ABC):
             CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
         """
         name = self.resolve_name(identifier)
-        pointers = self._views()
+        views = self._views()
         definition = _definition(name, sql, schema, dialect, default_namespace, default_catalog)
         if self.view_exists(name):
             raise ViewAlreadyExistsError(
                 f"view {dotted(name)!r} already exists in catalog {self.name!r}", next_step="load it, replace it, or drop it first"
             )
         folder = qualified((location or self._default_location(name)).rstrip("/"))
-        handle = self._view_handle(pointers, name, folder)
+        handle = self._view_handle(views, name, folder)
         given = {**self._prefixed(DEFAULT_PREFIX), **(properties or {}), **self._prefixed(OVERRIDE_PREFIX)}
         return View(handle, create_view_metadata(handle, definition, given, folder))
 
@@ -145,8 +145,8 @@ class CatalogViews(ABC):
     def load_view(self, identifier: Name) -> View:
         """Raises `NoSuchViewError`, which says so where the name is a table's, `UnsupportedFeatureError`, `NoSuchFileError`, `MetadataFormatError`."""
         name = self.resolve_name(identifier)
-        pointers = self._views()
-        handle = self._view_handle(pointers, name, pointers.load(name).metadata_location)
+        views = self._views()
+        handle = self._view_handle(views, name, views.load(name).metadata_location)
         return View(handle, load_view_metadata(handle))
 
     def list_views(self, namespace: Name) -> list[Identifier]:
@@ -173,11 +173,11 @@ class CatalogViews(ABC):
             UnsupportedFeatureError: The catalog keeps no views.
         """
         name = self.resolve_name(identifier)
-        pointers = self._views()
+        views = self._views()
         location = qualified(metadata_location)
-        handle = self._view_handle(pointers, name, location)
+        handle = self._view_handle(views, name, location)
         metadata = read_view_metadata(handle.io.read(location), location)
-        pointers.create(name, location)
+        views.create(name, location)
         return View(handle, LoadedView(location=location, metadata=metadata))
 
     def rename_view(self, from_identifier: Name, to_identifier: Name) -> View:
@@ -205,10 +205,10 @@ class CatalogViews(ABC):
             )
         return self.store.views()
 
-    def _view_handle(self, pointers: ViewStore, identifier: Identifier, location: str) -> ViewHandle:
+    def _view_handle(self, views: ViewStore, identifier: Identifier, location: str) -> ViewHandle:
         return ViewHandle(
             identifier=identifier,
-            pointers=pointers,
+            store=views,
             io=load_file_io(self.properties, location),
             policy=LocationPolicy.of(self.properties),
         )

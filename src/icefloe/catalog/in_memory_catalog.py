@@ -2,7 +2,7 @@
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.memory_store import MemoryCatalogStore
-from icefloe.table.clock_and_ids import RandomIds
+from icefloe.table.table_handle import RandomIds
 
 
 class InMemoryCatalog(Catalog):

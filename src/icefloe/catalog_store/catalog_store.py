@@ -79,7 +79,7 @@ class CatalogStore(Protocol):
     def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
         """`swap` for several tables, all or none. Raises `UnsupportedFeatureError` where the store cannot."""
 
-    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
         """Looks how a swap ended whose outcome was unknown.
 
         `Committed` where a name points to its `new`; `Conflicted` where that swap cannot land any more, or the names were moved on by another writer, who may
@@ -113,8 +113,8 @@ class ViewStore(Protocol):
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
         """See `CatalogStore.swap`."""
 
-    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
-        """See `CatalogStore.settle`."""
+    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
+        """See `CatalogStore.commit_status`."""
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Raises `NoSuchViewError`, `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""

@@ -201,7 +201,7 @@ class FileSystemCatalogStore:
                     return Conflicted(found=expected)  # another table has the name by now
                 folder.write(published, content)
             except FileAlreadyExistsError:
-                return self.settle([LocationChange(identifier=identifier, expected=expected, new=new)])
+                return self.commit_status([LocationChange(identifier=identifier, expected=expected, new=new)])
             except NoSuchFileError:
                 return Conflicted(found=None, reason="the table was dropped")
             except StorageUnavailableError as error:
@@ -231,7 +231,7 @@ class FileSystemCatalogStore:
         except IcefloeError as error:
             return Refused(error=error)
 
-    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
         """The file of the next version tells, by its content, whose it is; as long as there is none, it may still come."""
         change = changes[0]
         version = (metadata_version(change.expected) or 0) + 1 if change.expected is not None else 1

@@ -60,7 +60,7 @@ class MemoryCatalogStore:
         with self._lock:
             self._require(namespace)
             depth = len(namespace)
-            names = (*self._tables, *self._views.pointers, *self._namespaces)
+            names = (*self._tables, *self._views.locations, *self._namespaces)
             held = [dotted(name) for name in names if len(name) > depth and name[:depth] == namespace]
             if held:
                 raise NamespaceNotEmptyError(
@@ -85,7 +85,7 @@ class MemoryCatalogStore:
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
         with self._lock:
             for identifier in identifiers:
-                if identifier in self._views.pointers:
+                if identifier in self._views.locations:
                     raise NoSuchTableError(
                         f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: that name is a view",
                         next_step="load it with load_view",
@@ -129,7 +129,7 @@ class MemoryCatalogStore:
                 self._tables[change.identifier] = _pointer(change.identifier, change.new, change.expected)
             return Committed()
 
-    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
         """Nothing is lost within a process, so that this is asked only of a store that pretends: it looks."""
         with self._lock:
             found = {change.identifier: self._tables.get(change.identifier) for change in changes}
@@ -140,7 +140,7 @@ class MemoryCatalogStore:
         first = changes[0]
         pointer = found[first.identifier]
         location = pointer.metadata_location if pointer else None
-        return Conflicted(found=location, table=dotted(first.identifier), is_unheard=location != first.expected)
+        return Conflicted(found=location, table=dotted(first.identifier), is_reply_lost=location != first.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         with self._lock:
@@ -169,7 +169,7 @@ class MemoryCatalogStore:
 
     def _require_free(self, identifier: Identifier) -> None:
         self._require(identifier[:-1])
-        if identifier in self._views.pointers:
+        if identifier in self._views.locations:
             raise ViewAlreadyExistsError(
                 f"view {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
             )

@@ -25,7 +25,7 @@ class MemoryViews:
         is_table: Callable[[Identifier], bool],
     ) -> None:
         self.name = name
-        self.pointers: dict[Identifier, TableLocation] = {}
+        self.locations: dict[Identifier, TableLocation] = {}
         self._lock = lock
         self._require = require
         self._require_free = require_free
@@ -34,7 +34,7 @@ class MemoryViews:
     def names(self, namespace: Identifier) -> list[Identifier]:
         with self._lock:
             self._require(namespace)
-            return sorted(name for name in self.pointers if name[:-1] == namespace)
+            return sorted(name for name in self.locations if name[:-1] == namespace)
 
     def load(self, identifier: Identifier) -> TableLocation:
         return self.load_all([identifier])[0]
@@ -43,9 +43,9 @@ class MemoryViews:
         """Several pointers as they were at one moment. Raises `NoSuchViewError`."""
         with self._lock:
             for identifier in identifiers:
-                if identifier not in self.pointers:
+                if identifier not in self.locations:
                     raise self._missing(identifier)
-            return [self.pointers[identifier] for identifier in identifiers]
+            return [self.locations[identifier] for identifier in identifiers]
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         with self._lock:
@@ -55,34 +55,34 @@ class MemoryViews:
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
         with self._lock:
-            found = self.pointers.get(identifier)
+            found = self.locations.get(identifier)
             if found is None or found.metadata_location != expected:
                 return Conflicted(found=found.metadata_location if found else None)
             self._point(identifier, new, expected)
             return Committed()
 
-    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
         """Nothing is lost within a process, so that this is asked only of a store that pretends: it looks."""
         change = changes[0]
         with self._lock:
-            found = self.pointers.get(change.identifier)
+            found = self.locations.get(change.identifier)
         location = found.metadata_location if found else None
-        return Committed() if location == change.new else Conflicted(found=location, is_unheard=location != change.expected)
+        return Committed() if location == change.new else Conflicted(found=location, is_reply_lost=location != change.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         with self._lock:
             pointer = self.load(source)
             self._require_free(target)
-            del self.pointers[source]
+            del self.locations[source]
             self._point(target, pointer.metadata_location, pointer.previous_metadata_location)
 
     def drop(self, identifier: Identifier) -> None:
         with self._lock:
             self.load(identifier)
-            del self.pointers[identifier]
+            del self.locations[identifier]
 
     def _point(self, identifier: Identifier, location: str, previous: str | None) -> None:
-        self.pointers[identifier] = TableLocation(
+        self.locations[identifier] = TableLocation(
             identifier=identifier,
             metadata_location=location,
             previous_metadata_location=previous,
@@ -93,4 +93,4 @@ class MemoryViews:
         message = f"view {dotted(identifier)!r} does not exist in catalog {self.name!r}"
         if self._is_table(identifier):
             return NoSuchViewError(f"{message}: that name is a table", next_step="load it with load_table")
-        return NoSuchViewError(message, next_step=f"there are: {', '.join(sorted(map(dotted, self.pointers))[:10]) or 'none'}")
+        return NoSuchViewError(message, next_step=f"there are: {', '.join(sorted(map(dotted, self.locations))[:10]) or 'none'}")

@@ -1,6 +1,6 @@
 """`SqlDatabase`: transactions on a catalog's database, and the tables it keeps, made where they are missing.
 
-The engine is `sql_engine.py`, the errors `sql_errors.py`; what is kept is `sql_names.py` and `sql_namespaces.py`. Spec: Metastore Tables.
+The engine is `sql_engine.py`, the errors `sql_errors.py`; what is kept is `sql_store.py` and `sql_namespaces.py`. Spec: Metastore Tables.
 """
 
 from collections.abc import Iterator

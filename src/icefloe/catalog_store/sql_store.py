@@ -1,85 +1,348 @@
-"""`SqlCatalogStore`: the catalog pointer in a SQL database, through SQLAlchemy Core; SQLite by default.
+"""`SqlCatalogStore`: a catalog store in a SQL database, through SQLAlchemy Core; SQLite by default.
 
-It joins the database and its connections (`sql_database.py`), namespaces (`sql_namespaces.py`), and the names of tables and views with the swap of a pointer
-(`sql_names.py`). The database's tables are `sql_schema.py`. Spec: Metastore Tables.
+A row of `iceberg_tables` is a name, of a table or of a view and never of both, and its metadata location. A compare-and-swap of locations is one database
+transaction of conditional UPDATEs. Connections are `sql_database.py`, namespaces `sql_namespaces.py`, the database's tables `sql_schema.py`, its errors
+`sql_errors.py`.
+
+What is known of a swap whose reply was lost: if an error comes before COMMIT is sent, the database rolls back, whatever became of the connection. If the reply
+to COMMIT is lost, the rows are read under a lock: the lost transaction holds its locks until it ends, so that a reader with the lock sees how it ended, and
+knows that it can change nothing any more. If no lock can be had, the outcome stays unknown.
+Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, insert, or_, select, text, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from icefloe.catalog_store.catalog_store import LocationChange, TableLocation
-from icefloe.catalog_store.identifier import Identifier
-from icefloe.catalog_store.sql_names import TABLE_NAMES, VIEW_NAMES, SqlNames
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_text
 from icefloe.catalog_store.sql_namespaces import SqlNamespaces
-from icefloe.catalog_store.sql_schema import ICEBERG_TABLES, NAMESPACE_PROPERTIES
-from icefloe.errors import UnsupportedFeatureError
-from icefloe.kernel.commit.outcome import Outcome
+from icefloe.catalog_store.sql_schema import ICEBERG_TABLES, NAMESPACE_PROPERTIES, TABLE_TYPE, VIEW_TYPE
+from icefloe.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    IcefloeError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    NotFoundError,
+    StorageUnavailableError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+    ViewAlreadyExistsError,
+)
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
-# The property that asks for the column that views need. Origin: Java's JDBC catalog.
+# The property that adds the column that views need. Origin: Java's JDBC catalog.
 SCHEMA_VERSION = "jdbc.schema-version"
+# Databases whose rows can be locked for a read.
+ROW_LOCKS = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
+# Milliseconds that a read under a lock waits for the other transaction to end.
+LOCK_WAIT_MS = 5_000
+# Names that the next step of an error lists at most.
+_SHOWN_NAMES = 10
 
 
-class SqlCatalogStore(SqlNamespaces):
-    """Tables and namespaces of catalog `name` in the database at `uri` (an SQLAlchemy URL)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameKind:
+    """Whether a name is a table's or a view's: the value of `iceberg_type`, and the errors for a missing and for a taken name."""
+
+    noun: str
+    stored: str
+    missing: type[NotFoundError]
+    taken: type[AlreadyExistsError]
+
+
+TABLE_NAMES = NameKind(noun="table", stored=TABLE_TYPE, missing=NoSuchTableError, taken=TableAlreadyExistsError)
+VIEW_NAMES = NameKind(noun="view", stored=VIEW_TYPE, missing=NoSuchViewError, taken=ViewAlreadyExistsError)
+
+
+class SqlLocations:
+    """The names of one kind, tables or views, and the metadata location of each. Raises as `CatalogStore` documents, with the kind's own errors."""
+
+    def __init__(self, database: SqlNamespaces, kind: NameKind) -> None:
+        self.name = database.name
+        self._database = database
+        self._kind = kind
+
+    def names(self, namespace: Identifier) -> list[Identifier]:
+        """Return the names in a namespace, sorted. Raises `NoSuchNamespaceError`."""
+        with self._database.connection() as connection:
+            self._database.require_namespace(connection, namespace)
+            rows = connection.execute(select(ICEBERG_TABLES.c.table_name).where(self._in(namespace)))
+            return sorted((*namespace, row[0]) for row in rows)
+
+    def load(self, identifier: Identifier) -> TableLocation:
+        """Return the location of a name. Raises `NoSuchTableError` or `NoSuchViewError`, which states if the name is one of the other kind."""
+        return self.load_all([identifier])[0]
+
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
+        """Return several locations by one statement, so that they are from one moment. Raises as `load`."""
+        columns = ICEBERG_TABLES.c
+        query = select(columns.metadata_location, columns.previous_metadata_location, columns.table_namespace, columns.table_name).where(
+            or_(*map(self._is, identifiers))
+        )
+        with self._database.connection() as connection:
+            rows = {(row[2], row[3]): row for row in connection.execute(query)}
+        lookup = str(query.compile(self._database.engine, compile_kwargs={"literal_binds": True}))
+        locations = []
+        for name in identifiers:
+            row = rows.get((dotted(name[:-1]), name[-1]))
+            if row is None or row[0] is None:
+                raise self._missing(name)
+            locations.append(TableLocation(identifier=name, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup))
+        return locations
+
+    def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
+        """See `ListsOtherTables`. Tables of other catalogs in the same database are among them: they share its storage."""
+        columns = ICEBERG_TABLES.c
+        query = select(columns.catalog_name, columns.table_namespace, columns.table_name, columns.metadata_location)
+        if naming:
+            query = query.where(columns.metadata_location.contains(naming, autoescape=True))
+        own = (self._database.name, dotted(identifier[:-1]), identifier[-1])
+        with self._database.connection() as connection:
+            rows = [row for row in connection.execute(query) if tuple(row)[:3] != own and row[3] is not None]
+        return [
+            TableLocation(
+                identifier=(*row[1].split("."), row[2]),
+                metadata_location=row[3],
+                previous_metadata_location=None,
+                lookup="every row but one",
+            )
+            for row in rows
+        ]
+
+    def check(self, identifier: Identifier, location: str, metadata: TableMetadata | None = None) -> None:  # noqa: ARG002  any metadata will do
+        """Refuse a location that is longer than its column. Raises `InvalidInputError`."""
+        what = f"the metadata location of {self._kind.noun} {dotted(identifier)!r}"
+        self._database.check_length(ICEBERG_TABLES.name, ICEBERG_TABLES.c.metadata_location.name, location, what)
+
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """See `CatalogStore.create`. Raises `TableAlreadyExistsError` or `ViewAlreadyExistsError` by what has the name."""
+        self.check(identifier, metadata_location)
+        outcome = self.swap_together([LocationChange(identifier=identifier, expected=None, new=metadata_location)])
+        if isinstance(outcome, Committed):
+            return metadata_location
+        if isinstance(outcome, Refused):
+            raise outcome.error
+        what = f"{self._kind.noun} {dotted(identifier)!r}"
+        if isinstance(outcome, Conflicted):
+            raise StorageUnavailableError(
+                f"{what} was not created in catalog {self._database.name!r}: {outcome.reason}", next_step="repeat: a retry makes sense"
+            )
+        raise CommitUnknownError(
+            f"{what} may or may not have been created in catalog {self._database.name!r}: {outcome.reason}",
+            path=metadata_location,
+            next_step="look whether it exists and has this metadata file before creating it again; no file was deleted",
+        )
+
+    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        """See `CatalogStore.swap`."""
+        return self.swap_together([LocationChange(identifier=identifier, expected=expected, new=new)])
+
+    def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
+        """See `CatalogStore.swap_together`."""
+        commit_begun = False
+        change = changes[0]
+        try:
+            with self._database.engine.connect() as connection, connection.begin() as transaction:
+                for change in _in_lock_order(changes):
+                    if not self._compare_and_swap(connection, change):
+                        location = connection.execute(self._location_of(change.identifier)).scalars().one_or_none()
+                        transaction.rollback()
+                        return Conflicted(found=location, table=dotted(change.identifier))
+                commit_begun = True
+            return Committed()
+        except IcefloeError as error:
+            return Refused(error=error)
+        except DBAPIError as error:
+            if commit_begun:
+                return self._status(changes, self._text_of(error))
+            if isinstance(error, IntegrityError):
+                return Refused(error=self._taken(change.identifier))
+            ours = database_error(error, self._database.name, self._database.uri)
+            if may_be_tried_again(error):
+                return Conflicted(found=changes[0].expected, reason=ours.message)
+            return Refused(error=ours)
+
+    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
+        """See `CatalogStore.commit_status`."""
+        return self._status(changes, "the metadata locations are still those from before")
+
+    def _status(self, changes: Sequence[LocationChange], reason: str) -> Outcome:
+        """Return how a swap ended, by reading its rows; `reason` states why that is unknown so far."""
+        engine = self._database.engine
+        can_lock = engine.dialect.name in ROW_LOCKS
+        try:
+            locations = self._current_locations(changes, is_locked=can_lock)
+            # SQLite runs within this process: what it has not committed by now it never will.
+            is_final = can_lock or engine.dialect.name == "sqlite"
+        except DBAPIError:
+            try:  # without a lock, which a user with read rights alone cannot have
+                locations, is_final = self._current_locations(changes, is_locked=False), False
+            except DBAPIError as error:
+                return Unknown(reason=f"{reason}; and then: {self._text_of(error)}")
+        if any(locations[change.identifier] == change.new for change in changes):
+            return Committed()
+        unchanged = [change for change in changes if locations[change.identifier] == change.expected]
+        if unchanged:
+            # All rows change or none, so one unchanged row decides for all of them. A row that does not exist yet cannot be locked.
+            is_final = is_final and (not can_lock or any(change.expected is not None for change in unchanged))
+            return Conflicted(found=unchanged[0].expected, reason=reason) if is_final else Unknown(reason=reason)
+        first = changes[0]
+        return Conflicted(found=locations[first.identifier], table=dotted(first.identifier), is_reply_lost=True)
+
+    def _current_locations(self, changes: Sequence[LocationChange], *, is_locked: bool) -> dict[Identifier, str | None]:
+        engine = self._database.engine
+        with engine.begin() as connection:
+            if is_locked and engine.dialect.name == "postgresql":
+                connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}"))
+            locations: dict[Identifier, str | None] = {}
+            for change in _in_lock_order(changes):
+                query = self._location_of(change.identifier)
+                locations[change.identifier] = connection.execute(query.with_for_update() if is_locked else query).scalars().one_or_none()
+        return locations
+
+    def _compare_and_swap(self, connection: Connection, change: LocationChange) -> bool:
+        """Change a location by one conditional UPDATE, or INSERT a new name; return False if the location was not the expected one."""
+        if change.expected is None:
+            self._insert(connection, change)
+            return True
+        statement = (
+            update(ICEBERG_TABLES)
+            .where(self._is(change.identifier), ICEBERG_TABLES.c.metadata_location == change.expected)
+            .values(metadata_location=change.new, previous_metadata_location=change.expected)
+        )
+        return connection.execute(statement).rowcount == 1
+
+    def _insert(self, connection: Connection, change: LocationChange) -> None:
+        self._database.require_namespace(connection, change.identifier[:-1])
+        values = {
+            "catalog_name": self._database.name,
+            "table_namespace": dotted(change.identifier[:-1]),
+            "table_name": change.identifier[-1],
+            "metadata_location": change.new,
+            "previous_metadata_location": None,
+        }
+        if self._database.has_types:
+            values["iceberg_type"] = self._kind.stored
+        connection.execute(insert(ICEBERG_TABLES).values(values))
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """See `CatalogStore.rename`."""
+        *namespace, name = target
+        try:
+            with self._database.connection() as connection:
+                self._database.require_namespace(connection, tuple(namespace))
+                statement = update(ICEBERG_TABLES).where(self._is(source))
+                renamed_rows = connection.execute(statement.values(table_namespace=".".join(namespace), table_name=name)).rowcount
+        except IntegrityError as error:
+            raise self._taken(target) from error
+        if renamed_rows == 0:
+            raise self._missing(source)
+
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
+        """See `CatalogStore.drop`. Raises as `load`."""
+        statement = delete(ICEBERG_TABLES).where(self._is(identifier))
+        if expected is not None:
+            statement = statement.where(ICEBERG_TABLES.c.metadata_location == expected)
+        with self._database.connection() as connection:
+            deleted_rows = connection.execute(statement).rowcount
+            exists = deleted_rows == 0 and connection.execute(self._location_of(identifier)).first() is not None
+        if deleted_rows == 0 and not exists:
+            raise self._missing(identifier)
+        return deleted_rows > 0
+
+    def _location_of(self, identifier: Identifier) -> Select[Any]:
+        return select(ICEBERG_TABLES.c.metadata_location).where(self._is(identifier))
+
+    def _in(self, namespace: Identifier) -> ColumnElement[bool]:
+        columns = ICEBERG_TABLES.c
+        tests = [columns.catalog_name == self._database.name, columns.table_namespace == dotted(namespace)]
+        if self._database.has_types and self._kind is TABLE_NAMES:
+            tests.append(or_(columns.iceberg_type == TABLE_TYPE, columns.iceberg_type.is_(None)))
+        elif self._database.has_types:
+            tests.append(columns.iceberg_type == self._kind.stored)
+        return and_(*tests)
+
+    def _is(self, identifier: Identifier) -> ColumnElement[bool]:
+        return and_(self._in(identifier[:-1]), ICEBERG_TABLES.c.table_name == identifier[-1])
+
+    def _missing(self, identifier: Identifier) -> NotFoundError:
+        other = self._other_kind(identifier)
+        message = f"{self._kind.noun} {dotted(identifier)!r} does not exist in catalog {self._database.name!r}"
+        if other is not None:
+            return self._kind.missing(f"{message}: that name is a {other.noun}", next_step=f"load it with load_{other.noun}")
+        return self._kind.missing(message, next_step=self._hint(identifier[:-1]))
+
+    def _hint(self, namespace: Identifier) -> str:
+        try:
+            names = [dotted(name) for name in self.names(namespace)]
+        except NoSuchNamespaceError:
+            namespaces = ", ".join(map(dotted, self._database.list_namespaces())) or "none"
+            return f"the namespace {dotted(namespace)!r} does not exist either; there are: {namespaces}"
+        if not names:
+            return f"the namespace {dotted(namespace)!r} holds no {self._kind.noun}; create it"
+        return f"the namespace holds {', '.join(names[:_SHOWN_NAMES])}"
+
+    def _other_kind(self, identifier: Identifier) -> NameKind | None:
+        if not self._database.has_types:
+            return None
+        other = SqlLocations(self._database, VIEW_NAMES if self._kind is TABLE_NAMES else TABLE_NAMES)
+        with self._database.connection() as connection:
+            row = connection.execute(select(ICEBERG_TABLES.c.metadata_location).where(other._is(identifier))).first()
+        return None if row is None else other._kind
+
+    def _taken(self, identifier: Identifier) -> AlreadyExistsError:
+        kind = self._other_kind(identifier) or self._kind
+        return kind.taken(
+            f"{kind.noun} {dotted(identifier)!r} already exists in catalog {self._database.name!r}",
+            next_step="load it, drop it, or choose another name",
+        )
+
+    def _text_of(self, error: DBAPIError) -> str:
+        return shown_text(" ".join(str(error.orig).split()), self._database.uri) or type(error.orig).__name__
+
+
+class SqlCatalogStore(SqlLocations, SqlNamespaces):
+    """The tables and namespaces of catalog `name` in the database at `uri` (an SQLAlchemy URL)."""
 
     drops_files = False
 
     def __init__(self, name: str, uri: str, *, echo: bool = False, add_types: bool = False, creates_tables: bool = True) -> None:
         """See `SqlDatabase`."""
-        super().__init__(name, uri, echo=echo, add_types=add_types, creates_tables=creates_tables)
-        self._tables = SqlNames(self, TABLE_NAMES)
+        SqlNamespaces.__init__(self, name, uri, echo=echo, add_types=add_types, creates_tables=creates_tables)
+        SqlLocations.__init__(self, self, TABLE_NAMES)
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        return self._tables.names(namespace)
+        """See `CatalogStore.list_tables`."""
+        return self.names(namespace)
 
-    def load(self, identifier: Identifier) -> TableLocation:
-        return self._tables.load(identifier)
-
-    def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        return self._tables.load_all(identifiers)
-
-    def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-        """See `ListsOtherTables`. Tables of other catalogs in the same database are among them: they share its storage."""
-        return self._tables.all_but(identifier, naming)
-
-    def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:  # noqa: ARG002  any metadata will do
-        self._tables.check(identifier, location)
-
-    def create(self, identifier: Identifier, metadata_location: str) -> str:
-        return self._tables.create(identifier, metadata_location)
-
-    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        return self._tables.swap(identifier, expected=expected, new=new)
-
-    def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
-        return self._tables.swap_together(changes)
-
-    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
-        return self._tables.settle(changes)
-
-    def rename(self, source: Identifier, target: Identifier) -> None:
-        self._tables.rename(source, target)
-
-    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        return self._tables.drop(identifier, expected=expected)
-
-    def views(self) -> SqlNames:
-        """The names of views. Raises `UnsupportedFeatureError` where the database was made without the column that tells views from tables."""
+    def views(self) -> SqlLocations:
+        """Return the names of views. Raises `UnsupportedFeatureError` if the database was made without the column that separates views from tables."""
         if self.has_types:
-            return SqlNames(self, VIEW_NAMES)
+            return SqlLocations(self, VIEW_NAMES)
         raise UnsupportedFeatureError(
             f"catalog {self.name!r} has no views: its table {ICEBERG_TABLES.name} was made before there were views and lacks the column iceberg_type",
             next_step=f"let its users know, then open the catalog once with {SCHEMA_VERSION}=V1, which adds the column",
         )
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """Every row of the two tables, by table name, for people who look inside."""
+        """Return every row of the two tables, by table name, for inspection."""
         with self.connection() as connection:
-            shown = {}
+            rows_by_table = {}
             for table in (ICEBERG_TABLES, NAMESPACE_PROPERTIES):
-                columns = [c for c in table.columns if self.has_types or c.name != "iceberg_type"]
-                shown[table.name] = [dict(row) for row in connection.execute(select(*columns).order_by(*table.primary_key)).mappings()]
-        return shown
+                columns = [column for column in table.columns if self.has_types or column.name != "iceberg_type"]
+                query = select(*columns).order_by(*table.primary_key)
+                rows_by_table[table.name] = [dict(row) for row in connection.execute(query).mappings()]
+        return rows_by_table
+
+
+def _in_lock_order(changes: Sequence[LocationChange]) -> list[LocationChange]:
+    """Return the changes in the order that every commit uses, so that no two commits wait for each other."""
+    return sorted(changes, key=lambda change: change.identifier)

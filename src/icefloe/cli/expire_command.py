@@ -19,7 +19,7 @@ from icefloe.inspect.formatting import count_text, size_text, within
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
-from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
+from icefloe.table.table_mutations import TableMutations
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table", show_default=False)]
 OlderThan = Annotated[
@@ -116,7 +116,7 @@ def expire(
 ) -> None:
     """Remove old snapshots, and delete the files that nothing else needs."""
     opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    if not isinstance(opened, ExpiresSnapshots):
+    if not isinstance(opened, TableMutations):
         raise ReadOnlyTableError(f"{table} is read-only: it was opened by its metadata file", next_step="name a table of a catalog")
     report = opened.expire_snapshots(
         older_than=None if older_than is None else time_of(older_than, datetime.now(UTC)),

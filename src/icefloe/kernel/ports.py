@@ -1,7 +1,7 @@
 """The three ports through which storage, time and randomness reach the kernel.
 
 The kernel opens no file, asks no clock and draws no random number: whoever calls it hands these in. Implementations live in `icefloe.io` (storage) and
-`icefloe.table.clock_and_ids` (the real clock and ids).
+`icefloe.table.table_handle` (the real clock and ids).
 """
 
 from typing import Any, Protocol

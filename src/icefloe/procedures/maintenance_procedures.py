@@ -5,8 +5,8 @@ from icefloe.errors import InvalidInputError
 from icefloe.kernel.types import IntegerType, ListType, LongType, StringType
 from icefloe.procedures.procedure import Flag, Int, Longs, Names, Rows, Text, Time, WiderRows, procedure
 from icefloe.procedures.snapshot_procedures import milliseconds
-from icefloe.table.expiry.file_kinds import FileKind
-from icefloe.table.expiry.file_totals import SHOWN_OUTSIDE
+from icefloe.table.expiry.expire_report import SHOWN_OUTSIDE
+from icefloe.table.unreachable_files import FileKind
 
 _COUNTS = (
     ("deleted_data_files_count", (FileKind.DATA,)),

@@ -46,7 +46,7 @@ from icefloe.table.engine import (
     UpsertRequest,
     UpsertSource,
 )
-from icefloe.table.expiry.unreachable_files import Unreachable
+from icefloe.table.unreachable_files import Unreachable
 from icefloe.table.write_result import WriteResult
 
 

@@ -28,7 +28,7 @@ from icefloe.kernel.schema.schema_history import relax_required_fields, required
 from icefloe.kernel.types import NestedField
 from icefloe.table.engine import ScanRequest
 from icefloe.table.find_engine import IN_PROCESS, engine_named
-from icefloe.table.manifest_threads import in_threads
+from icefloe.table.parallel_requests import in_threads
 
 _APPEND = "append"  # the operation of snapshots that only add rows
 _METADATA_COLUMNS = frozenset([*METADATA_COLUMNS, PARTITION_NAME])

@@ -35,6 +35,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.table.arrow_upsert import upsert_arrow
 from icefloe.table.engine import (
     VERSION,
     PositionsRequest,
@@ -47,9 +48,8 @@ from icefloe.table.engine import (
     UpsertRequest,
     UpsertSource,
 )
-from icefloe.table.expiry.unreachable_files import Unreachable, find_in_process
-from icefloe.table.rows.arrow_upsert import upsert_arrow
-from icefloe.table.rows.upsert_source import arrow_source
+from icefloe.table.unreachable_files import Unreachable, find_in_process
+from icefloe.table.upsert_source import arrow_source
 from icefloe.table.write_result import WriteResult
 
 Rewritten = TypeVar("Rewritten", RewrittenFile, RewrittenGroup)

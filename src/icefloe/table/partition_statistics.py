@@ -37,7 +37,7 @@ from icefloe.kernel.statistics.partition_statistics_rows import (
     statistics_file_rows,
 )
 from icefloe.kernel.statistics.partition_statistics_schema import partition_statistics_schema
-from icefloe.table.manifest_threads import in_threads
+from icefloe.table.parallel_requests import in_threads
 from icefloe.table.table_handle import metadata_folder
 
 # ---- computing ----

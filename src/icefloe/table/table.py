@@ -1,32 +1,30 @@
-"""`Table`: one Iceberg table in a catalog as its users hold it.
+"""`Table`: one Iceberg table in a catalog, as users hold it.
 
-It joins the pointer, the files and the kernel's rules. What can be read of it is `table_reader.py`; what can be changed, `row_mutations.py` and
-`metadata_mutations.py`; how a change is committed, `commit_loop.py`. Spec: Table Metadata; Snapshots.
+Reads are `table_reader.py`, changes `table_mutations.py`; a change is committed, and retried, by `commits/commit_loop.py`. UPDATE and MERGE are only here: they
+are run by Spark and commit at once. Spec: Table Metadata; Snapshots.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.kernel.commit.attempt import Action
-from icefloe.table.changes.metadata_mutations import MetadataMutations
-from icefloe.table.changes.mutation_context import MutationContext, R
-from icefloe.table.changes.ref_mutations import RefMutations
-from icefloe.table.changes.row_mutations import RowMutations
-from icefloe.table.changes.statement_mutations import StatementMutations
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.table.changes.merge_statement import Merge, merge_statement, run_statement, update_statement
 from icefloe.table.column_statistics import TableStatistics, compute_statistics
 from icefloe.table.commits.commit_loop import commit
-from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
 from icefloe.table.partition_statistics import compute_partition_statistics
+from icefloe.table.pending_change import MutationContext
 from icefloe.table.rows.table_writes import PreparedWrite
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, reload_metadata
+from icefloe.table.table_mutations import R, TableMutations
 from icefloe.table.table_reader import TableReader
 from icefloe.table.transaction import Transaction
 from icefloe.table.write_result import WriteResult
 
 
-class Table(TableReader, RowMutations, StatementMutations, MetadataMutations, RefMutations, ExpiresSnapshots):
-    """A table in a catalog. After a write the object holds the newest metadata it committed; `refresh()` sees other writers' commits."""
+class Table(TableReader, TableMutations):
+    """A table in a catalog. After a write the object holds the metadata that it committed; `refresh()` loads other writers' commits."""
 
     def __init__(self, handle: TableHandle, loaded: LoadedMetadata) -> None:
         super().__init__(loaded, handle.io, handle.table_name)
@@ -34,34 +32,93 @@ class Table(TableReader, RowMutations, StatementMutations, MetadataMutations, Re
 
     @property
     def handle(self) -> TableHandle:
-        """Where the table's pointer is kept."""
+        """The table's entry in its catalog store, and the storage of its files."""
         return self._handle
 
     def name(self) -> Identifier:
-        """The namespace levels and the table's name."""
+        """Return the namespace levels and the table's name."""
         return self._handle.identifier
 
     def refresh(self) -> "Table":
-        """Loads the metadata the catalog names now. Raises `NoSuchTableError` where the table was dropped, or another has its name now."""
+        """Load the metadata that the catalog names now.
+
+        Returns:
+            This table.
+
+        Raises:
+            NoSuchTableError: the table was dropped, or another table has its name now.
+        """
         self._loaded = reload_metadata(self._handle, self.metadata)
         return self
 
     def transaction(self) -> Transaction:
-        """Several changes of rows and metadata as one commit: `with table.transaction() as tx: tx.delete("day = 3"); tx.append(rows)`."""
+        """Start several changes as one commit: `with table.transaction() as tx: tx.delete("day = 3"); tx.append(rows)`."""
         return Transaction(self.metadata, self._commit, self._handle, self.metadata_location)
 
-    def compute_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> TableStatistics | None:
-        """Counts the distinct values of columns in a snapshot (the current one by default) and keeps them as its statistics, for planners of joins.
+    def update(
+        self,
+        assignments: Mapping[str, str],
+        where: str | None = None,
+        branch: str = MAIN,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> WriteResult:
+        """Set columns of rows by Spark, as `UPDATE t SET ...` does: `table.update({"v": "v + 1", "s.a": "NULL"}, where="kind = 'a'")`.
 
-        All top-level columns of primitive types by default; fields of structs by dotted name. The columns are read in this process, in a stream. What was
-        counted before of other columns of the snapshot is kept. None for a table without a snapshot.
+        `write.update.mode` decides between copy-on-write and merge-on-read; from format version 3 on rows keep their ids.
+
+        Args:
+            assignments: expressions of Spark SQL over the table's columns, by column; columns inside structs by dotted name.
+            where: a condition of Spark SQL; all rows by default.
+            branch: the branch to write to.
+            snapshot_properties: entries for the snapshot's summary.
+
+        Returns:
+            The number of rows and files changed.
 
         Raises:
-            InvalidSchemaError: a column is not there.
-            InvalidInputError: a column is no primitive, or within a list or map.
-            NoSuchSnapshotError: The snapshot does not exist.
-            CommitConflictError: Other writers won the race too often, or changed the same thing.
-            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
+            UnsupportedFeatureError: no Spark session runs; or merge-on-read in a table of format version 1.
+            InvalidInputError: no column is assigned.
+            CommitInvalidatedError, CommitConflictError, CommitUnknownError: as for `append`.
+            pyspark.errors.AnalysisException: Spark cannot resolve an expression.
+        """
+        return run_statement(self, update_statement(assignments, where, branch, snapshot_properties))
+
+    def merge(self, source: Any, on: str, branch: str = MAIN, snapshot_properties: Mapping[str, str] | None = None) -> Merge:
+        """Start `MERGE INTO t USING s ON ...`, where `t` is the table and `s` the Spark DataFrame `source`; nothing runs before `merge()`.
+
+            table.merge(df, "t.id = s.id").when_matched("s.gone").delete().when_matched().update_all().when_not_matched().insert_all().merge()
+
+        Clauses apply in their order. The methods have the names of PySpark's `df.mergeInto`; expressions are Spark SQL over `t` and `s`.
+
+        Args:
+            source: a Spark DataFrame.
+            on: the join condition.
+            branch: the branch to write to.
+            snapshot_properties: entries for the snapshot's summary.
+
+        Returns:
+            The MERGE without clauses.
+        """
+        return merge_statement(lambda statement: run_statement(self, statement), source, on, branch, snapshot_properties)
+
+    def compute_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> TableStatistics | None:
+        """Count the distinct values of columns in a snapshot and commit them as its statistics file, for the planning of joins.
+
+        The columns are read in this process, in a stream. Statistics that the snapshot already has for other columns are kept.
+
+        Args:
+            columns: top-level columns, or fields of structs by dotted name, of primitive types; by default all top-level columns of primitive types.
+            snapshot_id: the snapshot; the current one by default.
+
+        Returns:
+            The statistics; None for a table without a snapshot.
+
+        Raises:
+            InvalidSchemaError: a column does not exist.
+            InvalidInputError: a column is not of a primitive type, or within a list or map.
+            NoSuchSnapshotError: the snapshot does not exist.
+            CommitConflictError: other writers won every retry, or changed the same statistics.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         Spec: Table Statistics; Puffin file format.
         """
         snapshot = self.metadata.current_snapshot() if snapshot_id is None else None
@@ -70,16 +127,21 @@ class Table(TableReader, RowMutations, StatementMutations, MetadataMutations, Re
         return None if file is None else self.statistics(file.snapshot_id)
 
     def compute_partition_statistics(self, snapshot_id: int | None = None) -> Any:
-        """Counts rows, files and deletes of each partition of a snapshot (the current one by default) and keeps them as its partition statistics.
+        """Count rows, files and deletes of each partition of a snapshot and commit them as its partition statistics file.
 
-        Only manifests are read, and only those since the nearest ancestor that has partition statistics. Returns the rows, as `partition_statistics` does;
-        None for a table without a snapshot.
+        Only manifests are read, and only those since the nearest ancestor that has partition statistics.
+
+        Args:
+            snapshot_id: the snapshot; the current one by default.
+
+        Returns:
+            The rows, as `partition_statistics` returns them; None for a table without a snapshot.
 
         Raises:
             InvalidInputError: the table was never partitioned.
-            NoSuchSnapshotError: The snapshot does not exist.
-            CommitConflictError: Other writers won the race too often, or changed the same thing.
-            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
+            NoSuchSnapshotError: the snapshot does not exist.
+            CommitConflictError: other writers won every retry, or changed the same statistics.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         Spec: Partition Statistics.
         """
         file = compute_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id, self._handle.ids, self._commit)

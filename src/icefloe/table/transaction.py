@@ -1,6 +1,7 @@
-"""`Transaction`: what `table.transaction()` gives: several changes of a table's rows and metadata as one commit.
+"""`Transaction`: several changes of a table's rows and metadata as one commit, started by `table.transaction()`.
 
-How changes are put on one another is `kernel/commit/composite_action.py`; what each write does is `table_writes.py`. Spec: Optimistic Concurrency.
+The actions are combined by `kernel/commit/composite_action.py`; each write is prepared by `rows/table_writes.py`; the commit is the table's.
+Spec: Optimistic Concurrency.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,25 +13,21 @@ from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.composite_action import CompositeAction, StagedFiles
 from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.table.changes.metadata_mutations import MetadataMutations
-from icefloe.table.changes.mutation_context import MutationContext, R
-from icefloe.table.changes.pending_change import Commit
-from icefloe.table.changes.ref_mutations import RefMutations
-from icefloe.table.changes.row_mutations import RowMutations
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.expiry.expire_report import ExpireReport
-from icefloe.table.expiry.expire_snapshots import ExpiresSnapshots
+from icefloe.table.pending_change import Commit, MutationContext
 from icefloe.table.rows.table_writes import PreparedWrite
 from icefloe.table.table_handle import TableHandle, reload_metadata
+from icefloe.table.table_mutations import R, TableMutations
 from icefloe.table.write_result import WriteResult
 
 
-class Transaction(RowMutations, MetadataMutations, RefMutations, ExpiresSnapshots):
-    """Changes that are committed together at the end of a `with` block, unless the block ends in an error. Each sees those before it.
+class Transaction(TableMutations):
+    """Changes that are committed together at the end of a `with` block, unless the block ends in an error. Each change sees those before it.
 
-    Each write of rows is a snapshot of its own; its result counts no attempts yet. Beside other writers the whole is as any single change: made again on the
-    newer table where what it is based on is as it was, a conflict where not. Files of rows are written at once; a transaction that ends in an error deletes its
-    own.
+    Each write of rows is a snapshot of its own; its result counts no attempts yet. Beside other writers the transaction is like a single change: after a lost
+    race it is applied to the newer table, or is a conflict if the winner changed what it is based on. Files of rows are written at once; a transaction that
+    ends in an error deletes its own.
     """
 
     def __init__(self, base: TableMetadata, commit: Commit, handle: TableHandle, metadata_location: str = "") -> None:
@@ -46,19 +43,20 @@ class Transaction(RowMutations, MetadataMutations, RefMutations, ExpiresSnapshot
 
     @property
     def table_metadata(self) -> TableMetadata:
-        """The table's metadata as the changes so far make it. Nothing of them is in the catalog yet."""
+        """The table's metadata with the changes so far, none of which is committed yet."""
         return self._working
 
     @property
     def expire_reports(self) -> tuple[ExpireReport, ...]:
-        """Of each `expire_snapshots`, once the transaction is committed: what it took out and which files it deleted."""
+        """The report of each `expire_snapshots`, available after the commit."""
         return tuple(self._expired)
 
     def commit_transaction(self) -> None:
-        """Commits every change as one version of the table; nothing where nothing changes. The transaction is over then.
+        """Commit every change as one version of the table, and end the transaction. Without changes there is no commit.
 
         Raises:
-            CommitConflictError: another writer changed what one of the changes is based on. Nothing is changed: refresh the table and look again.
+            CommitConflictError: another writer changed what one of the changes is based on. Nothing was changed: refresh the table and check again.
+            InvalidInputError: the transaction is over.
         """
         self._check_open()
         self._is_open = False
@@ -67,9 +65,9 @@ class Transaction(RowMutations, MetadataMutations, RefMutations, ExpiresSnapshot
             self.run_afterwards()
 
     def run_afterwards(self) -> None:
-        """What is to be done once the commit stands: the deletion of files that nothing needs any more. For whoever commits the actions himself."""
+        """Delete the files that nothing needs after the commit; for callers that commit the action of `end` themselves."""
         waiting, self._afterwards = self._afterwards, []
-        self._expired += [result for result in (one() for one in waiting) if isinstance(result, ExpireReport)]
+        self._expired += [result for result in (callback() for callback in waiting) if isinstance(result, ExpireReport)]
 
     def __enter__(self) -> Self:
         return self
@@ -81,13 +79,13 @@ class Transaction(RowMutations, MetadataMutations, RefMutations, ExpiresSnapshot
             self.give_up()
 
     def end(self) -> Action | None:
-        """Every change so far as one action, for whoever commits it, and then calls `run_afterwards`; None without a change. The transaction is over then."""
+        """End the transaction and return its changes as one action; None without changes. The caller commits it, then calls `run_afterwards`."""
         self._check_open()
         self._is_open = False
         return CompositeAction(self._actions, self._staged) if self._actions else None
 
     def give_up(self) -> None:
-        """Deletes the files of rows that were written for it, unless it is over."""
+        """End the transaction without a commit, and delete the data files written for it; do nothing if it is over."""
         if self._is_open:
             self._is_open = False
             delete_quietly(self._handle, [location for action in self._actions for location in action.new_data_files()])
@@ -113,36 +111,36 @@ class Transaction(RowMutations, MetadataMutations, RefMutations, ExpiresSnapshot
         return write.result(self._stage(write.action), 0)
 
     def _stage(self, action: Action) -> Attempt | None:
-        """Makes the action's change on the working metadata, so that a wrong one is refused here, and keeps it for the commit.
+        """Apply the action to the working metadata, so that a wrong one is refused here, and keep it for the commit.
 
-        Also where it has nothing to do: it may have on the table as it is by then.
+        An action without effect is kept too: it may have one on the table as it is at the commit.
         """
         self._check_open()
         now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
         try:
-            made = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._handle.io.read))
-            if made is not None:
-                self._working = apply_updates(self._working, made.updates, now_ms)
-                self._staged.add(made)
+            attempt = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._handle.io.read))
+            if attempt is not None:
+                self._working = apply_updates(self._working, attempt.updates, now_ms)
+                self._staged.add(attempt)
             self._actions.append(action)
         except BaseException as error:
             delete_quietly(self._handle, action.new_data_files())
             if isinstance(error, NoSuchFileError) and (expired := self._expired_since()):
                 raise self._begun_too_early(error, expired) from error
             raise
-        return made
+        return attempt
 
     def _expired_since(self) -> list[int]:
-        """The snapshots that this began on and that others have expired since; none where that cannot be told."""
+        """Return the snapshots of the base that other writers have expired since; none if the table cannot be loaded."""
         try:
-            there = reload_metadata(self._handle, self._base).metadata.snapshots.ids()
+            current_ids = reload_metadata(self._handle, self._base).metadata.snapshots.ids()
         except IcefloeError:
             return []
-        return sorted(self._base.snapshots.ids() - there)
+        return sorted(self._base.snapshots.ids() - current_ids)
 
     def _begun_too_early(self, error: IcefloeError, expired: Sequence[int]) -> CommitInvalidatedError:
         return CommitInvalidatedError(
-            f"another writer expired snapshots that this transaction began on, and a file that it needs of them is gone: {error.message}",
+            f"another writer expired snapshots that this transaction is based on, and a file of them that it needs was deleted: {error.message}",
             table=self._handle.table_name,
             path=error.path,
             snapshot_id=expired[0],
@@ -150,12 +148,12 @@ class Transaction(RowMutations, MetadataMutations, RefMutations, ExpiresSnapshot
                 Problem(where="expected", what="every snapshot that the table had when it was loaded"),
                 Problem(where="found", what=f"{len(expired)} of them are expired: {', '.join(map(str, expired[:3]))}"),
             ),
-            next_step="a retry makes sense: refresh the table, and begin the transaction again",
+            next_step="a retry makes sense: refresh the table, and start the transaction again",
         )
 
     def _check_open(self) -> None:
         if not self._is_open:
             raise InvalidInputError(
                 "this transaction is over: it was committed, or its block ended in an error",
-                next_step="begin another with table.transaction()",
+                next_step="start another with table.transaction()",
             )

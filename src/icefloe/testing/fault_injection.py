@@ -228,11 +228,11 @@ class FaultyStore:
         self._after_a_look()
         return found
 
-    def settle(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
         """See `CatalogStore`; of the orders for `load`. As long as a late swap has not landed, nobody can tell how it ended."""
 
         def look() -> Outcome:
-            return Unknown(reason=f"simulated: {Fault.LATE}") if self._late else self.store.settle(changes)
+            return Unknown(reason=f"simulated: {Fault.LATE}") if self._late else self.store.commit_status(changes)
 
         target = ", ".join(_shown(change.identifier) for change in changes)
         outcome: Outcome = self.faults.carry_out("load", target, look)
@@ -290,7 +290,7 @@ class FaultyStore:
             if order.meanwhile is not None:
                 order.meanwhile()
             found = self.store.load(identifier).metadata_location
-            return Committed() if found == new else Conflicted(found=found, is_unheard=True)
+            return Committed() if found == new else Conflicted(found=found, is_reply_lost=True)
         if order.fault is Fault.LATE:
             self._late.append((order.loads, swap))
         return Unknown(reason=f"simulated: {order.fault}")

@@ -13,7 +13,7 @@ from icefloe.kernel.metadata.table_properties import property_texts
 from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.view.view_definition import ViewEdit, check_queries, edit_updates, property_updates
 from icefloe.kernel.view.view_properties import check_view_properties
-from icefloe.table.changes.pending_change import PendingChange
+from icefloe.table.pending_change import PendingChange
 from icefloe.view.view_commit import CommitView
 from icefloe.view.view_handle import ENGINE
 

@@ -1,6 +1,6 @@
 """Commits a change of a view: makes it on the newest metadata, writes the next metadata file, swaps the pointer; after a lost race, once more.
 
-When to try again, and what an outcome means, is the loop that tables have (`icefloe.table.commits.commit_status_check`).
+When to try again, and what an outcome means, is the loop that tables have (`icefloe.table.commits.commit_retries`).
 Spec: View spec, Metadata Location; View spec, Overview; Optimistic Concurrency.
 
 A reply can be lost while the commit stands, and others can build on it. View metadata has no log of files, so an attempt is known again by the pointer,
@@ -16,7 +16,7 @@ from icefloe.errors import IcefloeError, NoSuchViewError, NotFoundError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.kernel.view.view_updates import ViewUpdate, apply_view_updates
-from icefloe.table.commits.commit_status_check import answer_of, check_commit_status, commit_with_retries
+from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
 from icefloe.table.own_location import check_view_location
 from icefloe.view.view_handle import (
     LoadedView,
@@ -59,7 +59,7 @@ class _Tried:
 
 
 class _ViewCommit:
-    """One commit in progress: the files it wrote so far, and what they would leave behind. See `Attempts`."""
+    """One commit in progress: the files it wrote so far, and what they would leave behind. See `CommitAttempts`."""
 
     noun = "view"
     gone: type[NotFoundError] = NoSuchViewError
@@ -105,19 +105,19 @@ class _ViewCommit:
 
     def _swap(self, change: LocationChange) -> Outcome:
         """The swap, and where its answer is lost what can be found out about it."""
-        pointers = self.handle.pointers
-        outcome = answer_of(lambda: pointers.swap(change.identifier, expected=str(change.expected), new=change.new))
+        store = self.handle.store
+        outcome = outcome_of_swap(lambda: store.swap(change.identifier, expected=str(change.expected), new=change.new))
         if isinstance(outcome, Unknown):
-            outcome = check_commit_status(lambda: pointers.settle([change]), outcome, self.base.metadata.properties)
-        if not isinstance(outcome, Conflicted) or not outcome.is_unheard:
+            outcome = check_commit_status(lambda: store.commit_status([change]), outcome, self.base.metadata.properties)
+        if not isinstance(outcome, Conflicted) or not outcome.is_reply_lost:
             return outcome
         try:
             found = reload_view_metadata(self.handle, self.base)
         except IcefloeError as error:
-            return Unknown(reason=f"the answer was lost, and then: {error.message}")
+            return Unknown(reason=f"the reply was lost, and then: {error.message}")
         stands = self.tried[-1].stands_in(found)
         if stands is None:
-            return Unknown(reason="the answer was lost, and what others have made of the view since no longer tells")
+            return Unknown(reason="the reply was lost, and what others have made of the view since no longer tells")
         return Committed() if stands else outcome
 
     def _stands(self) -> bool:

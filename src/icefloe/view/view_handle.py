@@ -20,8 +20,8 @@ from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.kernel.view.view_metadata_json import read_view_metadata, write_view_metadata
 from icefloe.kernel.view.view_properties import VIEW_METADATA_CODEC
 from icefloe.kernel.view.view_updates import new_view_metadata
-from icefloe.table.clock_and_ids import RandomIds, SystemClock
 from icefloe.table.engine import VERSION
+from icefloe.table.table_handle import RandomIds, SystemClock
 
 # What made a version, in its summary. Spec: View spec, Summary.
 ENGINE: Mapping[str, str] = {"engine-name": "icefloe", "engine-version": VERSION}
@@ -32,7 +32,7 @@ class ViewHandle:
     """A view's name in a pointer store, and the ports its operations use."""
 
     identifier: Identifier
-    pointers: ViewStore
+    store: ViewStore
     io: FileIO
     policy: LocationPolicy = field(default_factory=LocationPolicy)
     clock: Clock = field(default_factory=SystemClock)
@@ -41,7 +41,7 @@ class ViewHandle:
     @property
     def view_name(self) -> str:
         """`catalog.namespace.view`, for messages."""
-        return f"{self.pointers.name}.{dotted(self.identifier)}"
+        return f"{self.store.name}.{dotted(self.identifier)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class LoadedView:
 
 def load_view_metadata(handle: ViewHandle) -> LoadedView:
     """The metadata the pointer names now. Raises `NoSuchViewError`, `NoSuchFileError`, `MetadataFormatError`."""
-    return _read(handle, handle.pointers.load(handle.identifier))
+    return _read(handle, handle.store.load(handle.identifier))
 
 
 def reload_view_metadata(handle: ViewHandle, known: LoadedView) -> LoadedView:
@@ -66,7 +66,7 @@ def reload_view_metadata(handle: ViewHandle, known: LoadedView) -> LoadedView:
         NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: as `read_view_metadata`.
     Spec: View spec, View Metadata (`view-uuid`).
     """
-    pointer = handle.pointers.load(handle.identifier)
+    pointer = handle.store.load(handle.identifier)
     if pointer.metadata_location == known.location:
         return replace(known, previous_location=pointer.previous_metadata_location)
     loaded = _read(handle, pointer)
@@ -111,7 +111,7 @@ def create_view_metadata(handle: ViewHandle, definition: ViewDefinition, propert
     written = new_view_location(handle.ids, metadata, previous_location=None)
     write_view_file(handle, written, metadata)
     try:
-        handle.pointers.create(handle.identifier, written)
+        handle.store.create(handle.identifier, written)
     except (NoSuchNamespaceError, AlreadyExistsError):
         if not _is_ours(handle, written):
             delete_view_files(handle, [written])
@@ -140,7 +140,7 @@ def _read(handle: ViewHandle, pointer: TableLocation) -> LoadedView:
 
 def _is_ours(handle: ViewHandle, location: str) -> bool:
     try:
-        return handle.pointers.load(handle.identifier).metadata_location == location
+        return handle.store.load(handle.identifier).metadata_location == location
     except NoSuchViewError:
         return False
 

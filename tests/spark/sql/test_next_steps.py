@@ -19,9 +19,9 @@ NOT_OF_SQL = ("cli", "spark", "catalog", "inspect", "demo", "testing")
 ARGUMENTS_OF_PYTHON = {
     "table/in_process_engine.py",
     "table/find_engine.py",
-    "table/changes/statement_mutations.py",
+    "table/changes/merge_statement.py",
     "table/rows/upsert.py",
-    "table/rows/upsert_source.py",
+    "table/upsert_source.py",
     "table/rows/delete_keys.py",
     "table/transaction.py",
     "table/table.py",

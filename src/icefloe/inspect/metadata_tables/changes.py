@@ -32,7 +32,7 @@ from icefloe.kernel.scan.scan_planner import ScanPlan
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, DELETED, POS
 from icefloe.kernel.schema.schema import Schema
-from icefloe.table.manifest_threads import in_threads
+from icefloe.table.parallel_requests import in_threads
 from icefloe.table.table_reader import TableReader
 
 _REPLACE = "replace"  # the operation of snapshots that change files and no rows

@@ -29,7 +29,7 @@ from icefloe.kernel.puffin.puffin_errors import puffin_limit_error
 from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
 from icefloe.kernel.schema.schema import Schema
-from icefloe.table.manifest_threads import in_threads
+from icefloe.table.parallel_requests import in_threads
 
 _POSITIONS = frozenset([DELETE_FILE_PATH.name, DELETE_POS.name, DELETE_ROW_NAME])
 # Columns of manifests that are read: those of the metadata table, and those needed to open a delete file.

@@ -19,7 +19,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.types import StructType
-from icefloe.table.manifest_threads import in_threads
+from icefloe.table.parallel_requests import in_threads
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 # Maximum number of entries that become rows in one call, unless one manifest has more.

@@ -21,7 +21,7 @@ from icefloe.kernel.partitioning.transforms import UnknownTransform
 from icefloe.kernel.scan.prune_manifests import SpecTest, summaries_of
 from icefloe.kernel.types import IntegerType
 from icefloe.kernel.values import physical_array
-from icefloe.table.manifest_threads import in_threads
+from icefloe.table.parallel_requests import in_threads
 
 _CONTENT_ID, _SPEC_ID = 134, 141
 

@@ -21,7 +21,7 @@ from icefloe.kernel.partitioning.partition_spec import PartitionField
 from icefloe.kernel.partitioning.transforms import UnknownTransform
 from icefloe.kernel.types import LongType, NestedField
 from icefloe.kernel.values import from_bytes, physical_array
-from icefloe.table.manifest_threads import in_threads
+from icefloe.table.parallel_requests import in_threads
 
 _REFERENCE = "reference_snapshot_id"
 

@@ -22,7 +22,7 @@ from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow
 from icefloe.kernel.statistics import partition_statistics_schema as names
 from icefloe.kernel.statistics.partition_statistics_rows import manifest_statistics_rows
 from icefloe.kernel.types import StructType
-from icefloe.table.manifest_threads import in_threads
+from icefloe.table.parallel_requests import in_threads
 
 # Number of the partition fields that a file's spec has: a missing field of one spec differs from a null value of another.
 _KNOWN_FIELDS = "known fields"

@@ -24,13 +24,13 @@ class Conflicted:
 
     `found` is the location the pointer holds now; None where the table is gone. `table` is the dotted name of the table that was in the way, where several
     were swapped. `reason` is set where no other writer won: the store gave up, such as in a deadlock or with its connection lost before the commit.
-    `is_unheard`: the store's answer was lost and the pointer has moved on since, by a writer who may have built on this very swap: search its history.
+    `is_reply_lost`: the store's answer was lost and the pointer has moved on since, by a writer who may have built on this very swap: search its history.
     """
 
     found: str | None
     table: str | None = field(default=None, compare=False)
     reason: str | None = None
-    is_unheard: bool = False
+    is_reply_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

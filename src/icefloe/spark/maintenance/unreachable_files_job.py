@@ -1,6 +1,6 @@
 """Which files nothing needs once snapshots are gone, as a Spark job: tasks read the manifests, and a join leaves the files that no kept one names.
 
-What it means, and the same in this process, is `icefloe.table.expiry.unreachable_files`. Spec: Manifests.
+What it means, and the same in this process, is `icefloe.table.unreachable_files`. Spec: Manifests.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from icefloe.kernel.ports import FileIO
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.table.engine import UnreachableRequest
-from icefloe.table.expiry.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
+from icefloe.table.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
 
 # Manifests that a task reads, where there are many.
 MANIFESTS_PER_TASK = 32

@@ -36,7 +36,7 @@ from icefloe.spark.write.data_file_job import small_batches
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.table.engine import UpsertedRows, UpsertRequest
-from icefloe.table.rows.upsert_source import SHOWN_KEYS, ambiguous_keys
+from icefloe.table.upsert_source import SHOWN_KEYS, ambiguous_keys
 
 # Names of the join's columns besides the source's. The space keeps them apart from names that tables are likely to have.
 _STORED, _SOURCE_KEY, _TABLE_KEY = "icefloe stored ", "icefloe key ", "icefloe found key "

@@ -41,7 +41,7 @@ from icefloe.spark.types.geo_types import wkb_of_shapes
 from icefloe.spark.types.spark_types import column_named, spark_type
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
 from icefloe.table.engine import KeyValues, UpsertSource
-from icefloe.table.rows.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
+from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
 
 # Bytes in Spark's cache up to which rows are also read to the driver.
 MOST_BYTES_HERE = 1 << 26

@@ -23,9 +23,9 @@ from icefloe.spark.scan.read_options import warn_of_settings
 from icefloe.spark.types.spark_types import column_named, struct_to_schema
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.write_options import WriteOptions, write_options
-from icefloe.table.changes.row_mutations import RowMutations
 from icefloe.table.rows.staged_writes import branch_named
 from icefloe.table.table import Table
+from icefloe.table.table_mutations import TableMutations
 from icefloe.table.transaction import Transaction
 
 CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -93,7 +93,7 @@ def write_within(transaction: Transaction, write: Write) -> None:
     _write(transaction, transaction.table_metadata, write)
 
 
-def _write(changes: RowMutations, metadata: TableMetadata, write: Write) -> None:
+def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> None:
     options, schema = write.options, metadata.schema()
     rows = _with_table_names(write.rows, schema)
     # A required column that holds nulls in older files is nullable for Spark, so rows read from it are too; tasks refuse a null.

@@ -15,8 +15,7 @@ from icefloe.kernel.commit.ref_changes import BRANCH, TAG
 from icefloe.kernel.commit.staged_snapshot import staged_as
 from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
-from icefloe.table.changes.mutation_context import MutationContext
-from icefloe.table.changes.pending_change import Commit, PendingChange
+from icefloe.table.pending_change import Commit, MutationContext, PendingChange
 from icefloe.table.rows.write_context import snapshot_context
 
 

@@ -19,7 +19,7 @@ from icefloe.kernel.partitioning.spec_evolution import (
     SpecChange,
 )
 from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform
-from icefloe.table.changes.pending_change import Commit, PendingChange
+from icefloe.table.pending_change import Commit, PendingChange
 
 
 class UpdateSpec(PendingChange):

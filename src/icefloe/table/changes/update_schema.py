@@ -28,7 +28,7 @@ from icefloe.kernel.schema.schema_change import (
     UpdateColumn,
 )
 from icefloe.kernel.types import IcebergType
-from icefloe.table.changes.pending_change import Commit, PendingChange
+from icefloe.table.pending_change import Commit, PendingChange
 
 
 class UpdateSchema(PendingChange):

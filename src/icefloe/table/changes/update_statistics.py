@@ -12,7 +12,7 @@ from icefloe.kernel.metadata.requirement import AssertTableUUID
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.table.changes.pending_change import Commit, PendingChange
+from icefloe.table.pending_change import Commit, PendingChange
 
 _Change = SetStatistics | RemoveStatistics | SetPartitionStatistics | RemovePartitionStatistics
 

@@ -1,20 +1,23 @@
-"""The commit loop: asks actions for attempts, writes their files, swaps the pointers; on a lost race refreshes and asks again.
+"""The commit loop of tables: calls actions for attempts, writes their files, swaps metadata locations; after a lost race, refreshes and tries again.
 
-One table or several: all of them move or none. What one table's attempt is, and whether it stands after all, is `table_commit.py`; what an attempt holds is the
-kernel's (`kernel/commit`); how a pointer is swapped is `icefloe.catalog_store`; when to try again is `commit_status_check.py`.
-Spec: Optimistic Concurrency; Overview.
+A commit changes one table or several of one catalog, all or none. What an attempt contains is decided by the kernel (`kernel/commit`); how often and how long
+to retry, and how the status of an unknown commit is checked, by `commit_retries.py`; how a metadata location is compared and swapped, by
+`icefloe.catalog_store`. Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry; Overview.
 
-Three rules keep it safe. Files of an attempt are deleted only when its swap is known not to have happened. An unknown outcome deletes nothing. And before
-an attempt is called lost, the winner's table is searched for it: a reply can be lost while the commit stands, and another commit can follow.
+Three rules keep it safe. Files of an attempt are deleted only if its swap is known not to have happened. An unknown outcome deletes nothing. And before an
+attempt counts as lost, the winner's table is searched for it: a reply can be lost although the commit happened, and another commit can follow.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from icefloe.catalog_store.catalog_store import LocationChange
+from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
+    CommitUnknownError,
     IcefloeError,
     InvalidInputError,
     NoSuchFileError,
@@ -22,105 +25,265 @@ from icefloe.errors import (
     NotFoundError,
     Problem,
     StorageError,
+    in_one_line,
 )
 from icefloe.io.bulk_delete import delete_files
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
-from icefloe.table.commits.commit_status_check import answer_of, check_commit_status, commit_with_retries
-from icefloe.table.commits.table_commit import TableChange, TableCommit
-from icefloe.table.commits.unknown_commit import unknown_commit_error
-from icefloe.table.table_handle import LoadedMetadata, TableHandle
+from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
+from icefloe.kernel.metadata.metadata_updates import apply_updates
+from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
+from icefloe.table.commits.own_metadata_files import OldMetadataFiles, own_metadata_files
+from icefloe.table.own_location import check_location_is_own, check_paths_for_writes
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, reload_metadata
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """The change of one table in a commit. `base.location` of a table that `is_new` is empty: its metadata was never written.
+
+    Without an action only a new table is a change.
+    """
+
+    handle: TableHandle
+    base: LoadedMetadata
+    action: Action | None
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReport:
-    """A finished commit of one table: the metadata now current for the writer, the last attempt, and how many attempts it took."""
+    """A finished commit of one table: the metadata that is current for the writer, the last attempt, and the number of attempts."""
 
     loaded: LoadedMetadata
-    attempt: Attempt | None  # None where the action had nothing to commit
+    attempt: Attempt | None  # None if the action had nothing to commit
     attempts: int
 
 
+class TableCommit:
+    """One table in a commit: what its attempts build on and what they wrote."""
+
+    def __init__(self, change: TableChange) -> None:
+        self.handle = change.handle
+        self.action = change.action
+        self.is_new = change.is_new
+        self.base = change.base  # what the current attempt builds on; after the commit, what it made
+        self.attempt: Attempt | None = None
+        self._next: LoadedMetadata | None = None  # what the current attempt makes
+        self._base_of_last_attempt = change.base
+        self._metadata_locations: list[str] = []
+        self._manifests_and_lists: list[str] = []
+
+    @property
+    def metadata_location(self) -> str:
+        """Where the last attempt wrote its metadata; empty before the first."""
+        return self._metadata_locations[-1] if self._metadata_locations else ""
+
+    def prepare(self, number: int) -> LocationChange | None:
+        """Make attempt `number` and write its files.
+
+        On the first attempt the action may see a base that was loaded long ago: if it changes nothing there, or files of it have been expired, it is applied
+        to the table as it is now.
+
+        Returns:
+            The change of the table's metadata location; None if there is nothing to commit.
+
+        Raises:
+            CommitConflictError: the base does not meet the action's requirements.
+            CommitInvalidatedError: the action was valid on an earlier base and is not valid on this one.
+            InvalidInputError, StorageError: the catalog cannot point to the new metadata; it cannot be written.
+            LocationNotAllowedError: the table claims a location, or paths for new files, that the catalog does not allow.
+        """
+        is_reloaded = number > 0
+        while True:
+            base_location = self.base.location
+            try:
+                change = self._write_attempt(number)
+            except InvalidInputError as error:
+                if number == 0:
+                    raise
+                raise _invalidated(error) from error
+            except NoSuchFileError:
+                self.reload()
+                if self.base.location == base_location:
+                    raise
+                continue
+            if change is not None or is_reloaded:
+                return change
+            self.reload()
+            is_reloaded = True
+
+    def _write_attempt(self, number: int) -> LocationChange | None:
+        self._next = None
+        now_ms = self.handle.clock.now_ms()
+        base = self.base
+        if self.action is not None:
+            self.attempt = self.action.attempt(base.metadata, number=number, now_ms=now_ms, read=self.handle.io.read)
+        if self.attempt is None and not self.is_new:
+            return None
+        metadata = base.metadata
+        if self.attempt is not None:
+            for requirement in self.attempt.requirements:
+                requirement.check(base.metadata)
+            metadata = apply_updates(metadata, self.attempt.updates, max(now_ms, metadata.last_updated_ms))
+        previous = None if self.is_new else base.location
+        if previous is not None:
+            check_location_is_own(self.handle, base.metadata, metadata, previous)
+        check_paths_for_writes(self.handle, metadata)
+        metadata = with_metadata_log(metadata, previous, base.metadata.last_updated_ms)
+        location = new_metadata_location(self.handle.ids, metadata, previous_location=previous)
+        self.handle.store.check(self.handle.identifier, location, metadata)
+        for file in (*self.attempt.manifest_files, *self.attempt.manifest_lists) if self.attempt is not None else ():
+            self._manifests_and_lists.append(file.location)
+            self.handle.io.write(file.location, file.content)
+        self._metadata_locations.append(location)
+        self.handle.io.write(location, metadata_content(metadata))
+        self._base_of_last_attempt = base
+        self._next = LoadedMetadata(location=location, metadata=metadata)
+        return LocationChange(identifier=self.handle.identifier, expected=previous, new=location)
+
+    def accept(self, published: str | None) -> None:
+        """Make the last attempt the table's metadata, at `published` if the store gave the file a name of its own."""
+        if self._next is not None:
+            self.base = LoadedMetadata(location=published or self._next.location, metadata=self._next.metadata)
+
+    def conclude(self) -> None:
+        """Make the last attempt the metadata of a new table, if the reply to its swap was lost and other tables showed that it happened."""
+        if self.is_new and not self.base.location:
+            self.accept(None)
+
+    def reload(self) -> None:
+        """Load the table as it is now. Raises `NoSuchTableError` if it was dropped, or another table has its name."""
+        if not self.is_new:
+            self.base = reload_metadata(self.handle, self.base.metadata)
+
+    def load(self) -> None:
+        """Load whichever table has the name now."""
+        if not self.is_new:
+            self.base = load_metadata(self.handle)
+
+    def is_committed(self) -> bool | None:
+        """Return whether an attempt of this commit is part of the table as last loaded; None if that can no longer be determined.
+
+        It is if the table has the attempt's snapshot, or its metadata file is current or in the metadata log. If the metadata that the last attempt built on
+        is current or in the log, every file that followed it is in the log too, so that an attempt that is not there was lost.
+        """
+        if self.attempt is None and not self.is_new:
+            return False
+        metadata = self.base.metadata
+        logged_locations = {entry.metadata_file for entry in metadata.metadata_log}
+        attempted_locations = set(self._metadata_locations)
+        if self.base.location in attempted_locations or logged_locations & attempted_locations:
+            return True
+        if (
+            self.attempt is not None
+            and self.attempt.snapshot_id is not None
+            and metadata.snapshots.position(self.attempt.snapshot_id) is not None
+        ):
+            return True
+        if self.is_new:
+            return None
+        previous = self._base_of_last_attempt.location
+        return False if self.base.location == previous or previous in logged_locations else None
+
+    def written_files(self) -> list[str]:
+        """Return every file of every attempt, except data files."""
+        return [*self._metadata_locations, *self._manifests_and_lists]
+
+    def new_data_files(self) -> list[str]:
+        """Return the data files that were written for this commit."""
+        return [] if self.action is None else list(self.action.new_data_files())
+
+    def files_of_lost_attempts(self) -> list[str]:
+        """Return the written files that the committed table does not name."""
+        referenced = {self.base.location, *(entry.metadata_file for entry in self.base.metadata.metadata_log)}
+        if self.attempt:
+            referenced |= {manifest.manifest_path for manifest in self.attempt.manifests}
+            referenced |= {file.location for file in self.attempt.manifest_lists}
+        return [location for location in self.written_files() if location not in referenced]
+
+    def old_metadata_files(self) -> OldMetadataFiles:
+        """Return the metadata files that left the log in this commit and are to be deleted; files that are not the table's own are kept, with a warning.
+
+        Spec: Table Metadata Fields (`metadata-log`).
+        """
+        current = self.base.metadata
+        if not table_properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
+            return OldMetadataFiles()
+        dropped = dropped_metadata_files(self._base_of_last_attempt.metadata, current)
+        old_files = own_metadata_files(self.handle, (self.base.location, self._base_of_last_attempt.location), dropped)
+        if old_files.others:
+            LOG.warning(
+                "%s: %d metadata files of the log are not in the table's own metadata folder and are kept: %s",
+                in_one_line(self.handle.table_name),
+                len(old_files.others),
+                in_one_line(", ".join(old_files.others[:5])),
+            )
+        return old_files
+
+
+def _invalidated(error: InvalidInputError) -> CommitInvalidatedError:
+    """Return the error of an action that was valid on an earlier base: another writer has made it invalid."""
+    return CommitInvalidatedError(
+        f"another writer changed the table since this change was first made: {error.message}",
+        table=error.table,
+        path=error.path,
+        snapshot_id=error.snapshot_id,
+        problems=(
+            Problem(where="expected", what="a table that the change fits, as it did when it was first made"),
+            Problem(where="found", what=error.message),
+            *error.problems,
+        ),
+        next_step=f"a retry will fail again: {error.next_step or 'refresh the table, and check what changed'}",
+    )
+
+
 class _Commit:
-    """One commit in progress. See `Attempts`. How long to wait and how often to look is what the first table's properties say."""
+    """One commit in progress, see `CommitAttempts`. The first table's properties decide how long to wait and how often to check the status."""
 
     noun = "table"
     gone: type[NotFoundError] = NoSuchTableError
 
     def __init__(self, changes: Sequence[TableChange]) -> None:
         self.name = ", ".join(change.handle.table_name for change in changes)
-        self.parts = [TableCommit(change) for change in changes]
+        self.tables = [TableCommit(change) for change in changes]
         self.store = changes[0].handle.store
         self.settings = changes[0].base.metadata.properties
         self.number = 0
-        self.swaps = 0  # begun so far
-        self.swap_begun = False
+        self.swaps_begun = 0
+        self.may_be_committed = False  # whether a swap was begun that is not known to have failed
 
     @property
     def metadata_locations(self) -> list[str]:
-        """See `Attempts`."""
-        return [part.metadata_location for part in self.parts]
+        """See `CommitAttempts`."""
+        return [table.metadata_location for table in self.tables]
 
     def try_once(self) -> Outcome:
-        """See `Attempts`."""
+        """See `CommitAttempts`."""
         if self.number:
-            for part in self.parts:
-                part.reload()
-            if self._stands():
+            for table in self.tables:
+                table.reload()
+            if self._is_committed():
                 return Committed()
         number, self.number = self.number, self.number + 1
-        changes = [change for change in [self._prepare(part, number) for part in self.parts] if change is not None]
+        changes = [change for change in [table.prepare(number) for table in self.tables] if change is not None]
         if not changes:
             return Committed()
-        self.swap_begun, self.swaps = True, self.swaps + 1
-        outcome = answer_of(lambda: self._swap(changes))
+        self.may_be_committed, self.swaps_begun = True, self.swaps_begun + 1
+        outcome = outcome_of_swap(lambda: self._swap(changes))
         if isinstance(outcome, Unknown):
-            outcome = check_commit_status(lambda: self.store.settle(changes), outcome, self.settings)
-        if isinstance(outcome, Conflicted) and outcome.is_unheard:
-            outcome = self._looked_for(outcome)
+            outcome = check_commit_status(lambda: self.store.commit_status(changes), outcome, self.settings)
+        if isinstance(outcome, Conflicted) and outcome.is_reply_lost:
+            outcome = self._search_winners(outcome)
         elif isinstance(outcome, Committed):
-            for part in self.parts:
-                part.accept(outcome.location)
+            for table in self.tables:
+                table.accept(outcome.location)
         if isinstance(outcome, Conflicted | Refused):
-            self.swap_begun = False
+            self.may_be_committed = False
         return outcome
-
-    def _prepare(self, part: TableCommit, number: int) -> LocationChange | None:
-        """The part's change on what it was given. What changes nothing there is made on the table there is: one loaded long ago may be as asked for once."""
-        change = self._prepared(part, number)
-        if change is None and number == 0:
-            part.reload()
-            change = self._prepared(part, number)
-        return change
-
-    def _prepared(self, part: TableCommit, number: int) -> LocationChange | None:
-        """The part's change. Where files of what it was given are gone because others have expired them since, on the table there is.
-
-        What was right on an earlier base and is not on this one was made wrong by another writer: `CommitInvalidatedError`.
-        """
-        while True:
-            given = part.base.location
-            try:
-                return part.prepare(number)
-            except InvalidInputError as error:
-                if number == 0:
-                    raise
-                raise CommitInvalidatedError(
-                    f"another writer changed the table since this change was first made: {error.message}",
-                    table=error.table,
-                    path=error.path,
-                    snapshot_id=error.snapshot_id,
-                    problems=(
-                        Problem(where="expected", what="a table that the change fits, as it did when it was first made"),
-                        Problem(where="found", what=error.message),
-                        *error.problems,
-                    ),
-                    next_step=f"a retry will fail again: {error.next_step or 'refresh the table, and look at what changed'}",
-                ) from error
-            except NoSuchFileError:
-                part.reload()
-                if part.base.location == given:
-                    raise
 
     def _swap(self, changes: Sequence[LocationChange]) -> Outcome:
         first = changes[0]
@@ -128,87 +291,121 @@ class _Commit:
             return self.store.swap(first.identifier, expected=first.expected, new=first.new)
         return self.store.swap_together(changes)
 
-    def _looked_for(self, outcome: Conflicted) -> Outcome:
-        """What an unheard swap came to, by what the winners' tables say of it."""
+    def _search_winners(self, outcome: Conflicted) -> Outcome:
+        """Return the outcome of a swap whose reply was lost, by searching the tables that other writers committed since."""
         try:
-            for part in self.parts:
-                part.reload()
+            for table in self.tables:
+                table.reload()
         except IcefloeError as error:
-            return Unknown(reason=f"the answer was lost, and then: {error.message}")
-        answers = [part.stands() for part in self.parts]
-        if True in answers:
+            return Unknown(reason=f"the reply was lost, and then: {error.message}")
+        statuses = [table.is_committed() for table in self.tables]
+        if True in statuses:
             return Committed()
-        if False in answers:
+        if False in statuses:
             return outcome
-        return Unknown(reason="the answer was lost, and other writers have changed the table so often since that its log no longer tells")
+        return Unknown(reason="the reply was lost, and other writers have changed the table so often since that its log no longer shows it")
 
-    def _stands(self) -> bool:
-        """Whether an earlier attempt, thought lost, stands in what another writer built on it. All parts stand or none does."""
-        return any(part.stands() for part in self.parts)
+    def _is_committed(self) -> bool:
+        """Return whether an earlier attempt, thought lost, is part of the tables as last loaded. All tables were committed or none."""
+        return any(table.is_committed() for table in self.tables)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
-        """See `Attempts`."""
+        """See `CommitAttempts`."""
         if outcome.found is not None:
-            for part in self.parts:
-                part.load()
-        return self._stands()
+            for table in self.tables:
+                table.load()
+        return self._is_committed()
 
     def abandon(self) -> None:
-        """See `Attempts`."""
-        if self.swap_begun:
+        """See `CommitAttempts`."""
+        if self.may_be_committed:
             return
-        if self.swaps and not all(part.is_new for part in self.parts):
-            # An earlier swap was answered with a conflict, which a lost reply can hide: only the table itself can tell.
+        if self.swaps_begun and not all(table.is_new for table in self.tables):
+            # A conflict reported for an earlier swap can hide a lost reply: only the table itself shows whether it happened.
             try:
-                for part in self.parts:
-                    part.load()
+                for table in self.tables:
+                    table.load()
             except IcefloeError:
                 return
-            if self._stands():
+            if self._is_committed():
                 return
-        for part in self.parts:
-            delete_quietly(part.handle, [*part.written(), *part.new_data_files()])
+        for table in self.tables:
+            delete_quietly(table.handle, [*table.written_files(), *table.new_data_files()])
+
+    def unknown_error(self, outcome: Unknown) -> CommitUnknownError:
+        """Return the error of a commit that may or may not have happened: per table, what it has if it happened, and the command that shows it."""
+        first = next((table for table in self.tables if table.metadata_location), self.tables[0])
+        snapshot_id = first.attempt.snapshot_id if first.attempt is not None else None
+        command = f"icefloe show snapshots {dotted(first.handle.identifier)} --catalog {first.handle.store.name}"
+        sign = (
+            f"snapshot {snapshot_id} is in its history"
+            if snapshot_id is not None
+            else f"{first.metadata_location} is its metadata file or in its log"
+        )
+        problems = []
+        for table in self.tables:
+            table_snapshot_id = table.attempt.snapshot_id if table.attempt is not None else None
+            snapshot = "" if table_snapshot_id is None else f"snapshot {table_snapshot_id}, "
+            problems.append(
+                Problem(where=table.handle.table_name, what=f"committed if it has {snapshot}metadata file {table.metadata_location}")
+            )
+        return CommitUnknownError(
+            f"the commit to {self.name} may or may not have happened: {outcome.reason}",
+            table=self.name,
+            path=first.metadata_location,
+            snapshot_id=snapshot_id,
+            problems=problems,
+            next_step=f"look before writing again, with `{command}`: where {sign} the commit is there and a retry would write twice, else repeat it; "
+            "no file was deleted",
+        )
 
 
 def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitReport:
-    """Commits the action, retrying lost races by the table's `commit.retry.*` properties. Raises as `commit_together`."""
+    """Commit an action to a table, and retry lost races by the table's `commit.retry.*` properties. Raises as `commit_together`."""
     return commit_together([TableChange(handle=handle, base=base, action=action)])[0]
 
 
 def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
-    """Commits the changes of several tables of one catalog, all or none; a lost race on any of them asks every action again. One report for each, in order.
+    """Commit the changes of several tables of one catalog, all or none. After a lost race on any of them every action is applied again.
+
+    Returns:
+        A report for each change, in order.
 
     Raises:
-        CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; nothing of it is left.
-        CommitInvalidatedError: another commit made this one wrong.
-        CommitUnknownError: it is not known whether the commit happened; all its files are kept.
-        NoSuchTableError: a table was dropped. TableAlreadyExistsError: a new one has been made by another.
-        StorageError: the catalog refused the commit, such as for want of rights; nothing of it is left.
+        CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; no file of it remains.
+        CommitInvalidatedError: another commit made this one invalid.
+        CommitUnknownError: it is unknown whether the commit happened; all its files are kept.
+        NoSuchTableError: a table was dropped.
+        TableAlreadyExistsError: a new table has been created by another writer.
+        StorageError: the catalog refused the commit, such as for missing rights; no file of it remains.
     """
     work = _Commit(changes)
     try:
-        commit_with_retries(work, work.settings, lambda outcome: unknown_commit_error(work.parts, outcome))
+        commit_with_retries(work, work.settings, work.unknown_error)
     except (CommitConflictError, CommitInvalidatedError) as error:
         raise _with_winner(error, work) from error
-    for part in work.parts:
-        part.conclude()
-        delete_quietly(part.handle, part.leftovers())
-        old = part.old_metadata_files()
-        delete_files(part.handle.io, old.own, old.folders.contains)  # one that cannot be deleted stays, as above
-    return [CommitReport(loaded=part.base, attempt=part.made, attempts=work.number) for part in work.parts]
+    for table in work.tables:
+        table.conclude()
+        delete_quietly(table.handle, table.files_of_lost_attempts())
+        old_files = table.old_metadata_files()
+        if old_files.own:
+            delete_files(
+                table.handle.io, old_files.own, old_files.folders.contains
+            )  # one that cannot be deleted stays, as in `delete_quietly`
+    return [CommitReport(loaded=table.base, attempt=table.attempt, attempts=work.number) for table in work.tables]
 
 
 def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Commit) -> IcefloeError:
-    """The error with the table's name and, where it tells of lost races alone, the snapshot that the last winner left."""
+    """Return the error with the table's name and, if its cause is lost races alone, the snapshot that the last winner committed."""
     snapshot_id, problems = error.snapshot_id, error.problems
-    if len(work.parts) == 1 and snapshot_id is None and not problems:
-        found = work.parts[0].base
-        newest = found.metadata.current_snapshot()
+    if len(work.tables) == 1 and snapshot_id is None and not problems:
+        loaded = work.tables[0].base
+        newest = loaded.metadata.current_snapshot()
         by = "" if newest is None else f"; its newest snapshot is {newest.snapshot_id} ({newest.operation or 'of an unknown operation'})"
         snapshot_id = None if newest is None else newest.snapshot_id
         problems = (
             Problem(where="expected", what="the catalog still names the metadata file that the attempt was built on"),
-            Problem(where="found", what=f"it names {found.location}{by}"),
+            Problem(where="found", what=f"it names {loaded.location}{by}"),
         )
     return type(error)(
         error.message,
@@ -221,7 +418,7 @@ def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Com
 
 
 def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
-    """Deletes files that nothing names; one that cannot be deleted stays as an orphan, since the outcome is already decided."""
+    """Delete files that nothing names. A file that cannot be deleted stays as an orphan, since the outcome of the commit is already decided."""
     for location in locations:
         try:
             handle.io.delete(location)

@@ -22,9 +22,9 @@ from icefloe.io.location_scope import LocationScope, Place, folders_of, place_of
 from icefloe.io.locations import is_relative, join, qualified
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.expiry.file_cleanup import named_in_metadata
-from icefloe.table.expiry.unreachable_files import files_of_snapshots, live_keys
 from icefloe.table.own_location import holds_warehouse, is_configured, own_location
 from icefloe.table.table_handle import TableHandle, read_metadata_at
+from icefloe.table.unreachable_files import files_of_snapshots, live_keys
 
 # Properties that name folders of a table's files. The last three are Java's, and decide where it writes.
 PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")

@@ -1,7 +1,7 @@
-"""`expire_snapshots`: cutting a table's history by its retention policy, and deleting the files that nothing needs then.
+"""`Expiry`: removal of snapshots by the retention policy, and deletion of the files that nothing needs afterwards.
 
-Which snapshots go is `kernel/metadata/retention.py`, the commit `kernel/commit/snapshot_expiry.py`, the files `cleaning.py`.
-Spec: Snapshot Retention Policy; Optimistic Concurrency.
+Which snapshots are removed is decided by `kernel/metadata/retention.py`, the commit is `kernel/commit/snapshot_expiry.py`, the files are found and deleted by
+`file_cleanup.py`. Spec: Snapshot Retention Policy; Optimistic Concurrency.
 """
 
 from collections.abc import Iterable
@@ -14,18 +14,16 @@ from icefloe.kernel.commit.snapshot_expiry import ExpireSnapshots, check_files_m
 from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.retention import Retention
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.table.changes.mutation_context import MutationContext, TableMutations
 from icefloe.table.expiry.deletion_scope import DeletionScope, deletion_scope, folder_names
-from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
+from icefloe.table.expiry.expire_report import ExpireReport, ExpireState, reported
 from icefloe.table.expiry.file_cleanup import Cleaner, CleaningPlan, Read, delete_in_order, with_statistics
-from icefloe.table.expiry.file_totals import reported
-from icefloe.table.pyiceberg_maintenance import MaintenanceTable
+from icefloe.table.pending_change import MutationContext
 from icefloe.table.table_handle import TableHandle, reload_metadata
 
 
 @dataclass(slots=True, kw_only=True)
 class Expiry:
-    """One expiry under way: planned, then committed by somebody, then finished."""
+    """One expiry of snapshots: planned, then committed by its caller, then finished."""
 
     handle: TableHandle
     action: ExpireSnapshots
@@ -34,14 +32,14 @@ class Expiry:
     allow_outside: tuple[str, ...] = ()
     plan: CleaningPlan | None = None
     report: ExpireReport = field(init=False)
-    # Of the file that the catalog named before: where this commit writes says nothing of what the table's location is.
+    # Of the file that the catalog named before: the file that this commit writes cannot vouch for the table's location.
     _metadata_location: str = field(init=False, default="")
 
     def planned(self, start: MutationContext, state: ExpireState) -> ExpireReport:
-        """What would go from the table as it is known. Raises as `Cleaner.plan`, and as the action does."""
+        """Return what would be removed from the table as it was loaded. Raises as `Cleaner.plan`, and as the action does."""
         base, now_ms = start.metadata, max(self.handle.clock.now_ms(), start.metadata.last_updated_ms)
-        made = self.action.attempt(base, number=0, now_ms=now_ms, read=start.read)
-        kept = base if made is None else apply_updates(base, made.updates, now_ms)
+        attempt = self.action.attempt(base, number=0, now_ms=now_ms, read=start.read)
+        kept = base if attempt is None else apply_updates(base, attempt.updates, now_ms)
         self._metadata_location = start.metadata_location
         if self.deletes_files and self.action.expired.snapshot_ids:
             cleaner = self._cleaner(start.read, is_written=start.staged_read is None)
@@ -49,10 +47,10 @@ class Expiry:
         return self._report(state, kept)
 
     def finish(self) -> ExpireReport:
-        """Deletes the files, once the commit stands.
+        """Delete the files after the commit.
 
         Raises:
-            NoSuchTableError: the table was dropped since, so it is not known what is needed.
+            NoSuchTableError: the table was dropped since, so that it is unknown which files are needed.
             NotFoundError, FormatError, StorageError: a file that another writer's new snapshot needs cannot be read; nothing was deleted.
         """
         base, expired = self.action.base, self.action.expired
@@ -90,77 +88,43 @@ class Expiry:
         return replace(report, files=inside, outside=outside, unreadable=plan.found.unreadable)
 
     def _scope(self, metadata: TableMetadata) -> DeletionScope:
-        """Where files may be deleted."""
+        """Return the folders in which files may be deleted."""
         return deletion_scope(self.handle, metadata, self._metadata_location, self.allow_outside)
 
 
-class ExpiresSnapshots(TableMutations):
-    """The door of a table, a transaction and a static table."""
+def plan_expiry(
+    start: MutationContext,
+    older_than: datetime | int | None,
+    retain_last: int | None,
+    snapshot_ids: Iterable[int],
+    *,
+    deletes_files: bool,
+    clean_metadata: bool,
+    engine: str | None,
+    allow_outside: Iterable[str],
+) -> Expiry:
+    """Return the expiry that the arguments of `TableMutations.expire_snapshots` describe. Nothing is read or changed yet.
 
-    @property
-    def maintenance(self) -> MaintenanceTable:
-        """The same under PyIceberg's names: `table.maintenance.expire_snapshots().older_than(time).commit()`."""
-        return MaintenanceTable(self.expire_snapshots)
-
-    def expire_snapshots(
-        self,
-        older_than: datetime | int | None = None,
-        retain_last: int | None = None,
-        snapshot_ids: Iterable[int] = (),
-        *,
-        dry_run: bool = False,
-        delete_files: bool = True,
-        clean_expired_metadata: bool = False,
-        engine: str | None = None,
-        allow_outside: Iterable[str] = (),
-    ) -> ExpireReport:
-        """Removes old snapshots from the table, and deletes the files that nothing else needs, after the commit stands.
-
-        By the retention policy: snapshots older than `history.expire.max-snapshot-age-ms` go, but the last `history.expire.min-snapshots-to-keep` of each
-        branch stay, and whatever a branch or tag names; branches and tags older than `history.expire.max-ref-age-ms` go, `main` never. Their own settings go
-        before those of the table, and before these:
-
-        Args:
-            older_than: in place of the greatest age: a time with a time zone, or milliseconds since 1970-01-01 UTC.
-            retain_last: in place of the number to keep.
-            snapshot_ids: these snapshots go whatever their age; if nothing else is given, only these.
-            dry_run: only say what would go.
-            delete_files: False leaves every file where it is; nothing will know of them then.
-            clean_expired_metadata: also remove partition specs and schemas that nothing needs any more.
-            engine: who reads manifests: `spark`, as a job; `in-process`; by default Spark where it runs already and there are a thousand or more.
-            allow_outside: folders outside the table's location whose files may be deleted too, such as one that `add_files` took files from.
-
-        A file that cannot be deleted is told in the report and is no error. So is a file outside the table's location, which is kept: see `docs/security.md`.
-
-        Raises:
-            InvalidInputError: a snapshot of `snapshot_ids` is named by a branch or tag, or `gc.enabled` is false.
-            NoSuchSnapshotError: one of them is not in the table.
-            NotFoundError, FormatError, StorageError: a file that a kept snapshot needs cannot be read. Nothing was changed.
-            CommitConflictError: other writers won every retry. Nothing was changed.
-            CommitUnknownError: the catalog's answer was lost. No file is deleted.
-        """
-        start = self._start()
-        ids = tuple(dict.fromkeys(snapshot_ids))
-        _check_known(start, ids)
-        retention = Retention(
-            older_than_ms=_milliseconds(older_than),
-            retain_last=_at_least_one(retain_last),
-            snapshot_ids=ids,
-            by_policy=not ids or older_than is not None or retain_last is not None,
-        )
-        action = ExpireSnapshots(retention, clean_metadata=clean_expired_metadata, deletes_files=delete_files)
-        outside = folder_names(allow_outside, "allow_outside")
-        expiry = Expiry(handle=start.handle, action=action, deletes_files=delete_files, engine=engine, allow_outside=outside)
-        if delete_files:
-            check_files_may_be_deleted(start.metadata)
-        report = expiry.planned(start, ExpireState.DRY_RUN if dry_run else ExpireState.STAGED)
-        if dry_run:
-            return report
-        done = self._commit_then(action, expiry.finish)
-        return report if done is None else done
+    Raises:
+        InvalidInputError: a time without a time zone, fewer than one snapshot to retain, or `gc.enabled` is false.
+        NoSuchSnapshotError: a snapshot of `snapshot_ids` is not in the table.
+    """
+    ids = tuple(dict.fromkeys(snapshot_ids))
+    _check_snapshots_exist(start, ids)
+    retention = Retention(
+        older_than_ms=_milliseconds(older_than),
+        retain_last=_at_least_one(retain_last),
+        snapshot_ids=ids,
+        by_policy=not ids or older_than is not None or retain_last is not None,
+    )
+    action = ExpireSnapshots(retention, clean_metadata=clean_metadata, deletes_files=deletes_files)
+    outside = folder_names(allow_outside, "allow_outside")
+    if deletes_files:
+        check_files_may_be_deleted(start.metadata)
+    return Expiry(handle=start.handle, action=action, deletes_files=deletes_files, engine=engine, allow_outside=outside)
 
 
-def _check_known(start: MutationContext, snapshot_ids: Iterable[int]) -> None:
+def _check_snapshots_exist(start: MutationContext, snapshot_ids: Iterable[int]) -> None:
     missing = [snapshot_id for snapshot_id in snapshot_ids if start.metadata.snapshot_by_id(snapshot_id) is None]
     if missing:
         raise NoSuchSnapshotError(
@@ -180,8 +144,8 @@ def _milliseconds(time: datetime | int | None) -> int | None:
         )
     if time.tzinfo is None:
         raise InvalidInputError(
-            f"older_than is {time.isoformat()}, which has no time zone: hours of history could go too many",
-            next_step="say which time is meant, such as datetime.now(UTC) - timedelta(days=7)",
+            f"older_than is {time.isoformat()}, which has no time zone: hours of history too many could be removed",
+            next_step="give a time with a time zone, such as datetime.now(UTC) - timedelta(days=7)",
         )
     return int(time.timestamp() * 1000)
 

@@ -15,16 +15,20 @@ from icefloe.io.bulk_delete import delete_files
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.table.engine import Engine, UnreachableRequest
-from icefloe.table.expiry.file_kinds import FileKind, distinct, listed_files, location_keys, without
-from icefloe.table.expiry.unreachable_files import (
+from icefloe.table.find_engine import IN_PROCESS, engine_named, running_engine
+from icefloe.table.unreachable_files import (
+    FileKind,
     SnapshotFiles,
     Unreachable,
+    distinct,
     files_of_snapshots,
     find_in_process,
+    listed_files,
     live_keys,
+    location_keys,
     unreachable_files,
+    without,
 )
-from icefloe.table.find_engine import IN_PROCESS, engine_named, running_engine
 
 # From this many manifests to be read on, a Spark that runs already reads them: a job takes seconds, and a manifest some milliseconds.
 MANIFESTS_FOR_SPARK = 1_000

@@ -16,12 +16,19 @@ from icefloe.kernel.commit.snapshot_expiry import check_files_may_be_deleted
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.expiry.deletion_scope import deletion_scope, folder_names
+from icefloe.table.expiry.expire_report import FileTotal, no_files, outside_lines, reported, total_lines, totals
 from icefloe.table.expiry.file_cleanup import delete_in_order, statistics_files
-from icefloe.table.expiry.file_kinds import FileKind, distinct, listed_files
-from icefloe.table.expiry.file_totals import FileTotal, no_files, outside_lines, reported, total_lines, totals
-from icefloe.table.expiry.parallel_requests import side_by_side
-from icefloe.table.expiry.unreachable_files import Unreachable, files_of_snapshots, find_in_process, unreachable_files
+from icefloe.table.parallel_requests import side_by_side
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata
+from icefloe.table.unreachable_files import (
+    FileKind,
+    Unreachable,
+    distinct,
+    files_of_snapshots,
+    find_in_process,
+    listed_files,
+    unreachable_files,
+)
 
 # How often a table is looked at anew because another writer committed, before it is left as it is.
 TRIES = 100

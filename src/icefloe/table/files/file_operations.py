@@ -20,9 +20,8 @@ from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.table.changes.mutation_context import MutationContext
-from icefloe.table.changes.pending_change import Commit
 from icefloe.table.files.pending_snapshot import PendingSnapshot
+from icefloe.table.pending_change import Commit, MutationContext
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 

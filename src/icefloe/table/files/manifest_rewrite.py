@@ -17,9 +17,8 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent, Manifest
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.table.changes.mutation_context import MutationContext
-from icefloe.table.changes.pending_change import Commit
 from icefloe.table.files.pending_snapshot import PendingSnapshot
+from icefloe.table.pending_change import Commit, MutationContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

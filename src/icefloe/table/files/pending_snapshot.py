@@ -15,8 +15,7 @@ from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import check_added
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.table.changes.mutation_context import MutationContext
-from icefloe.table.changes.pending_change import Commit, PendingChange
+from icefloe.table.pending_change import Commit, MutationContext, PendingChange
 from icefloe.table.rows.write_context import commit_context
 
 

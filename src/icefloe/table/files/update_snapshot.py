@@ -19,11 +19,10 @@ from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import BooleanExpression, any_of
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.table.changes.mutation_context import MutationContext
-from icefloe.table.changes.pending_change import Commit
 from icefloe.table.files.file_operations import OverwriteFiles, RewriteDataFiles, RowChanges
 from icefloe.table.files.manifest_rewrite import ManifestRewrite
 from icefloe.table.files.pending_snapshot import PendingSnapshot
+from icefloe.table.pending_change import Commit, MutationContext
 
 
 class UpdateSnapshot:

@@ -20,8 +20,8 @@ from icefloe.kernel.schema.nesting import check_write_nesting
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.engine import VERSION, Engine
 from icefloe.table.find_engine import running_engine
-from icefloe.table.manifest_threads import in_threads
 from icefloe.table.own_location import check_paths_for_writes
+from icefloe.table.parallel_requests import in_threads
 from icefloe.table.rows.staged_writes import staging_of_write
 from icefloe.table.table_handle import TableHandle, data_folder, metadata_folder
 

@@ -1,6 +1,7 @@
-"""`commit_with_retries`: the loop around every swap of a pointer: try, and on a lost race try again, until it is known how it ended or that it is not known.
+"""`commit_with_retries`: when a commit is retried, how long it waits, and how the status of an unknown commit is checked.
 
-What an attempt writes and swaps is its caller's: a table's `commit_loop.py`, a view's `icefloe.view.view_commit`.
+After a lost race the commit is attempted again, until it is committed, the retries are used up, or its outcome remains unknown. What an attempt writes is
+decided by its caller: `commit_loop.py` for tables, `icefloe.view.view_commit` for views.
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
@@ -23,37 +24,43 @@ from icefloe.kernel.commit.outcome import Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata import table_properties
 
 
-class Attempts(Protocol):
-    """One commit in progress: `try_once` is called again after each lost race, and knows what the calls before it wrote."""
+class CommitAttempts(Protocol):
+    """One commit in progress. `try_once` is called again after each lost race, and has access to what the attempts before it wrote."""
 
-    noun: str  # what is committed to, for messages: table, view
+    noun: str  # what the commit changes, for messages: table, view
     name: str  # catalog.namespace.name
-    gone: type[NotFoundError]  # raised where the name was dropped meanwhile
+    gone: type[NotFoundError]  # raised if the name was dropped meanwhile
     number: int  # attempts made so far
 
     @property
     def metadata_locations(self) -> list[str]:
-        """The metadata file of each attempt, the last one's last."""
+        """The metadata file of each attempt, in order."""
 
     def try_once(self) -> Outcome:
-        """Builds on what the pointer names now, writes the attempt's files, and swaps."""
+        """Build on the metadata that the catalog names now, write the attempt's files, and swap the metadata location."""
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
-        """Whether the winner of the last race built on our commit, whose reply was lost."""
+        """Return whether the winner of the last race built on this commit, whose reply was lost."""
 
     def abandon(self) -> None:
-        """Deletes what this commit wrote, after an error or Ctrl-C; nothing where one of its swaps may have happened."""
+        """Delete what this commit wrote, after an error or Ctrl-C; nothing if one of its swaps may have happened."""
 
 
-def commit_with_retries(work: Attempts, settings: Mapping[str, str], unknown: Callable[[Unknown], IcefloeError] | None = None) -> None:
-    """Returns when the commit stands. `settings` are the properties of the table or view, of which `commit.retry.*` are read.
-    `unknown` makes the error of a commit that may or may not have happened.
+def commit_with_retries(
+    work: CommitAttempts, settings: Mapping[str, str], unknown_error: Callable[[Unknown], IcefloeError] | None = None
+) -> None:
+    """Attempt a commit until it is committed, refused, or out of retries.
+
+    Args:
+        work: the commit.
+        settings: the properties of the table or view, of which `commit.retry.*` are read.
+        unknown_error: makes the error of a commit that may or may not have happened.
 
     Raises:
-        CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; nothing of it is left.
-        CommitUnknownError: it is not known whether the commit happened; all its files are kept.
-        StorageError: the catalog refused the swap, such as for want of rights; nothing of it is left.
-        NotFoundError: what is committed to was dropped. Any error of an attempt, after which nothing of it is left.
+        CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; no file of it remains.
+        CommitUnknownError: it is unknown whether the commit happened; all its files are kept.
+        StorageError: the catalog refused the swap, such as for missing rights; no file of it remains.
+        NotFoundError: the table or view was dropped; no file of the commit remains. So for any other error of an attempt.
     """
     try:
         outcome: Outcome = _retrying(settings)(work.try_once)
@@ -70,8 +77,8 @@ def commit_with_retries(work: Attempts, settings: Mapping[str, str], unknown: Ca
         raise outcome.error
     if isinstance(outcome, Unknown):
         raise (
-            unknown(outcome)
-            if unknown is not None
+            unknown_error(outcome)
+            if unknown_error is not None
             else CommitUnknownError(
                 f"the commit to {work.name} may or may not have happened: {outcome.reason}",
                 table=work.name,
@@ -84,28 +91,33 @@ def commit_with_retries(work: Attempts, settings: Mapping[str, str], unknown: Ca
         _raise_conflict(work, outcome)
 
 
-def answer_of(swap: Callable[[], Outcome]) -> Outcome:
-    """What a swap answers. A store that raises a `StorageError` breaks its word, and has said nothing of how the swap ended."""
+def outcome_of_swap(swap: Callable[[], Outcome]) -> Outcome:
+    """Return the outcome of a swap. A store that raises a `StorageError` violates its contract; the commit state is unknown."""
     try:
         return swap()
     except StorageError as error:
         return Unknown(reason=error.message)
 
 
-def check_commit_status(look: Callable[[], Outcome], unknown: Unknown, settings: Mapping[str, str]) -> Outcome:
-    """How a swap ended whose outcome is unknown, by looking again as `commit.status-check.*` say; `Unknown` where that is still not known then.
+def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, settings: Mapping[str, str]) -> Outcome:
+    """Return how a swap with an unknown outcome ended, by repeated checks; `Unknown` if no check could determine it.
 
-    Waits double from the least to the most until the looks or the time run out. A look that fails is one that does not know.
+    Waits double from the least to the most of `commit.status-check.*` until the checks or the time run out. A check that fails determines nothing.
+
+    Args:
+        load_status: one check.
+        unknown: the outcome of the swap.
+        settings: the properties of the table or view.
     """
 
-    def look_once() -> Outcome:
+    def check_once() -> Outcome:
         try:
-            found = look()
+            status = load_status()
         except StorageError as error:
-            found = Unknown(reason=error.message)
-        return Unknown(reason=f"{unknown.reason}; and then: {found.reason}") if isinstance(found, Unknown) else found
+            status = Unknown(reason=error.message)
+        return Unknown(reason=f"{unknown.reason}; and then: {status.reason}") if isinstance(status, Unknown) else status
 
-    settled: Outcome = Retrying(
+    outcome: Outcome = Retrying(
         stop=stop_any(
             stop_after_attempt(table_properties.STATUS_CHECK_NUM_RETRIES.read(settings) + 1),
             stop_after_delay(table_properties.STATUS_CHECK_TOTAL_TIMEOUT_MS.read(settings) / 1000),
@@ -114,14 +126,14 @@ def check_commit_status(look: Callable[[], Outcome], unknown: Unknown, settings:
             multiplier=table_properties.STATUS_CHECK_MIN_WAIT_MS.read(settings) / 1000,
             max=table_properties.STATUS_CHECK_MAX_WAIT_MS.read(settings) / 1000,
         ),
-        retry=retry_if_result(lambda found: isinstance(found, Unknown)),
+        retry=retry_if_result(lambda status: isinstance(status, Unknown)),
         retry_error_callback=_last_outcome,
-    )(look_once)
-    return settled
+    )(check_once)
+    return outcome
 
 
 def _retrying(settings: Mapping[str, str]) -> Retrying:
-    """Waits double from the least to the most, with jitter, until the tries or the time run out."""
+    """Return the retries of `commit.retry.*`: waits double from the least to the most, with jitter, until the retries or the time run out."""
     return Retrying(
         stop=stop_any(
             stop_after_attempt(table_properties.COMMIT_NUM_RETRIES.read(settings) + 1),
@@ -142,7 +154,7 @@ def _last_outcome(state: RetryCallState) -> Outcome:
     return result
 
 
-def _raise_conflict(work: Attempts, outcome: Conflicted) -> None:
+def _raise_conflict(work: CommitAttempts, outcome: Conflicted) -> None:
     if outcome.found is None:
         which = f"{work.noun} {outcome.table}" if outcome.table and "," in work.name else f"{work.noun} {work.name}"
         raise work.gone(

@@ -30,7 +30,7 @@ from icefloe.kernel.schema.metadata_columns import POS, with_lineage
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.table.engine import UpsertedRows, UpsertRequest
-from icefloe.table.rows.upsert_source import ArrowRows, ambiguous_keys, shown_keys
+from icefloe.table.upsert_source import ArrowRows, ambiguous_keys, shown_keys
 
 Positions = NDArray[np.int64]
 # Rows. The key columns of so many rows of the table, or of as many as the source has, are in memory at a time: each look-up numbers the source's keys anew.
