@@ -60,7 +60,7 @@ def test_a_key_is_looked_up_in_the_deletes_of_its_own_file(
 
 
 @pytest.mark.parametrize("bits", [2**10, 2**23])
-def test_what_is_looked_up_is_what_a_plain_model_finds(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
+def test_lookups_find_the_keys_of_a_plain_model(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
     monkeypatch.setattr(deleted_keys, "_LEAST_BITS", bits)
     monkeypatch.setattr(deleted_keys, "_MOST_BITS", bits)
     chosen = np.random.default_rng(bits)
@@ -73,17 +73,17 @@ def test_what_is_looked_up_is_what_a_plain_model_finds(spark: SparkSession, monk
             for number, part in enumerate(np.split(known, [0, 1500]))
         ]
         frame = spark.createDataFrame(pa.table({"key": pa.array(asked, pa.int64()), "place": pa.array(places, pa.int32())}))
-        kept = DeletedKeys(LongType(), tuple(lists)).kept(spark, F.col("key"), F.col("place"))
-        found = frame.select(kept.alias("kept")).toArrow()["kept"].to_pylist()
+        is_not_deleted = DeletedKeys(LongType(), tuple(lists)).is_not_deleted(spark, F.col("key"), F.col("place"))
+        found = frame.select(is_not_deleted.alias("kept")).toArrow()["kept"].to_pylist()
         sets = [{*one.numbers.tolist(), *([None] if one.has_null else [])} for one in lists]
         assert found == [key not in sets[place] for key, place in zip(asked, places, strict=True)]
-        one = DeletedKeys(LongType(), (KeyList.joined(lists),)).kept(spark, F.col("key"), None)
+        one = DeletedKeys(LongType(), (KeyList.joined(lists),)).is_not_deleted(spark, F.col("key"), None)
         found = frame.select(one.alias("kept")).toArrow()["kept"].to_pylist()
         assert found == [key not in set().union(*sets) for key in asked]
 
 
 @pytest.mark.parametrize(("name", "required"), [("MOST_KEYS", True), ("MOST_FILES_READ", False)])
-def test_more_keys_than_are_looked_up_are_joined(
+def test_more_keys_than_a_lookup_may_have_are_joined(
     spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, name: str, required: bool
 ) -> None:
     monkeypatch.setattr(equality_deletes, name, 1)
@@ -99,7 +99,7 @@ def test_more_keys_than_are_looked_up_are_joined(
         delete_keys(table, rows(key).select(["key"]), ["key"])
     text = plan_of(same_rows(table))
     assert "LeftAnti" in text
-    assert "icefloe group" not in text  # all deletes hold for every file
+    assert "icefloe group" not in text  # all deletes apply to every file
     assert ("BroadcastHashJoin [key" in text) == required
     table.append(rows(1, 2, nothing))
     delete_keys(table, rows(2, nothing).select(["key"]), ["key"])
@@ -108,7 +108,7 @@ def test_more_keys_than_are_looked_up_are_joined(
     assert "icefloe group" in text
 
 
-def test_rows_are_asked_for_their_keys_only_where_the_filter_keeps_them(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_keys_are_looked_up_only_in_rows_that_match_the_filter(spark: SparkSession, lake: SqlCatalog) -> None:
     table = lake.create_table("db.t", pa.schema([("key", pa.int64()), ("x", pa.int64())]), properties={"format-version": "3"})
     table.append(pa.table({"key": range(100), "x": range(100)}))
     delete_keys(table, pa.table({"key": [50]}), ["key"])
@@ -116,4 +116,4 @@ def test_rows_are_asked_for_their_keys_only_where_the_filter_keeps_them(spark: S
     text = plan_of(same_rows(table, "x BETWEEN 49 AND 53"))
     conditions = next(line for line in text.splitlines() if "Filter" in line)
     assert conditions.index("x#") < conditions.index("BitSet")
-    assert "named_struct" not in text  # a row's position is no struct
+    assert "named_struct" not in text  # the position of a row is not packed into a struct

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.spark.types.arrow_conversion import with_offsets
+from icefloe.spark.types.arrow_conversion import with_list_offsets
 
 TEXTS = pa.list_(pa.string())
 
@@ -34,14 +34,14 @@ def test_what_has_no_entries_is_given_its_offset_and_the_rest_is_left_as_it_is()
     whole = pa.array([["a"], None], TEXTS)
     texts = pa.StructArray.from_arrays([lists, whole], names=["lists", "whole"])
     assert offsets_of(lists)[3] == 0
-    mended = with_offsets(pa.record_batch({"texts": texts, "maps": maps, "whole": whole}))
+    mended = with_list_offsets(pa.record_batch({"texts": texts, "maps": maps, "whole": whole}))
     mended.validate(full=True)
     assert mended.column("texts").to_pylist() == [{"lists": [], "whole": ["a"]}, {"lists": [], "whole": None}]
     assert mended.column("maps").to_pylist() == [[], None]
     assert offsets_of(mended.column("texts").field(0))[3] == 4
     assert mended.column("maps").items.buffers()[1].size == 4
     sound = pa.record_batch({"whole": whole, "id": pa.array([1, 2])})
-    assert with_offsets(sound) is sound
+    assert with_list_offsets(sound) is sound
 
 
 @pytest.mark.spark

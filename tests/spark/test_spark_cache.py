@@ -1,4 +1,4 @@
-"""DataFrames kept for an object: let go when it is gone, by a thread of its own, whatever call to the JVM is under way."""
+"""DataFrames cached for an object: a thread unpersists them after the object is gone, even during a call to the JVM."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ class Owner:
     pass
 
 
-def test_a_frame_is_let_go_after_its_owner_by_another_thread(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_thread_unpersists_a_frame_after_its_owner_is_gone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = spark.range(10).persist()
     assert frame.count() == 10
     assert frame.is_cached

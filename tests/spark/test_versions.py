@@ -1,4 +1,4 @@
-"""Versions of Spark that Icefloe is not proven on: older ones are refused by name, newer ones are tried on a small table, and never trusted before."""
+"""Versions of Spark that Icefloe is not proven on: older ones are refused, newer ones must first pass a version probe on a small table."""
 
 import json
 import logging
@@ -16,15 +16,15 @@ from pyspark.sql import DataFrame, SparkSession
 import icefloe.spark
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError
-from icefloe.spark import sql_probe as sql_trial
-from icefloe.spark.bridge import java_compiler as java_compile
+from icefloe.spark import sql_probe
+from icefloe.spark.bridge import java_compiler
 from icefloe.spark.bridge.gateway import gateway_of
 from icefloe.spark.runtime.spark_versions import PROVEN_VERSIONS, check_version, is_proven
 from icefloe.spark.scan import native_scan, pushed_scan, version_probe
 
 ROWS = pa.table({"id": pa.array(range(5), pa.int64())})
 
-# A process whose PySpark says that it is 3.5: of the real one nothing is imported.
+# A process whose PySpark has the version 3.5; nothing of the real one is imported.
 OLD = """
 import json
 import pyarrow as pa
@@ -48,7 +48,7 @@ print(json.dumps(said))
 """
 
 
-def test_an_older_pyspark_is_refused_by_name_and_arrow_goes_on(tmp_path: Path) -> None:
+def test_an_older_pyspark_is_refused_and_arrow_still_works(tmp_path: Path) -> None:
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "__init__.py").write_text("__version__ = '3.5.9'\n")
     program = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n" + OLD.format(folder=str(tmp_path / "warehouse"))
@@ -81,16 +81,16 @@ def test_patch_releases_of_proven_versions_are_proven_and_all_others_are_not(ver
         check_version("3.5.9")
 
 
-# A process of its own, as no class of the glue is there: in the session of the tests they are.
+# A process of its own: in the session of the tests the Java classes are loaded already.
 WITHOUT_GLUE = """
 from pathlib import Path
 import icefloe.spark
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError
-from icefloe.spark.bridge import java_compiler as java_compile
+from icefloe.spark.bridge import java_compiler
 from pyspark.sql import SparkSession
 SparkSession.version = property(lambda _: "4.4.0")
-java_compile.files = lambda _: Path({sources!r})
+java_compiler.files = lambda _: Path({sources!r})
 spark = icefloe.spark.session(master="local[1]")
 lake = SqlCatalog("lake", uri="sqlite:///{folder}/catalog.db", warehouse="{folder}/warehouse")
 try:
@@ -104,34 +104,36 @@ print(spark.read.format("icefloe").load("glue.db.t").count())
 
 @pytest.fixture
 def newer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SparkSession:
-    """The session, which says that it is of a version that nobody has seen, in a process that has tried nothing and has no classes kept."""
+    """The session with an unknown version, in a process without past probes and without cached classes."""
     monkeypatch.setattr(SparkSession, "version", property(lambda _: "4.4.0"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setitem(gateway_of(spark).__dict__, version_probe._TRIED, set())
+    monkeypatch.setitem(gateway_of(spark).__dict__, version_probe._PROBED, set())
     return spark
 
 
 @pytest.mark.spark
-def test_a_newer_spark_is_tried_once_and_then_used(newer: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_newer_spark_is_probed_once_and_then_used(newer: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         icefloe.spark.attach(newer, "newer", lake)
     said = [record.getMessage() for record in caplog.records if "4.4.0" in record.getMessage()]
-    assert [text.rpartition("; ")[2] for text in said] == ["a trial of scans went well", "a trial of statements went well"]
+    assert [text.rpartition("; ")[2] for text in said] == ["the probe of scans passed", "the probe of statements passed"]
     assert all(version in said[0] for version in PROVEN_VERSIONS)
     newer.sql("CREATE TABLE newer.db.t AS SELECT 7 AS x")
     assert [tuple(row) for row in newer.table("newer.db.t").collect()] == [(7,)]
-    # Another process finds that the trial passed, and does not repeat it.
-    gateway_of(newer).__dict__[version_probe._TRIED].clear()
+    # Another process finds that the probe passed, and does not repeat it.
+    gateway_of(newer).__dict__[version_probe._PROBED].clear()
 
     def never(*_: object) -> Any:
-        raise AssertionError("tried again")
+        raise AssertionError("probed again")
 
-    version_probe.try_once(newer, "scans", never)
-    version_probe.try_once(newer, "statements", never)
+    version_probe.run_probe(newer, "scans", never)
+    version_probe.run_probe(newer, "statements", never)
 
 
 @pytest.mark.spark
-def test_a_newer_spark_that_answers_wrong_is_not_attached(newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_catalog_is_attached_to_a_newer_spark_that_returns_wrong_rows(
+    newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = pushed_scan.read
 
     def wrong(spark: SparkSession, request: Any) -> DataFrame:
@@ -142,14 +144,14 @@ def test_a_newer_spark_that_answers_wrong_is_not_attached(newer: SparkSession, l
         icefloe.spark.attach(newer, "wrong", lake)
     assert "Spark 4.4.0 is not a version that Icefloe is proven on" in str(caught.value)
     wheres = [problem.where for problem in caught.value.problems]
-    assert sql_trial.STATEMENTS[2][0] in wheres
-    assert "is right" in str(caught.value)
+    assert sql_probe.STATEMENTS[2][0] in wheres
+    assert "; expected " in str(caught.value)
     assert "use a proven version" in str(caught.value)
     assert newer.conf.get("spark.sql.catalog.wrong", None) is None
 
 
 @pytest.mark.spark
-def test_a_newer_spark_whose_own_scan_reads_wrong_is_not_read_with(
+def test_a_newer_spark_whose_own_scan_returns_wrong_rows_is_refused(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = lake.create_table("db.t", ROWS.schema)
@@ -158,25 +160,25 @@ def test_a_newer_spark_whose_own_scan_reads_wrong_is_not_read_with(
     with monkeypatch.context() as patch:
         patch.setattr(native_scan, "native_rows", lambda *given, **named: right(*given, **named).limit(1))
         for _ in range(2):
-            with pytest.raises(EngineError, match="scans were tried on a small table, and went wrong") as caught:
+            with pytest.raises(EngineError, match="the probe of scans on a small table failed") as caught:
                 table.scan().to_spark()
             assert "rows where true" in [problem.where for problem in caught.value.problems]
-            assert "is right" in str(caught.value)
+            assert "; expected " in str(caught.value)
     assert sorted(row.id for row in table.scan().to_spark().collect()) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_glue_that_a_newer_spark_does_not_compile_is_refused_with_what_works(
+def test_java_classes_that_do_not_compile_on_a_newer_spark_are_refused_with_a_next_step(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     sources = tmp_path / "sources"
-    sources.mkdir()
-    for name in (*java_compile.SOURCES, *java_compile.FORMATS):
-        text = (files("icefloe.spark.bridge") / f"{name}.java").read_text("utf-8")
-        (sources / f"{name}.java").write_text(text.replace("DataSourceV2ScanRelation", "DataSourceV3ScanRelation"))
-    monkeypatch.setattr(java_compile, "files", lambda _: sources)
-    monkeypatch.delitem(gateway_of(newer).__dict__, java_compile._LOADER_ATTRIBUTE, raising=False)
+    (sources / "java").mkdir(parents=True)
+    for name in (*java_compiler.SOURCES, *java_compiler.FORMATS):
+        text = (files("icefloe.spark.bridge") / "java" / f"{name}.java").read_text("utf-8")
+        (sources / "java" / f"{name}.java").write_text(text.replace("DataSourceV2ScanRelation", "DataSourceV3ScanRelation"))
+    monkeypatch.setattr(java_compiler, "files", lambda _: sources)
+    monkeypatch.delitem(gateway_of(newer).__dict__, java_compiler._LOADER_ATTRIBUTE, raising=False)
     with pytest.raises(EngineError, match=r"does not compile on Spark 4\.4\.0, which is not a version that Icefloe is proven on") as caught:
         icefloe.spark.attach(newer, "glue", lake)
     said = str(caught.value)
@@ -186,7 +188,7 @@ def test_glue_that_a_newer_spark_does_not_compile_is_refused_with_what_works(
     assert "DataSourceV3ScanRelation" in said
     assert "spark.read.format('icefloe')" in said
     assert newer.conf.get("spark.sql.catalog.glue", None) is None
-    # What the message says works there does.
+    # The next step of the message works.
     table = lake.create_table("db.t", ROWS.schema)
     table.append(ROWS)
     with pytest.raises(EngineError, match="does not compile"):

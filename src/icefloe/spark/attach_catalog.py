@@ -21,7 +21,7 @@ from icefloe.spark.catalog.spark_data_source import HIDDEN, offer
 from icefloe.spark.runtime.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.runtime.redaction import warn_of_shown_secrets
 from icefloe.spark.runtime.start_session import share_limits
-from icefloe.spark.scan.version_probe import try_scan
+from icefloe.spark.scan.version_probe import probe_scans
 from icefloe.spark.sql_probe import try_statements
 from icefloe.spark.statements.statement_parser import StatementParser
 
@@ -105,7 +105,7 @@ def register(spark: SparkSession, name: str, answers: SparkCatalog) -> None:
     start_callbacks(gateway_of(spark))
     class_loader(spark)
     with _loadable_session_catalog(spark):
-        try_scan(spark)
+        probe_scans(spark)
         try_statements(spark, _attach)
     key = spark.conf.get(f"{PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
     try:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import Problem
-from icefloe.spark.scan.version_probe import told, trial_catalog, try_once
+from icefloe.spark.scan.version_probe import compare_rows, probe_catalog, run_probe
 
 _NAME = "icefloe_trial"
 _MODES = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("delete", "update", "merge"))
@@ -39,15 +39,15 @@ def try_statements(spark: SparkSession, attach: Callable[[SparkSession, str, Cat
     """On a version that is not proven, once: runs statements in a session of their own, whose catalog `attach` makes known, and compares their rows.
 
     Raises:
-        EngineError: one went wrong; see `try_once`.
+        EngineError: one went wrong; see `run_probe`.
     """
 
     def trial(folder: Path) -> Iterator[Problem]:
         session = spark.newSession()
         session.conf.set("spark.sql.shuffle.partitions", "1")
-        yield from told("attach", lambda: [(attach(session, _NAME, trial_catalog(folder)),)], None)
-        yield from told("USE", lambda: session.sql(f"USE {_NAME}.db").collect(), None)
+        yield from compare_rows("attach", lambda: [(attach(session, _NAME, probe_catalog(folder)),)], None)
+        yield from compare_rows("USE", lambda: session.sql(f"USE {_NAME}.db").collect(), None)
         for text, expected in STATEMENTS:
-            yield from told(text, partial(lambda one: session.sql(one).collect(), text), expected)
+            yield from compare_rows(text, partial(lambda one: session.sql(one).collect(), text), expected)
 
-    try_once(spark, "statements", trial)
+    run_probe(spark, "statements", trial)

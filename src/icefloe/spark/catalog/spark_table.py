@@ -22,7 +22,7 @@ from icefloe.spark.scan.pushed_scan import PushedScan, SparkScan
 from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.scan_builder import ConnectorScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
-from icefloe.spark.types.geo_types import with_shapes
+from icefloe.spark.types.geo_types import with_geo_types
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 # Capabilities that a property gives; Spark before 4.1 does not know the second.
@@ -75,7 +75,7 @@ class SparkTable(RowLevelTable):
     def _schema_json(self) -> str:
         scan = self._selected.scan()
         schema = scan.as_held(scan.schema())
-        return with_shapes(self._spark, columns_struct(schema), schema).json()
+        return with_geo_types(self._spark, columns_struct(schema), schema).json()
 
     def schema_json(self) -> str:
         return self._schema_json

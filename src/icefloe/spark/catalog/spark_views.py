@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.bridge.java_compiler import static_method
-from icefloe.spark.types.geo_types import with_shapes
+from icefloe.spark.types.geo_types import with_geo_types
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.view.view import View
 
@@ -37,7 +37,7 @@ def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
         name=(catalog_name, *view.name()),
         query=query,
         place=(version.default_catalog or catalog_name, *version.default_namespace),
-        schema=with_shapes(spark, schema_to_struct(view.schema(), field_ids=False), view.schema()),
+        schema=with_geo_types(spark, schema_to_struct(view.schema(), field_ids=False), view.schema()),
         columns=columns or None,
         alias=None if columns else f"{_in_backticks(view.name()[-1])} ({names})",
     )

@@ -25,7 +25,7 @@ from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.catalog.column_defaults import default_texts, given_default
 from icefloe.spark.catalog.sort_keys import FROM_SPARK, sort_order_of, sort_order_text
-from icefloe.spark.types.spark_types import COMMENT_KEY, from_spark, schema_to_struct, struct_to_schema
+from icefloe.spark.types.spark_types import COMMENT_KEY, to_iceberg_type, schema_to_struct, struct_to_schema
 
 # Spark's names of transforms, where they differ from the spec's; both are taken.
 _TO_SPARK = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
@@ -48,7 +48,7 @@ def spark_type_of(text: str) -> DataType:
 def iceberg_type(kind: DataType, column: str) -> IcebergType:
     """The type of a column that a statement adds or changes; ids in it mean nothing yet. Raises `UnsupportedTypeError`."""
     numbers, problems = count(1), list[Problem]()
-    found = from_spark(kind, lambda: next(numbers), (column,), problems)
+    found = to_iceberg_type(kind, lambda: next(numbers), (column,), problems)
     if problems:
         raise UnsupportedTypeError("Iceberg has no counterpart for a type", problems=problems, next_step="choose another type")
     return found

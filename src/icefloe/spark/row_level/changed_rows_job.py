@@ -23,8 +23,8 @@ from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedPositions, joined_positions, table_rows, with_row_ids
-from icefloe.spark.types.arrow_conversion import with_offsets
-from icefloe.spark.types.geo_types import wkb_of_shapes
+from icefloe.spark.types.arrow_conversion import with_list_offsets
+from icefloe.spark.types.geo_types import geo_to_wkb
 from icefloe.spark.write.data_file_job import advisory_partition_size, small_batches
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
@@ -101,7 +101,7 @@ class TaskChanger:
         yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(outcome)], pa.binary())], names=["outcome"])
 
     def _written(self, batches: Iterable[pa.RecordBatch], outcome: _Outcome, deleted: DeletedPositions) -> Iterator[pa.RecordBatch]:
-        for batch in map(with_offsets, batches):
+        for batch in map(with_list_offsets, batches):
             operations = numpy_of(batch.column(self.ordinals.operation))
             outcome.counts = (np.bincount(operations, minlength=REINSERT + 1) + outcome.counts).tolist()
             is_deleted = operations <= UPDATE
@@ -142,7 +142,7 @@ def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarg
     if target.sort_order.is_unsorted:
         # Nothing sorts the rows, so the files must not name a sort order.
         target = replace(target, sort_order_id=0)
-    ready = _spread(wkb_of_shapes(rows), ordinals, target)
+    ready = _spread(geo_to_wkb(rows), ordinals, target)
     if ordinals.row_id is not None:
         target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
     with advisory_partition_size(spark, target), small_batches(spark, schema), writing_job(spark, target) as finished:

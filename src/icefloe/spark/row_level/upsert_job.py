@@ -30,7 +30,7 @@ from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedPositions, joined_positions, table_rows, with_row_ids
 from icefloe.spark.row_level.upsert_rows_source import SparkRows, key_column, source_column
 from icefloe.spark.scan.planned_rows import read
-from icefloe.spark.types.arrow_conversion import with_offsets
+from icefloe.spark.types.arrow_conversion import with_list_offsets
 from icefloe.spark.types.spark_types import column_named, quoted
 from icefloe.spark.write.data_file_job import small_batches
 from icefloe.spark.write.distribution import distributed
@@ -93,7 +93,7 @@ class TaskUpserter:
 
     def _written(self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: DeletedPositions) -> Iterator[pa.RecordBatch]:
         """Yield the rows to write, and count all rows."""
-        for batch in map(with_offsets, batches):
+        for batch in map(with_list_offsets, batches):
             rows = table_rows(batch, range(len(self.names)), self.names, self.schema)
             matched = numpy_of(batch.column(batch.num_columns - len(_LOCATION_COLUMNS)).is_valid())
             changed = np.zeros(batch.num_rows, np.bool_)

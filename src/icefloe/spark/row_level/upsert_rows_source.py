@@ -37,7 +37,7 @@ from icefloe.kernel.types import (
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.scan.spark_cache import unpersist_with
 from icefloe.spark.types.arrow_conversion import from_spark_form
-from icefloe.spark.types.geo_types import wkb_of_shapes
+from icefloe.spark.types.geo_types import geo_to_wkb
 from icefloe.spark.types.spark_types import column_named, spark_type
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
 from icefloe.table.engine import KeyValues, UpsertSource
@@ -84,7 +84,7 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
     if updates:
         check_complete(_names(rows.schema), schema)
     check_fits(rows.schema, schema)
-    rows = wkb_of_shapes(rows)
+    rows = geo_to_wkb(rows)
     spark = rows.sparkSession
     is_cached = rows.storageLevel != StorageLevel.NONE
     cached = rows if is_cached else rows.persist(StorageLevel.MEMORY_AND_DISK)

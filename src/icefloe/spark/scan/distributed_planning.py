@@ -1,6 +1,6 @@
-"""Where manifests are read for a scan: in this process, or by a Spark job whose tasks read and test them, so that only files that may match come back.
+"""Planning of Spark's scans: the plans of one loaded table, and whether this process or the tasks of a Spark job read the manifests.
 
-Planning itself is `kernel/scan`, and its result the same either way. Spec: Scan Planning.
+With a job only files that may match come back to the driver; the plan is the same either way. Planning itself is `icefloe/kernel/scan`. Spec: Scan Planning.
 """
 
 import os
@@ -21,13 +21,13 @@ from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.table.data_scan import DataScan
 
 PlanningMode = Literal["auto", "local", "distributed"]
-# Bytes of manifests that a processor of this machine reads before asking Spark's tasks to is worth while.
+# Bytes of manifests per processor of this machine above which a Spark job is faster.
 LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class TaskFunction:
-    """Runs in Spark's tasks: an item in, the function's answer out."""
+    """A Spark task: an item in, the result of the function out."""
 
     function: Callable[[Any], Any]
     errors: TaskErrors = field(default_factory=TaskErrors)
@@ -39,23 +39,28 @@ class TaskFunction:
 
 @dataclass(frozen=True)
 class SparkTasks:
-    """Like `map`, each item in a task of one Spark job, the answers in order. Raises as a task did, and `EngineError`."""
+    """A `map` that runs each item in a task of one Spark job and returns the results in order.
+
+    Raises:
+        IcefloeError: As a task raised it.
+        EngineError: The job failed for another reason.
+    """
 
     spark: SparkSession
     description: str
 
     def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        sent = list(items)
-        if not sent:
+        work = list(items)
+        if not work:
             return
-        found = self.spark.sparkContext.parallelize(sent, min(len(sent), MOST_SPARK_TASKS)).map(TaskFunction(function))
-        yield from run_job(self.spark, self.description, found.collect)
+        results = self.spark.sparkContext.parallelize(work, min(len(work), MOST_SPARK_TASKS)).map(TaskFunction(function))
+        yield from run_job(self.spark, self.description, results.collect)
 
 
 def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Parallel | None:
-    """What reads the manifests of a scan: None for this process, which is the quicker way until there are very many.
+    """Return what reads the manifests of a scan: None for this process, which is faster except for very many manifests.
 
-    By itself (`auto`) Spark is asked where it has more processors than this machine, and these would have over `LOCAL_BYTES_PER_PROCESSOR` to read each.
+    In mode `auto` a job runs only where Spark has more processors than this machine, and these would have over `LOCAL_BYTES_PER_PROCESSOR` to read each.
     """
     if mode == "local" or (mode == "auto" and not _is_worth_a_job(spark, scan)):
         return None
@@ -63,44 +68,53 @@ def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Para
 
 
 def _is_worth_a_job(spark: SparkSession, scan: DataScan) -> bool:
-    here, there = os.cpu_count() or 1, spark.sparkContext.defaultParallelism
+    local_processors, spark_processors = os.cpu_count() or 1, spark.sparkContext.defaultParallelism
     snapshot = scan.snapshot()
-    if there <= here or (spark.sparkContext.master or "").startswith("local") or snapshot is None:
+    if spark_processors <= local_processors or (spark.sparkContext.master or "").startswith("local") or snapshot is None:
         return False
-    return _bytes_to_read(scan, snapshot) > here * LOCAL_BYTES_PER_PROCESSOR
+    return _bytes_to_read(scan, snapshot) > local_processors * LOCAL_BYTES_PER_PROCESSOR
 
 
 def _bytes_to_read(scan: DataScan, snapshot: Any) -> int:
-    """Of the data manifests that the filter does not rule out."""
-    manifests = [one for one in read_manifests(snapshot, scan.io.read) if one.content is ManifestContent.DATA]
+    """Return the bytes of the data manifests that the filter does not prune."""
+    manifests = [manifest for manifest in read_manifests(snapshot, scan.io.read) if manifest.content is ManifestContent.DATA]
     specs = {spec.spec_id: spec for spec in scan.metadata.partition_specs}
     bound = bind(scan.row_filter, scan.schema(), case_sensitive=scan.case_sensitive)
     mask: Sequence[bool] = manifest_mask(manifests, bound, specs, scan.schema()).tolist()
-    return sum(one.manifest_length for one, keep in zip(manifests, mask, strict=True) if keep)
+    return sum(manifest.manifest_length for manifest, may_match in zip(manifests, mask, strict=True) if may_match)
 
 
-# How many plans are kept: a statement that reads a table twice with different filters asks for each in turn.
-_KEPT = 4
+# Plans in a cache: a statement that reads a table twice with different filters uses each in turn.
+_CACHED_PLANS = 4
 
 
 class ScanPlans:
-    """Plans by what was asked for; the last few are kept as long as the table is."""
+    """The last few plans of one loaded table.
+
+    While it optimizes a query, Spark asks one after the other for filters, aggregates, statistics and rows, all of which need the same plan.
+    """
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._known: list[tuple[tuple[object, ...], ScanPlan]] = []
+        self._plans: list[tuple[tuple[object, ...], ScanPlan]] = []
 
     def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False) -> ScanPlan:
-        """The plan of a scan, `covered` told of every file. Raises as `DataScan.plan`."""
+        """Return the plan of a scan, with the masks of files that the filter covers whole.
+
+        Args:
+            scan: The scan.
+            mode: Where manifests are read.
+            include_statistics: Whether the files carry the statistics of all columns.
+        """
         key = (scan.snapshot_id, scan.appends, scan.by_table_schema, scan.row_filter, include_statistics)
-        for known, plan in self._known:
-            if known == key:
+        for cached_key, plan in self._plans:
+            if cached_key == key:
                 return plan
         parallel = parallel_of(self._spark, scan, mode)
-        found = (
+        plan = (
             scan.plan(include_statistics=include_statistics, find_covered=True)
             if parallel is None
             else scan.plan(include_statistics=include_statistics, find_covered=True, parallel=parallel, prune_in_parallel=True)
         )
-        self._known = [*self._known[1 - _KEPT :], (key, found)]
-        return found
+        self._plans = [*self._plans[1 - _CACHED_PLANS :], (key, plan)]
+        return plan

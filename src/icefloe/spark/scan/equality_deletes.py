@@ -1,7 +1,7 @@
-"""Rows deleted by equality, left out of Spark's own scan: their keys looked up, or an anti join with the deleted keys; each file against its own deletes.
+"""Equality deletes in Spark's own scan: rows with deleted keys are removed by a lookup or an anti join, in each file by the deletes that apply to it.
 
-Files to which the same delete files apply are a group; groups are numbered by age, so that a delete file applies to one stretch of them, seldom to more.
-Few keys of one column of numbers are read on the driver and looked up by `deleted_keys.py`. All others are read in Spark's tasks by `datafile.delete_files` and
+Files to which the same delete files apply are a group. Groups are numbered by age, so that a delete file applies to one range of groups, rarely to more. A few
+keys of one numeric column are read on the driver and looked up by `deleted_keys.py`. All others are read in Spark's tasks by `icefloe.datafile.deletes` and
 joined, null equal to null. Which files are read this way is decided in `read_strategy.py`.
 Spec: Equality Delete Files; Scan Planning (delete files).
 """
@@ -38,90 +38,98 @@ from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import column_named, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
-# Bytes of equality delete files of one set of key columns that every executor gets whole; above that, Spark sorts rows and keys by key.
+# Bytes of equality delete files of one set of key columns that are broadcast; above that, Spark sorts rows and keys by key.
 MOST_BROADCAST_BYTES = 32 * 1024 * 1024
 GROUP_COLUMN = f"{OWN_PREFIX}group"
 _FIRST, _LAST = "first", "last"
 _VALUES = TaskValues()
 
-# Delete files that are read here for one lookup; reading more is divided among Spark's tasks.
+# Delete files that the driver reads for one lookup; more are read by Spark's tasks.
 MOST_FILES_READ = 100
-# Groups that are told apart in one lookup.
+# Groups of one lookup.
 MOST_LISTS = 1000
-# Groups from the first to the last number.
-Stretch = tuple[int, int]
+# A range of groups, by its first and last number.
+GroupRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class KeySetFiles:
-    """The delete files of one set of key columns, each with the groups it applies to. `fields` are the columns inside the structs they lie in."""
+    """The equality delete files of one set of key columns, each with the groups it applies to.
+
+    `fields` are the top-level columns with the key columns; structs are cut to those.
+    """
 
     fields: tuple[NestedField, ...]
-    files: tuple[tuple[DataFile, tuple[Stretch, ...]], ...]
+    files: tuple[tuple[DataFile, tuple[GroupRange, ...]], ...]
 
     @property
     def ends(self) -> list[NestedField]:
-        """The key columns themselves."""
-        return [end for field in self.fields for end in ends_of(field)]
+        """Return the key columns themselves."""
+        return [end for field in self.fields for end in key_columns_in(field)]
 
-    def hold_everywhere(self, groups: int) -> bool:
-        """Whether all of the delete files apply to each of so many groups."""
-        return all(stretches == ((0, groups - 1),) for _, stretches in self.files)
+    def apply_everywhere(self, groups: int) -> bool:
+        """Return whether all of the delete files apply to each of so many groups."""
+        return all(ranges == ((0, groups - 1),) for _, ranges in self.files)
 
     def by_group(self, groups: int) -> list[list[DataFile]]:
-        """The delete files that apply to each of so many groups; one entry where they are the same for all."""
-        if self.hold_everywhere(groups):
+        """Return the delete files that apply to each of so many groups; one entry where they are the same for all."""
+        if self.apply_everywhere(groups):
             return [[file for file, _ in self.files]]
-        found: list[list[DataFile]] = [[] for _ in range(groups)]
-        for file, stretches in self.files:
-            for first, last in stretches:
+        files_of_groups: list[list[DataFile]] = [[] for _ in range(groups)]
+        for file, ranges in self.files:
+            for first, last in ranges:
                 for group in range(first, last + 1):
-                    found[group].append(file)
-        return found
+                    files_of_groups[group].append(file)
+        return files_of_groups
 
-    def are_looked_up(self, groups: int) -> bool:
-        """Whether the keys are of one column of numbers, and few enough, in few enough files, to be read on the driver."""
+    def can_be_looked_up(self, groups: int) -> bool:
+        """Return whether the keys are of one column in `NUMBERS`, and few enough, in few enough files, to be read on the driver."""
         ends = self.ends
         if len(ends) != 1 or not isinstance(ends[0].field_type, NUMBERS) or len(self.files) > MOST_FILES_READ:
             return False
-        if self.hold_everywhere(groups):
+        if self.apply_everywhere(groups):
             return sum(file.record_count for file, _ in self.files) <= MOST_KEYS
-        keys = sum(file.record_count * (last - first + 1) for file, stretches in self.files for first, last in stretches)
+        keys = sum(file.record_count * (last - first + 1) for file, ranges in self.files for first, last in ranges)
         return groups <= MOST_LISTS and keys <= MOST_KEYS
 
 
 @dataclass(frozen=True, slots=True)
 class EqualityDeletes:
-    """The equality deletes of the files of one scan: the group of each file, in the files' order, and the delete files by their key columns."""
+    """The equality deletes of one scan: the group of each file, in the order of the files, and the delete files by their key columns."""
 
     groups: NDArray[np.int64]
     keys: tuple[KeySetFiles, ...]
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """Return the number of groups."""
         return int(self.groups.max(initial=-1)) + 1
 
     @property
     def needs_groups(self) -> bool:
-        """Whether it matters to which group a file belongs."""
-        return not all(files.hold_everywhere(self.count) for files in self.keys)
+        """Return whether any delete file applies to some groups only."""
+        return not all(files.apply_everywhere(self.count) for files in self.keys)
 
     @property
     def key_columns(self) -> tuple[NestedField, ...]:
-        """Every key column."""
+        """Return all key columns."""
         return tuple({end.field_id: end for files in self.keys for end in files.ends}.values())
 
 
 def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset[int], tuple[NestedField, ...]]) -> EqualityDeletes:
-    """Groups the files of a plan's parts, all of which have equality deletes. `fields_of` has the key columns by their ids."""
-    applying: list[tuple[int, ...]] = []
+    """Group the files of a plan by the equality deletes that apply to them.
+
+    Args:
+        parts: Files that all have equality deletes.
+        fields_of: For each set of key columns, by their ids, the top-level columns that contain them.
+    """
+    applied: list[tuple[int, ...]] = []
     ages: list[int] = []
     for part in parts:
-        applying += _equality_of(part)
+        applied += _equality_deletes_of_files(part)
         ages += part.entries["sequence_number"].to_pylist()
     youngest: dict[tuple[int, ...], int] = {}
-    for deletes, age in zip(applying, ages, strict=True):
+    for deletes, age in zip(applied, ages, strict=True):
         youngest[deletes] = max(age, youngest.get(deletes, age))
     numbers = {deletes: number for number, deletes in enumerate(sorted(youngest, key=lambda deletes: (youngest[deletes], deletes)))}
     groups_of: dict[int, list[int]] = {}
@@ -129,34 +137,41 @@ def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset
         for index in deletes:
             groups_of.setdefault(index, []).append(number)
     files = parts[0].delete_files
-    by_keys: dict[frozenset[int], list[tuple[DataFile, tuple[Stretch, ...]]]] = {}
+    by_keys: dict[frozenset[int], list[tuple[DataFile, tuple[GroupRange, ...]]]] = {}
     for index, groups in sorted(groups_of.items()):
-        by_keys.setdefault(key_ids_of(files[index]), []).append((files[index], tuple(_stretches(sorted(groups)))))
-    keys = tuple(KeySetFiles(fields_of[ids], tuple(found)) for ids, found in by_keys.items())
-    return EqualityDeletes(np.array([numbers[deletes] for deletes in applying], np.int64), keys)
+        by_keys.setdefault(key_ids_of(files[index]), []).append((files[index], tuple(_group_ranges(sorted(groups)))))
+    keys = tuple(KeySetFiles(fields_of[ids], tuple(delete_files)) for ids, delete_files in by_keys.items())
+    return EqualityDeletes(np.array([numbers[deletes] for deletes in applied], np.int64), keys)
 
 
 def key_ids_of(file: DataFile) -> frozenset[int]:
-    """The field ids of an equality delete file's key columns."""
+    """Return the field ids of an equality delete file's key columns."""
     return frozenset(file.equality_ids or ())
 
 
 def without_deleted_keys(
-    spark: SparkSession, rows: DataFrame, request: ScanRequest, deletes: EqualityDeletes, called: Mapping[str, str]
+    spark: SparkSession, rows: DataFrame, request: ScanRequest, deletes: EqualityDeletes, reader_names: Mapping[str, str]
 ) -> DataFrame:
-    """The rows whose keys are not deleted in their file's group. `called` says what a top-level column is called in `rows`.
+    """Return the rows whose keys are not deleted in the group of their file.
+
+    Args:
+        spark: A classic session.
+        rows: The rows, with `GROUP_COLUMN` where groups matter.
+        request: The scan.
+        deletes: The equality deletes.
+        reader_names: The names of the table's top-level columns in `rows`.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, StorageError: a delete file that is read now is gone, or not sound, or could not be read.
+        NoSuchFileError, DataFileFormatError, StorageError: A delete file that the driver reads is missing, damaged or could not be read.
     """
     groups = deletes.count
-    for files in sorted(deletes.keys, key=lambda files: not files.are_looked_up(groups)):  # joins last: there are fewer rows then
-        group = None if files.hold_everywhere(groups) else column_named(GROUP_COLUMN)
-        values = [_value(end, request.schema, called) for end in files.ends]
-        if files.are_looked_up(groups):
-            rows = rows.where(_load(request, files, groups).kept(spark, values[0], group))
+    for files in sorted(deletes.keys, key=lambda files: not files.can_be_looked_up(groups)):  # joins last, as fewer rows are left then
+        group = None if files.apply_everywhere(groups) else column_named(GROUP_COLUMN)
+        values = [_key_of_row(end, request.schema, reader_names) for end in files.ends]
+        if files.can_be_looked_up(groups):
+            rows = rows.where(_read_deleted_keys(request, files, groups).is_not_deleted(spark, values[0], group))
             continue
-        keys = _keys(spark, request, files)
+        keys = _deleted_key_rows(spark, request, files)
         tests = [] if group is None else [group.between(keys[_FIRST], keys[_LAST])]
         for place, (end, value) in enumerate(zip(files.ends, values, strict=True)):
             key = keys[f"key {place}"]
@@ -165,45 +180,46 @@ def without_deleted_keys(
     return rows
 
 
-def _load(request: ScanRequest, files: KeySetFiles, groups: int) -> DeletedKeys:
-    """The keys that are deleted in each group, read now."""
+def _read_deleted_keys(request: ScanRequest, files: KeySetFiles, groups: int) -> DeletedKeys:
+    """Read the keys that are deleted in each group."""
     (field,), (end,) = files.fields, files.ends
 
     def read(file: DataFile) -> KeyList:
         batches = read_delete_columns(request.io, file, (field,), name_mapping=request.name_mapping)
-        return KeyList.of(array for batch in batches for array in _arrays_of(batch.column(0), field))
+        return KeyList.of(array for batch in batches for array in _key_arrays(batch.column(0), field))
 
     with ThreadPoolExecutor(LOAD_THREADS, thread_name_prefix="icefloe-deletes") as pool:
-        found = dict(zip((file.file_path for file, _ in files.files), pool.map(read, (file for file, _ in files.files)), strict=True))
-    return DeletedKeys(end.field_type, tuple(KeyList.joined([found[file.file_path] for file in one]) for one in files.by_group(groups)))
+        keys_of = dict(zip((file.file_path for file, _ in files.files), pool.map(read, (file for file, _ in files.files)), strict=True))
+    lists = (KeyList.joined([keys_of[file.file_path] for file in applied]) for applied in files.by_group(groups))
+    return DeletedKeys(end.field_type, tuple(lists))
 
 
 def _is_required(end: NestedField, schema: Schema) -> bool:
-    """Whether no row has null in a key column: then a plain comparison does, which joins faster."""
+    """Return whether no row has null in a key column; then a plain comparison, which joins faster, is enough."""
     return any(field.field_id == end.field_id and field.required for field in schema.fields)
 
 
 def dropped_key(field: NestedField) -> str:
-    """What a key column that the table no longer has is called in the rows."""
+    """Return the name, during the scan, of a key column that the table no longer has."""
     return f"{OWN_PREFIX}key {field.field_id}"
 
 
-def _value(end: NestedField, schema: Schema, called: Mapping[str, str]) -> Column:
+def _key_of_row(end: NestedField, schema: Schema, reader_names: Mapping[str, str]) -> Column:
     path = schema.path_of(end.field_id)
     if path is None:
         return column_named(dropped_key(end))
-    column = column_named(called[path[0]])
+    column = column_named(reader_names[path[0]])
     for name in path[1:]:
         column = column.getField(name)
     return column
 
 
-def _keys(spark: SparkSession, request: ScanRequest, files: KeySetFiles) -> DataFrame:
-    """The deleted keys, one row for each and for each stretch of groups it is deleted in."""
+def _deleted_key_rows(spark: SparkSession, request: ScanRequest, files: KeySetFiles) -> DataFrame:
+    """Return the deleted keys as a DataFrame, one row for each key and each range of groups it is deleted in."""
     ends = [replace(end, name=f"key {place}", required=False) for place, end in enumerate(files.ends)]
     columns = schema_to_struct(Schema(*ends), field_ids=False).fields
     form = SparkStruct([*columns, *(StructField(name, IntegerType(), False) for name in (_FIRST, _LAST))])
-    packed = [(bytearray(_VALUES.to_bytes(one)),) for one in files.files]
+    packed = [(bytearray(_VALUES.to_bytes(file_and_ranges)),) for file_and_ranges in files.files]
     slices = min(len(packed), spark.sparkContext.defaultParallelism)
     source = spark.createDataFrame(spark.sparkContext.parallelize(packed, slices), SparkStruct([StructField("file", BinaryType(), False)]))
     keys = source.mapInArrow(KeyReader(request.io, files.fields, request.name_mapping), form)
@@ -213,7 +229,7 @@ def _keys(spark: SparkSession, request: ScanRequest, files: KeySetFiles) -> Data
 
 @dataclass(frozen=True)
 class KeyReader:
-    """Runs in Spark's tasks: delete files with their stretches in, rows of keys out."""
+    """A Spark task: delete files with their ranges of groups in, rows of keys out."""
 
     io: FileIO
     fields: tuple[NestedField, ...]
@@ -223,39 +239,39 @@ class KeyReader:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for packed in batch.column(0).to_pylist():
-                file, stretches = _VALUES.from_bytes(packed, tuple)
+                file, ranges = _VALUES.from_bytes(packed, tuple)
                 with self.errors.carried():
-                    yield from self._rows(file, stretches)
+                    yield from self._rows(file, ranges)
 
-    def _rows(self, file: DataFile, stretches: Sequence[Stretch]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, file: DataFile, ranges: Sequence[GroupRange]) -> Iterator[pa.RecordBatch]:
         for batch in read_delete_columns(self.io, file, self.fields, name_mapping=self.name_mapping):
-            keys = [array for place, field in enumerate(self.fields) for array in _arrays_of(batch.column(place), field)]
+            keys = [array for place, field in enumerate(self.fields) for array in _key_arrays(batch.column(place), field)]
             names = [f"key {place}" for place in range(len(keys))]
-            for first, last in stretches:
+            for first, last in ranges:
                 bounds = [pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows) for number in (first, last)]
                 yield pa.RecordBatch.from_arrays([*keys, *bounds], names=[*names, _FIRST, _LAST])
 
 
-def _arrays_of(array: pa.Array, field: NestedField) -> Iterator[pa.Array]:
-    """The arrays of a column's key columns, in the form that Spark takes."""
+def _key_arrays(array: pa.Array, field: NestedField) -> Iterator[pa.Array]:
+    """Yield the arrays of the key columns inside a column, in the form that Spark expects."""
     if isinstance(field.field_type, StructType):
         for place, inner in enumerate(field.field_type.fields):
-            yield from _arrays_of(pc.struct_field(array, [place]), inner)
+            yield from _key_arrays(pc.struct_field(array, [place]), inner)
     else:
         yield to_spark_form(array, field.field_type)
 
 
-def ends_of(field: NestedField) -> Iterator[NestedField]:
-    """The key columns inside a column; itself where it is no struct."""
+def key_columns_in(field: NestedField) -> Iterator[NestedField]:
+    """Yield the key columns inside a column; the column itself where it is not a struct."""
     if isinstance(field.field_type, StructType):
         for inner in field.field_type.fields:
-            yield from ends_of(inner)
+            yield from key_columns_in(inner)
     else:
         yield field
 
 
-def _equality_of(part: PlannedFiles) -> Iterator[tuple[int, ...]]:
-    """For each file the numbers of the equality delete files that apply to it."""
+def _equality_deletes_of_files(part: PlannedFiles) -> Iterator[tuple[int, ...]]:
+    """Yield for each file the indexes of the equality delete files that apply to it."""
     if part.delete_offsets is None or part.delete_indices is None:
         return
     is_equality = np.array([file.content is FileContent.EQUALITY_DELETES for file in part.delete_files], np.bool_)
@@ -264,8 +280,8 @@ def _equality_of(part: PlannedFiles) -> Iterator[tuple[int, ...]]:
         yield tuple(indices[is_equality[indices]].tolist())
 
 
-def _stretches(numbers: Sequence[int]) -> Iterator[Stretch]:
-    """Ascending numbers as stretches without gaps."""
+def _group_ranges(numbers: Sequence[int]) -> Iterator[GroupRange]:
+    """Yield ascending numbers as ranges without gaps."""
     first = last = numbers[0]
     for number in numbers[1:]:
         if number != last + 1:

@@ -1,7 +1,7 @@
-"""A bound filter as a Spark condition that is true for the same rows.
+"""Iceberg expressions as Spark columns: `filter_to_column` of a bound filter, and literals.
 
-Spark's comparisons are already the contract's: null matches none, NaN equals NaN and sorts after every number, -0.0 equals 0.0. The same filter on Arrow
-rows is `kernel.expressions.row_evaluator`.
+Spark's comparisons are those of the format: null matches none, NaN equals NaN and sorts after every number, -0.0 equals 0.0. The same filter on Arrow rows is
+`icefloe.kernel.expressions.evaluate`; the opposite way, Spark's filters as Iceberg expressions, is `filter_pushdown.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,13 +34,15 @@ from icefloe.spark.types.spark_types import SPARK_TIME, column_named, spark_type
 
 
 def filter_to_column(bound: BooleanExpression, names: Mapping[str, str | Column] | None = None) -> Column:
-    """The condition of a bound filter; rows are kept where it is true.
+    """Return the condition that is true for the rows of a bound filter.
 
-    `names` says what a top-level column is called in the DataFrame, or how it is made there, where it is not simply the column of that name.
+    Args:
+        bound: The filter.
+        names: For top-level columns whose name in the DataFrame differs, that name, or the expression that computes the column.
 
     Raises:
-        InvalidFilterError: the filter is not bound.
-        UnsupportedTypeError: a literal is a time, and this Spark has no such type.
+        InvalidFilterError: The filter is not bound.
+        UnsupportedTypeError: A literal is a time, and this Spark has no such type.
     """
     if isinstance(bound, AlwaysTrue | AlwaysFalse):
         return F.lit(isinstance(bound, AlwaysTrue))
@@ -49,15 +51,15 @@ def filter_to_column(bound: BooleanExpression, names: Mapping[str, str | Column]
     if not isinstance(bound, BoundPredicate):
         raise InvalidFilterError(f"{bound} is not bound to a schema")
     top = bound.path[0]
-    found = (names or {}).get(top, top)
-    column = column_named(found) if isinstance(found, str) else found
+    source = (names or {}).get(top, top)
+    column = column_named(source) if isinstance(source, str) else source
     for name in bound.path[1:]:
         column = column.getField(name)
     return _TESTS[bound.operation](column, [literal(bound.kind, value) for value in bound.values])
 
 
 def literal(kind: PrimitiveType, value: Any) -> Column:
-    """A physical value as a Spark literal of the column's type, exact to the microsecond and to the last digit, in any session time zone."""
+    """Return a physical value as a Spark literal of the column's type, exact to the microsecond and the last digit in any session time zone."""
     if isinstance(kind, DateType):
         return F.date_from_unix_date(F.lit(value))
     if isinstance(kind, TimestamptzType):
@@ -66,7 +68,9 @@ def literal(kind: PrimitiveType, value: Any) -> Column:
         return F.expr(f"TIMESTAMP_NTZ '{_ntz_text(value)}'")
     if isinstance(kind, TimeType):
         if SPARK_TIME is None:
-            raise UnsupportedTypeError(f"this Spark has no type for the time {to_human(kind, value)}", next_step="use Spark 4.1 or later")
+            raise UnsupportedTypeError(
+                f"this Spark has no type for the time of day {to_human(kind, value)}", next_step="use Spark 4.1 or later"
+            )
         return F.expr(f"TIME '{to_human(kind, value)}'")
     if isinstance(kind, UUIDType):
         return F.lit(str(value))
@@ -74,13 +78,13 @@ def literal(kind: PrimitiveType, value: Any) -> Column:
         return F.lit(bytes(value))
     if isinstance(kind, IntegerType | LongType | DecimalType):
         exact = spark_type(kind)
-        # As text: Py4J would give a decimal the scale of its digits, and an int no more than 32 bits unless it is large.
+        # As text, because Py4J would give a decimal the scale of its digits, and an int no more than 32 bits unless it is large.
         return F.lit(str(value)).cast(exact) if exact is not None else F.lit(value)
     return F.lit(value)
 
 
 def _ntz_text(micros: int) -> str:
-    """Numpy writes any year; Spark wants the sign of years beyond 9999, where numpy has none."""
+    """Return a timestamp as text for Spark, which requires the sign of years beyond 9999 that numpy leaves out."""
     text = str(np.datetime_as_string(np.datetime64(micros, "us")))
     year = text.lstrip("-").partition("-")[0]
     return f"+{text}" if len(year) > 4 and not text.startswith("-") else text

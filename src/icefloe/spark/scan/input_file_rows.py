@@ -1,6 +1,6 @@
-"""Files of JSON lines, CSV or Parquet as a DataFrame with a schema: the reading side of a load.
+"""Files of JSON lines, CSV or Parquet as a DataFrame with a schema, for loading into a table.
 
-Which files and of what format is the caller's business; writing them to a table is `write.py`.
+Which files and which format is the caller's choice; writing them to a table is `spark/write/data_file_job.py`.
 """
 
 import json
@@ -34,23 +34,23 @@ from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, schema_to
 JSON, CSV, PARQUET = "json", "csv", "parquet"
 
 CORRUPT = "_corrupt_record"
-# Only a whole ISO 8601 date and time is taken for a timestamp: Spark's own guess takes `2024` for one, and `12:30` for today's.
+# Only a whole ISO 8601 date and time is inferred as a timestamp; Spark's default infers one from `2024`, and takes `12:30` for a time of today.
 TIMESTAMPS = "yyyy-MM-dd['T'][' ']HH:mm:ss[.SSSSSSSSS][.SSSSSS][.SSS][XXX]"
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     JSON: {"inferTimestamp": "true", "timestampFormat": TIMESTAMPS},
     CSV: {"header": "true", "timestampFormat": TIMESTAMPS},
     PARQUET: {},
 }
-# A row that does not fit the schema ends the load; Spark's default would make it a row of nulls.
+# A row that does not match the schema ends the load; by default Spark would read it as a row of nulls.
 STRICT = {"mode": "FAILFAST"}
 
-# The key of Spark's own schema in a Parquet footer, and the settings by which its reader takes the columns of every file.
+# The key of Spark's own schema in a Parquet footer, and the settings by which its reader merges the columns of all files.
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 _MERGE_OPTION, _MERGE_CONF = "mergeSchema", "spark.sql.parquet.mergeSchema"
-_NO_FOOTER = ("is not a Parquet file", "corrupted file")  # parquet-java's words
+_NO_FOOTER = ("is not a Parquet file", "corrupted file")  # messages of parquet-java
 LOG = logging.getLogger(__name__)
 
-# Signs that stand for something else where Hadoop reads a path as a pattern.
+# Characters with a meaning where Hadoop reads a path as a pattern.
 _PATTERN_SIGNS = re.compile(r"([\\*?\[\]{}])")
 _MALFORMED = re.compile(r"\[MALFORMED_RECORD[^]]*\][^:]*: (?P<record>.*)")
 _IN_FILE = re.compile(r"reading file (?P<path>\S+?)\.\s")
@@ -58,7 +58,7 @@ _IN_FILE = re.compile(r"reading file (?P<path>\S+?)\.\s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRows:
-    """The rows of files, not read yet, and the table schema they make, with ids given anew."""
+    """The rows of files, not read yet, and the table schema of their columns, with fresh ids."""
 
     frame: DataFrame
     schema: Schema
@@ -73,16 +73,21 @@ def read_files(
     table_schema: Schema | None = None,
     options: Mapping[str, str] | None = None,
 ) -> FileRows:
-    """The rows of files of one format (`json` lines, `csv` with a header line, `parquet`).
+    """Return the rows of files of one format.
 
     Args:
-        declared: the columns as SQL text, `id bigint, name string`; without it Spark looks at the files, all of them.
-        table_schema: the table the rows are for: a column of the same name is read with the table's type instead of the one Spark would guess.
-        options: more options of Spark's reader, such as `{"sep": ";"}`.
+        spark: A classic session.
+        paths: Files or folders.
+        file_format: `json` (lines), `csv` (with a header line) or `parquet`.
+        declared: The columns as SQL text, such as `id bigint, name string`; without it Spark infers them from all rows.
+        table_schema: The table that the rows are for: a column of the same name is read with the table's type, not an inferred one.
+        options: More options of Spark's reader, such as `{"sep": ";"}`.
 
     Raises:
-        InvalidInputError: no columns are found, or rows are malformed. InvalidSchemaError: `declared` cannot be understood or does not fit the files.
-        UnsupportedTypeError: a column has a type that tables cannot hold. EngineError: Spark cannot read the files.
+        InvalidInputError: There are no columns, or rows are malformed.
+        InvalidSchemaError: `declared` is not valid SQL or does not match the files.
+        UnsupportedTypeError: A column has a type that tables do not have.
+        EngineError: Spark cannot read the files.
     """
     reader = spark.read.format(file_format).options(**{**OPTIONS[file_format], **(options or {})})
     locations = [_spark_path(path) for path in paths]
@@ -90,23 +95,27 @@ def read_files(
         wanted = _declared(declared) if declared else None
         if file_format == PARQUET:
             frame = reader.schema(_parquet_columns(spark, locations, options or {})).load(locations)
-            return _chosen(frame, wanted or frame.schema)
+            return _select_columns(frame, wanted or frame.schema)
         if wanted is None:
-            wanted = read_as = _with_table_types(_guessed(reader, locations, file_format), table_schema)
+            wanted = read_as = _with_table_types(_inferred_columns(reader, locations, file_format), table_schema)
         else:
             read_as = wanted if file_format == JSON else _in_file_order(reader.load(locations).schema, wanted)
-        return _chosen(reader.options(**STRICT).schema(read_as).load(locations), wanted)
+        return _select_columns(reader.options(**STRICT).schema(read_as).load(locations), wanted)
 
 
 def has_rows(frame: DataFrame) -> bool:
-    """Whether there is any row. Raises `InvalidInputError` for a malformed one."""
+    """Return whether there is any row.
+
+    Raises:
+        InvalidInputError: A row is malformed.
+    """
     with reading():
         return not frame.isEmpty()
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Turns what Spark says about unreadable files into an error that names the file and the row."""
+    """Turn Spark's failures to read files into errors that name the file and the row."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -120,9 +129,9 @@ def _clearer(error: IcefloeError, text: str) -> IcefloeError:
     path = _plain(found["path"]) if found else None
     if record is not None:
         return InvalidInputError(
-            f"a row does not fit its columns; what could be read of it is {record['record'].partition('Parse Mode')[0].rstrip().removesuffix('.')}",
+            f"a row does not match its columns; Spark read {record['record'].partition('Parse Mode')[0].rstrip().removesuffix('.')}",
             path=path,
-            next_step="mend the row, or state other columns; nothing was loaded",
+            next_step="correct the row, or state other columns; nothing was loaded",
         )
     if "CANNOT_READ_FILE_FOOTER" in text:
         return _not_whole(path)
@@ -135,23 +144,23 @@ def _clearer(error: IcefloeError, text: str) -> IcefloeError:
 
 
 def _not_whole(path: str | None) -> DataFileFormatError:
-    return DataFileFormatError("the file is not a whole Parquet file", path=path, next_step="check that it is Parquet and not cut short")
+    return DataFileFormatError("the file is not a whole Parquet file", path=path, next_step="check that it is Parquet and not truncated")
 
 
 def _plain(location: str) -> str:
-    """A location of Spark's as the path that was given."""
+    """Return a location of Spark's as the caller's path."""
     return local_path(location) if scheme_of(location) == "file" else location
 
 
-def _guessed(reader: DataFrameReader, locations: list[str], file_format: str) -> StructType:
-    """The columns as Spark finds them in all rows."""
+def _inferred_columns(reader: DataFrameReader, locations: list[str], file_format: str) -> StructType:
+    """Return the columns that Spark infers from all rows."""
     found = reader.options(inferSchema="true", columnNameOfCorruptRecord=CORRUPT).load(locations).schema
     if CORRUPT in found.names and file_format == JSON:
         raise InvalidInputError(
-            "a line is not a JSON object", next_step="put one whole object on each line, or mend the line; nothing was loaded"
+            "a line is not a JSON object", next_step="put one whole object on each line, or correct the line; nothing was loaded"
         )
     if not found.fields:
-        raise InvalidInputError("the files hold no columns", next_step="give files with rows in them, or state the columns with --schema")
+        raise InvalidInputError("the files have no columns", next_step="give files with rows in them, or state the columns with --schema")
     return found
 
 
@@ -164,7 +173,7 @@ def _parquet_columns(spark: SparkSession, locations: list[str], options: Mapping
     # This format lists files as Parquet does and opens none.
     files = sorted(spark.read.format("binaryFile").options(**options).load(locations).inputFiles())
     if not files:
-        raise InvalidInputError("there are no Parquet files in the places to read", next_step="name files, or a folder that holds some")
+        raise InvalidInputError("there are no Parquet files at the given paths", next_step="name files, or a folder that contains some")
     merges = options.get(_MERGE_OPTION, options.get(_MERGE_OPTION.lower(), spark.conf.get(_MERGE_CONF)))
     found, *more = [_columns_in_footer(spark, file) for file in (files if str(merges).lower() == "true" else files[:1])]
     session = spark._jsparkSession
@@ -194,7 +203,7 @@ def _columns_in_footer(spark: SparkSession, file: str) -> StructType:
         try:
             return StructType.fromJson(_without_metadata(json.loads(text)))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, AssertionError, PySparkException):
-            LOG.warning("%s has a schema of Spark's that cannot be read; its Parquet schema is taken", in_one_line(file))
+            LOG.warning("%s has a Spark schema that cannot be read; its Parquet schema is used", in_one_line(file))
     converter = java_class(spark, "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter")
     return StructType.fromJson(json.loads(converter(session_state.conf()).convert(footer.getSchema()).json()))
 
@@ -219,7 +228,7 @@ def _declared(text: str) -> StructType:
     except (PySparkException, Py4JError) as error:
         first = next((line for line in str(error).splitlines() if line.strip()), "")
         raise InvalidSchemaError(
-            f"the schema {text!r} cannot be understood: {first}",
+            f"the schema {text!r} is not valid: {first}",
             next_step="write it as SQL columns: id bigint, name string, time timestamp",
         ) from error
     if not isinstance(found, StructType):
@@ -235,7 +244,7 @@ def _with_table_types(found: StructType, table_schema: Schema | None) -> StructT
 
 
 def _in_file_order(found: StructType, wanted: StructType) -> StructType:
-    """The columns of a CSV file in the order of its header, those that are wanted with the type wanted: Spark matches them by place."""
+    """Return the columns of a CSV file in the order of its header, as Spark matches them by position; selected ones with their declared type."""
     missing = [name for name in wanted.names if name not in found.names]
     if missing:
         raise InvalidSchemaError(
@@ -245,8 +254,8 @@ def _in_file_order(found: StructType, wanted: StructType) -> StructType:
     return StructType([StructField(name, kinds.get(name, StringType())) for name in found.names])
 
 
-def _chosen(frame: DataFrame, wanted: StructType) -> FileRows:
-    """The wanted columns of the frame, with the wanted types, in the wanted order."""
+def _select_columns(frame: DataFrame, wanted: StructType) -> FileRows:
+    """Select the declared columns of the frame, with their types and in their order."""
     missing = [name for name in wanted.names if name not in frame.columns]
     if missing:
         raise InvalidSchemaError(
@@ -264,7 +273,7 @@ def _column(field: StructField, kind: DataType) -> Column:
 
 
 def _spark_path(path: str) -> str:
-    """A location as Spark's reader takes it: local ones with their scheme, and no sign read as a pattern."""
+    """Return a location for Spark's reader: local ones with their scheme, and pattern characters escaped."""
     if scheme_of(path) != "file":
         return path
     return "file:" + _PATTERN_SIGNS.sub(r"\\\1", local_path(path))

@@ -1,6 +1,6 @@
-"""The rows of a metadata table about files or entries, made by a Spark job: each task reads some manifests and makes their rows.
+"""Rows of a metadata table of files or entries from a Spark job: each task reads some manifests and computes their rows.
 
-What the rows are is decided in `icefloe.inspect.metadata_tables`. Spec: Manifests; Snapshots.
+What the rows are is defined in `icefloe.inspect.metadata_tables`. Spec: Manifests; Snapshots.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from icefloe.spark.scan.distributed_planning import PlanningMode
 from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
 
-# Bytes of manifests whose rows, some ten times as many bytes, the driver may make and keep by itself; and those that a task reads.
+# Bytes of manifests that the driver reads itself (their rows take some ten times as many bytes), and those that a task reads.
 MOST_BYTES_HERE, BYTES_OF_A_TASK = 64 * 1024 * 1024, 8 * 1024 * 1024
 _ROWS_OF_A_BATCH = 8192
 _VALUES = TaskValues()
@@ -27,32 +27,32 @@ _PACKED = StructType([StructField("manifests", BinaryType(), False)])
 
 
 def is_worth_a_job(rows: ManifestRows, mode: PlanningMode) -> bool:
-    """Whether Spark's tasks are to make the rows: as `mode` says, or by how much there is to read."""
+    """Return whether Spark's tasks compute the rows: as the planning mode requires, or in mode `auto` by the bytes to read."""
     return mode == "distributed" or (mode == "auto" and rows.manifest_bytes > MOST_BYTES_HERE)
 
 
 def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
-    """The rows as a DataFrame, read when it is.
+    """Return the rows as a lazy DataFrame.
 
     Raises:
-        UnsupportedTypeError: a column is of a type that Spark has none for.
+        UnsupportedTypeError: Spark has no type for a column.
     """
     packed = [(bytearray(_VALUES.to_bytes(part.manifests)),) for part in rows.parts(BYTES_OF_A_TASK)]
     slices = max(min(len(packed), MOST_SPARK_TASKS), 1)
     source = spark.createDataFrame(spark.sparkContext.parallelize(packed, slices), _PACKED)
     schema = rows.selection.schema
-    return source.mapInArrow(RowMaker(schema, replace(rows, manifests=())), schema_to_struct(schema, field_ids=False))
+    return source.mapInArrow(ManifestRowsTask(schema, replace(rows, manifests=())), schema_to_struct(schema, field_ids=False))
 
 
 def in_spark_form(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Rows of the columns of a schema in the form that Spark takes, in one chunk: PySpark loses rows of tables whose columns are cut in several."""
+    """Return rows in the form that Spark expects, in one chunk: PySpark loses rows of tables whose columns have several."""
     arrays = [to_spark_form(rows[field.name], field.field_type) for field in schema.fields]
     return pa.Table.from_arrays(arrays, names=schema.names).combine_chunks()
 
 
 @dataclass(frozen=True)
-class RowMaker:
-    """Runs in Spark's tasks: manifests in, their rows out."""
+class ManifestRowsTask:
+    """A Spark task: manifests in, their rows out."""
 
     schema: Schema
     rows: ManifestRows  # without manifests, which come in the batches

@@ -21,7 +21,7 @@ from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_nam
 from icefloe.spark.scan.native_scan import native_scan, schemes_without_file_system
 from icefloe.spark.scan.python_scan import TaskReader, python_rows
 from icefloe.spark.scan.read_strategy import FileGroup, field_ids, file_groups
-from icefloe.spark.scan.version_probe import try_scan
+from icefloe.spark.scan.version_probe import probe_scans
 from icefloe.spark.types.spark_types import NOT_NATIVE, why_not_opened
 from icefloe.table.engine import ScanRequest
 
@@ -43,7 +43,7 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
         EngineError: The session has no JVM at hand; or its Spark is too old, or newer than the proven versions and fails the version probe.
     """
-    try_scan(spark)
+    probe_scans(spark)
     if request.plan.files.num_rows:
         check_locations(request.io, request.plan.files["file_path"])  # Hadoop connects to any host
     table_columns = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))

@@ -41,7 +41,7 @@ from icefloe.spark.scan.planned_rows import read
 from icefloe.spark.scan.read_options import PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
 from icefloe.spark.scan.scan_builder import ConnectorScan, statistics
 from icefloe.spark.scan.table_selector import TableSelection, with_options
-from icefloe.spark.types.geo_types import shapes_of_wkb
+from icefloe.spark.types.geo_types import wkb_to_geo
 from icefloe.spark.types.spark_types import column_named, schema_to_struct
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import ScanRequest
@@ -165,7 +165,7 @@ class SparkScan(ConnectorScan):
             if self._hides_deleted:
                 columns = set(rows.columns)
                 rows = rows.select(*(column_named(name) if name in columns else F.lit(False).alias(name) for name in self._struct.names))
-        return shapes_of_wkb(rows, self._struct)._jdf.queryExecution().optimizedPlan()
+        return wkb_to_geo(rows, self._struct)._jdf.queryExecution().optimizedPlan()
 
     @connector_method
     def narrowed(self, predicates: list[Any]) -> "SparkScan":

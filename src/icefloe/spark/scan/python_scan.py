@@ -18,7 +18,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs.task_values import TaskValues
-from icefloe.spark.types.arrow_conversion import differs, to_spark_form
+from icefloe.spark.types.arrow_conversion import needs_conversion, to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
 
 # Bytes of data files per Spark task, the default of Spark's own scan (spark.sql.files.maxPartitionBytes).
@@ -57,7 +57,7 @@ class TaskReader:
             deletes=self.deletes,
         )
         for batch in found:
-            if any(differs(field.field_type) for field in fields):
+            if any(needs_conversion(field.field_type) for field in fields):
                 arrays = [to_spark_form(batch.column(place), field.field_type) for place, field in enumerate(fields)]
                 yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
             else:

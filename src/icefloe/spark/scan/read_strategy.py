@@ -52,7 +52,7 @@ from icefloe.kernel.types import (
 )
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.scan.equality_deletes import EqualityDeletes, ends_of, equality_deletes, key_ids_of
+from icefloe.spark.scan.equality_deletes import EqualityDeletes, equality_deletes, key_columns_in, key_ids_of
 from icefloe.spark.scan.metadata_column_values import position_name_conflict
 from icefloe.spark.scan.position_deletes import MOST_POSITIONS, fits, load_positions
 from icefloe.spark.types.spark_types import NOT_NATIVE
@@ -172,7 +172,7 @@ def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, marks_delet
     if marks_deleted:
         return "the query reads _deleted, and rows are deleted by equality"
     for field in fields:
-        for end in ends_of(field):
+        for end in key_columns_in(field):
             if type(end.field_type) not in _JOINABLE:
                 return f"rows are deleted by the column {end.name} ({end.field_type})"
             if end.field_id not in schema and end is not field:

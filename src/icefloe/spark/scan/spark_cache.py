@@ -1,7 +1,7 @@
-"""Rows that Spark caches: `recache` after a table has changed, and frames that are kept as long as an object of this process is in use.
+"""Rows that Spark caches: `recache` of a changed table, and frames that stay cached as long as an object of this process is in use.
 
-The garbage collector may meet that object's end in the middle of a call to the JVM; a call of its own on the same connection would break both. So such frames
-wait in a queue, and a thread unpersists them.
+The garbage collector may end that object during a call to the JVM; a second call on the same connection would break both. So such frames wait in a queue, and
+a thread unpersists them.
 """
 
 import threading
@@ -20,29 +20,37 @@ from icefloe.spark.types.spark_types import quoted
 
 
 def recache(spark: SparkSession, name: Sequence[str]) -> None:
-    """Of the table of a name, its catalog first. The rows themselves are read when they are wanted."""
+    """Have Spark read the cached rows of a table anew, at their next use, after the table has changed.
+
+    Spark does this itself after statements that it runs. Spark 4.1 and later use the cached rows until then; for earlier versions a changed table is another
+    table.
+
+    Args:
+        spark: A classic session.
+        name: The name of the table, its catalog first.
+    """
     session = spark._jsparkSession
     if not session.sharedState().cacheManager().isEmpty():
         session.catalog().refreshTable(".".join(map(quoted, name)))
 
 
-_unused: SimpleQueue[DataFrame] = SimpleQueue()  # `put` may be called again in the middle of a `put`
+_unused_frames: SimpleQueue[DataFrame] = SimpleQueue()  # its `put` is reentrant, as the garbage collector may call it during a `put`
 
 
 def unpersist_with(owner: Any, frame: DataFrame) -> None:
-    """Has Spark let go of the frame some time after the last reference to `owner` is gone."""
-    _start_letting_go()
-    weakref.finalize(owner, _unused.put, frame).atexit = False
+    """Unpersist a frame some time after the last reference to `owner` is gone."""
+    _start_unpersist_thread()
+    weakref.finalize(owner, _unused_frames.put, frame).atexit = False
 
 
 @cache
-def _start_letting_go() -> None:
-    threading.Thread(target=_let_go, name="icefloe-unpersist", daemon=True).start()
+def _start_unpersist_thread() -> None:
+    threading.Thread(target=_unpersist_frames, name="icefloe-unpersist", daemon=True).start()
 
 
-def _let_go() -> None:
+def _unpersist_frames() -> None:
     while True:
-        frame = _unused.get()
+        frame = _unused_frames.get()
         with suppress(Py4JError, PySparkException, OSError):  # the session may have ended
             frame.unpersist()
         del frame

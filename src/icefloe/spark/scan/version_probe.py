@@ -1,6 +1,6 @@
-"""What a version of Spark that Icefloe is not proven on must read right before anything else is read with it: a small table whose rows are known.
+"""Version probes: what an unproven version of Spark must read correctly, on a small table with known rows, before Icefloe reads anything else with it.
 
-Which versions are proven is `versions.py`; statements of SQL are tried by `spark/sql_probe.py`.
+Which versions are proven is `spark/runtime/spark_versions.py`; the probe of SQL statements is `spark/sql_probe.py`.
 """
 
 import logging
@@ -23,72 +23,76 @@ from icefloe.spark.runtime.spark_versions import WITHOUT_GLUE, check_version, is
 from icefloe.table.engine import VERSION
 
 LOG = logging.getLogger(__name__)
-_TRIED = "_icefloe_tried"  # on the gateway: what was tried in this JVM, or is being tried
+_PROBED = "_icefloe_probed"  # on the gateway: the probes that have run in this JVM, or are running
 
-# Tries something in a folder of its own, and tells what went wrong.
-Trial = Callable[[Path], Iterator[Problem]]
+# Runs statements in a folder of its own and yields what is wrong.
+Probe = Callable[[Path], Iterator[Problem]]
 
 
-def try_scan(spark: SparkSession) -> None:
-    """On a version that is not proven, once: reads partitions, a renamed column and deleted rows by Spark's own scan, and compares with what is known.
+def probe_scans(spark: SparkSession) -> None:
+    """Read partitions, a renamed column and deleted rows by Spark's own scan once on a version that is not proven, and compare them with the known rows.
 
     Raises:
-        EngineError: a row is missing or wrong, or the scan failed; what was tried, what came of it, and which versions are proven.
+        EngineError: A row is missing or wrong, or the scan failed.
     """
-    try_once(spark, "scans", _scans)
+    run_probe(spark, "scans", _scan_problems)
 
 
-def try_once(spark: SparkSession, what: str, trial: Trial) -> None:
-    """Runs a trial on a version that is not proven, unless it passed before, here or in an earlier process. Raises `EngineError` where it fails."""
-    tried = gateway_of(spark).__dict__.setdefault(_TRIED, set())
-    if what in tried or is_proven(spark.version):
+def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
+    """Run a probe once on a version that is not proven, unless it passed earlier, in this process or another.
+
+    Raises:
+        EngineError: The probe found a problem, or the version is too old.
+    """
+    probed = gateway_of(spark).__dict__.setdefault(_PROBED, set())
+    if what in probed or is_proven(spark.version):
         return
     check_version(spark.version)
-    tried.add(what)  # before it has passed, as the trial comes here itself
-    said = f"Spark {spark.version} is not a version that Icefloe is proven on, which are {proven_text()}"
+    probed.add(what)  # before it has passed, as the probe calls this function itself
+    unproven = f"Spark {spark.version} is not a version that Icefloe is proven on, which are {proven_text()}"
     if not str(spark.sparkContext.master).startswith("local"):
-        LOG.warning("%s; %s were not tried, as executors on other machines do not see this one's files", said, what)
+        LOG.warning("%s; %s were not probed, as executors on other machines do not see this one's files", unproven, what)
         return
     folder = compiled_folder(spark)
     passed = folder.with_name(f"{folder.name}-{what}-passed-{VERSION}")  # beside the folder, which holds the sealed files alone
     if not passed.is_file():
-        with tempfile.TemporaryDirectory(prefix="icefloe-trial-", ignore_cleanup_errors=True) as tried_in:
-            problems = list(trial(Path(tried_in)))
+        with tempfile.TemporaryDirectory(prefix="icefloe-probe-", ignore_cleanup_errors=True) as folder_of_probe:
+            problems = list(probe(Path(folder_of_probe)))
         if problems:
-            tried.discard(what)
+            probed.discard(what)
             raise EngineError(
-                f"{said}: {what} were tried on a small table, and went wrong, so nothing is done with it",
+                f"{unproven}: the probe of {what} on a small table failed, so this version is refused",
                 problems=problems,
                 next_step=f"use a proven version; {WITHOUT_GLUE}",
             )
         _note(passed)
-    LOG.warning("%s; a trial of %s went well", said, what)
+    LOG.warning("%s; the probe of %s passed", unproven, what)
 
 
-def told(where: str, action: Callable[[], Sequence[Any]], expected: Sequence[tuple[Any, ...]] | None) -> Iterator[Problem]:
-    """The problem with an action's rows, if there is one; rows that nothing is expected of are any."""
+def compare_rows(where: str, action: Callable[[], Sequence[Any]], expected: Sequence[tuple[Any, ...]] | None) -> Iterator[Problem]:
+    """Yield the problem with an action's rows, if there is one; with `expected` None any rows are right."""
     try:
-        found = [tuple(row) for row in action()]
+        rows = [tuple(row) for row in action()]
     except (IcefloeError, PySparkException, Py4JError, TypeError) as error:
         yield Problem(where=where, what=f"failed: {' '.join(str(error).split())[:500]}")
         return
-    if expected is not None and found != list(expected):
-        yield Problem(where=where, what=f"gave {found}, and {list(expected)} is right")
+    if expected is not None and rows != list(expected):
+        yield Problem(where=where, what=f"returned {rows}; expected {list(expected)}")
 
 
-def trial_catalog(folder: Path) -> SqlCatalog:
-    """A catalog of its own in the folder, with the namespace `db`."""
-    catalog = SqlCatalog("trial", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+def probe_catalog(folder: Path) -> SqlCatalog:
+    """Return a new catalog in the folder, with the namespace `db`."""
+    catalog = SqlCatalog("probe", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
     catalog.create_namespace("db")
     return catalog
 
 
-def _scans(folder: Path) -> Iterator[Problem]:
+def _scan_problems(folder: Path) -> Iterator[Problem]:
     numbers = range(12)
     rows = pa.table(
         {"id": pa.array(numbers, pa.int64()), "kind": [f"k{number % 3}" for number in numbers], "a": [number / 2 for number in numbers]}
     )
-    table = trial_catalog(folder).create_table(
+    table = probe_catalog(folder).create_table(
         "db.t", rows.schema, partition_spec=["kind"], properties={"write.delete.mode": "merge-on-read"}
     )
     table.append(rows)
@@ -100,7 +104,7 @@ def _scans(folder: Path) -> Iterator[Problem]:
         ("kind = 'k0' AND id < 9", [(0, "k0", 0.0), (6, "k0", 3.0)]),
         ("b > 2.2 AND kind <> 'k2'", [(6, "k0", 3.0), (7, "k1", 3.5), (9, "k0", 4.5), (10, "k1", 5.0)]),
     ):
-        yield from told(f"rows where {text}", partial(_sorted_rows, table, text), expected)
+        yield from compare_rows(f"rows where {text}", partial(_sorted_rows, table, text), expected)
 
 
 def _sorted_rows(table: Any, text: str) -> list[Any]:
@@ -111,4 +115,4 @@ def _note(passed: Path) -> None:
     try:
         passed.touch()
     except OSError as error:
-        LOG.debug("what was tried is tried again by the next process: %s", error)
+        LOG.debug("the next process repeats the probe: %s", error)

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DEFAULT_EDGE_ALGORITHM, GeographyType, GeometryType, IcebergType, ListType, MapType, StructType
-from icefloe.spark.types.spark_types import SPARK_GEOGRAPHY, SPARK_GEOMETRY, column_named, is_shape
+from icefloe.spark.types.spark_types import SPARK_GEOGRAPHY, SPARK_GEOMETRY, column_named, is_geo_type
 
 _ENABLED = "spark.sql.geospatial.enabled"
 _SRID_PREFIX = "SRID:"
@@ -105,7 +105,7 @@ def _holds_shapes(kind: DataType) -> bool:
         return _holds_shapes(kind.elementType)
     if isinstance(kind, SparkMap):
         return _holds_shapes(kind.keyType) or _holds_shapes(kind.valueType)
-    return is_shape(kind)
+    return is_geo_type(kind)
 
 
 def _converted(column: Column, kind: DataType, leaf: _Leaf) -> Column:

@@ -24,8 +24,8 @@ from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, Varia
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
-from icefloe.spark.types.arrow_conversion import differs, from_spark_form, with_offsets
-from icefloe.spark.types.geo_types import wkb_of_shapes
+from icefloe.spark.types.arrow_conversion import needs_conversion, from_spark_form, with_list_offsets
+from icefloe.spark.types.geo_types import geo_to_wkb
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
@@ -81,8 +81,8 @@ class TaskWriter:
 
     def _table_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches with types that Spark lacks in the table's form; all else is cast later, for many batches at once."""
-        field_types = {field.name: field.field_type for field in self.target.schema.fields if differs(field.field_type)}
-        for spark_batch in map(with_offsets, batches):
+        field_types = {field.name: field.field_type for field in self.target.schema.fields if needs_conversion(field.field_type)}
+        for spark_batch in map(with_list_offsets, batches):
             batch = spark_batch.rename_columns(list(self.names)) if self.names else spark_batch
             if not field_types:
                 yield batch
@@ -137,7 +137,7 @@ def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, Wri
     if target.sort_order.is_unsorted:
         # Nothing sorts the rows, so the files must not name a sort order.
         target = replace(target, sort_order_id=0)
-    ready = distributed(widened_decimals(wkb_of_shapes(rows), target.schema), target)
+    ready = distributed(widened_decimals(geo_to_wkb(rows), target.schema), target)
     names: tuple[str, ...] = ()
     if any("." in name or "`" in name for name in ready.columns):
         # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.

@@ -38,8 +38,8 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.types.geo_types import shape_type
-from icefloe.spark.types.spark_types import column_named, from_spark, is_shape, quoted, spark_type
+from icefloe.spark.types.geo_types import geo_type
+from icefloe.spark.types.spark_types import column_named, to_iceberg_type, is_geo_type, quoted, spark_type
 
 # Types that a Spark type may be written to besides its own: promotions that change no value, and text and bytes for types that Spark lacks, whose values
 # are checked one by one.
@@ -128,11 +128,11 @@ def _type_problems(row_type: DataType, table_type: IcebergType, path: tuple[str,
 
 
 def _fits(row_type: DataType, table_type: PrimitiveType | VariantType, *, top_level: bool) -> bool:
-    if is_shape(row_type):
-        return shape_type(table_type) == row_type
+    if is_geo_type(row_type):
+        return geo_type(table_type) == row_type
     problems: list[Problem] = []
     ids = count(1)
-    written = from_spark(row_type, lambda: next(ids), (), problems)
+    written = to_iceberg_type(row_type, lambda: next(ids), (), problems)
     if problems:
         return False
     if isinstance(written, DecimalType) and isinstance(table_type, DecimalType):
