@@ -217,7 +217,7 @@ def test_a_zone_mistaken_says_what_to_cast_to(spark: SparkSession, tmp_path: Pat
     [
         ("id", "CASE WHEN id = 1500 THEN NULL ELSE id END", "id: has 1 nulls, and is required"),
         ("u", "CASE WHEN id = 1500 THEN 'no uuid' ELSE '00000000000000000000000000000000' END", "u: has the value 'no uuid'"),
-        ("f", "CASE WHEN id = 1500 THEN X'616263' ELSE X'6162' END", r"f: has a value of 3 bytes, which does not fit fixed\[2\]"),
+        ("f", "CASE WHEN id = 1500 THEN X'616263' ELSE X'6162' END", r"f: has a value of 3 bytes, not of fixed\[2\]"),
     ],
 )
 def test_a_value_that_does_not_fit_ends_the_write_with_its_own_error(

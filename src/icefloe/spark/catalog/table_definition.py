@@ -25,7 +25,7 @@ from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.catalog.column_defaults import default_texts, given_default
 from icefloe.spark.catalog.sort_keys import FROM_SPARK, sort_order_of, sort_order_text
-from icefloe.spark.types.spark_types import COMMENT_KEY, to_iceberg_type, schema_to_struct, struct_to_schema
+from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct, struct_to_schema, to_iceberg_type
 
 # Spark's names of transforms, where they differ from the spec's; both are taken.
 _TO_SPARK = {"year": "years", "month": "months", "day": "days", "hour": "hours"}

@@ -1,6 +1,6 @@
-"""Partition transforms as columns that any Spark session computes, Spark Connect too: public functions, and Python for buckets.
+"""Partition transforms as columns for any Spark session, Spark Connect too: public functions, and Python for buckets.
 
-They give what `kernel.partitioning.transforms` gives. Where a JVM is at hand, `transform_columns.py` says more of them as Spark's own expressions.
+The results are those of `icefloe/kernel/partitioning/transforms.py`. `transform_columns.py` replaces some by Spark's own expressions where there is a JVM.
 Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details.
 """
 
@@ -48,10 +48,10 @@ _ARROW_FORMS: Mapping[type[PrimitiveType], Any] = {LongType: pa.int64(), StringT
 
 
 class PortableTransforms:
-    """Columns are of the Spark type of their Iceberg type; a null gives null."""
+    """Partition transforms of columns that have the Spark type of their Iceberg type. A null gives null."""
 
     def transformed(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
-        """A transform of a column as a partition spec has it; the column itself, or null, for one that computes nothing."""
+        """Return a partition spec's transform of a column; the column itself where the transform computes nothing."""
         if isinstance(transform, BucketTransform):
             return self.bucket_of(column, kind, transform)
         if isinstance(transform, TruncateTransform):
@@ -59,7 +59,10 @@ class PortableTransforms:
         return self.period(column, kind, transform) if is_time_transform(transform) else column
 
     def bucket_of(self, column: Column, kind: PrimitiveType, transform: BucketTransform) -> Column:
-        """The bucket (int) of a column. Only this one column crosses to Python; pandas would make floats of longs with nulls, so nulls stay behind."""
+        """Return the bucket (int) of a column.
+
+        Only this column goes to Python. pandas would make floats of longs with nulls, so nulls are replaced first.
+        """
         plain, hashed_as, stand_in = self._hashable(column, kind)
 
         def buckets(values: pd.Series) -> pd.Series:
@@ -70,18 +73,18 @@ class PortableTransforms:
         return F.when(column.isNotNull(), as_udf(buckets, SparkInteger())(F.coalesce(plain, stand_in)))
 
     def truncate_of(self, column: Column, kind: PrimitiveType, transform: TruncateTransform) -> Column:
-        """A column of the same type; as Spark's settings say where a decimal would need one digit more."""
+        """Return a truncated column of the same type; Spark's settings decide what a decimal that needs one more digit becomes."""
         if isinstance(kind, DecimalType):
             step = F.lit(f"{transform.width}e-{kind.scale}").cast(f"decimal({kind.precision}, {kind.scale})")
             return column - F.pmod(column, step)
         return truncated(column, kind, F.lit(transform.width))
 
     def period(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
-        """Years, months or hours (int) since 1970, or the day (date), of a date or a timestamp; of its time in UTC where it has a zone."""
+        """Return the years, months or hours (int) since 1970, or the day (date), of a date or timestamp; in UTC where it has a zone."""
         return _PERIODS[type(transform)](self, column, kind)
 
     def _hashable(self, column: Column, kind: PrimitiveType) -> tuple[Column, PrimitiveType, Column]:
-        """The column in a form that crosses to Python exactly, the type whose hash is the same, and a value for its nulls."""
+        """Return the column in a form that Python receives exactly, the type whose hash is the same, and a replacement for nulls."""
         if isinstance(kind, UUIDType):
             return uuid_bytes(column), BinaryType(), F.lit(bytes(16))
         if isinstance(kind, FixedType | BinaryType):
@@ -98,7 +101,7 @@ class PortableTransforms:
         return column.cast("bigint") if isinstance(kind, IntegerType | LongType) else self._micros(column, kind)
 
     def _micros(self, column: Column, kind: PrimitiveType) -> Column:
-        """Microseconds since 1970, or since midnight for a time, whatever the session's time zone."""
+        """Return microseconds since 1970, or since midnight for a time, whatever the session's time zone."""
         if isinstance(kind, IN_UTC):
             return F.unix_micros(column)
         minutes = F.hour(column) * 60 + F.minute(column)
@@ -131,7 +134,13 @@ _PERIODS: Mapping[type[Transform], Callable[[PortableTransforms, Column, Primiti
 
 
 def truncated(column: Column, kind: PrimitiveType, width: Column) -> Column:
-    """A column of text, bytes or whole numbers: the first code points or bytes, `width` (int) of them, or rounded down to a multiple of it."""
+    """Return a truncated column of text, bytes or whole numbers.
+
+    Args:
+        column: The column.
+        kind: Its type.
+        width: An int column: the number of code points or bytes that stay, or the number to whose multiples values are rounded down.
+    """
     if isinstance(kind, StringType | BinaryType):
         return F.substring(column, F.lit(1), width)
     if isinstance(kind, LongType):
@@ -140,23 +149,23 @@ def truncated(column: Column, kind: PrimitiveType, width: Column) -> Column:
 
 
 def truncated_within(column: Column, width: Column, low: int, high: int) -> Column:
-    """Numbers of less than 64 bits rounded down to a multiple of the width, as longs; below the least of them it goes on with the greatest, as in Java."""
+    """Round numbers of less than 64 bits down to multiples of the width, as longs; below the least number the result wraps around, as in Java."""
     number = column.cast("bigint")
     return F.pmod(number - F.pmod(number, width) - low, F.lit(high - low + 1)) + low
 
 
 def _truncated_longs(column: Column, width: Column) -> Column:
-    """The same of longs, where Spark must not compute past the ends of the type: that would be an error."""
+    """Round longs down to multiples of the width without computing past the ends of the type, which would be an error in Spark."""
     rest = F.pmod(column, width.cast("bigint"))
     beyond = F.lit(_HIGHEST) - (rest - (column - F.lit(_LOWEST)) - 1)
     return F.when(column >= F.lit(_LOWEST) + rest, column - rest).when(column.isNotNull() & width.isNotNull(), beyond)
 
 
 def _floor(column: Column, step: int) -> Column:
-    """Whole steps, rounded down also below zero; in whole numbers, as a double has too few digits for far years."""
+    """Return the number of whole steps, rounded down below zero too. Whole numbers, as a double has too few digits for far years."""
     return F.call_function("div", column - F.pmod(column, F.lit(step)), F.lit(step))
 
 
 def uuid_bytes(column: Column) -> Column:
-    """The bytes of a uuid's text."""
+    """Return the 16 bytes of a uuid's text."""
     return F.unhex(F.replace(column.cast("string"), F.lit("-"), F.lit("")))

@@ -1,8 +1,7 @@
-"""`SparkFunction`: one function of a catalog as Spark SQL asks it: `lake.system.days(ts)`, `bucket(16, id)` and the others, named as Java names them.
+"""`SparkFunction`: Spark's interface of a function of a catalog: `lake.system.days(ts)`, `bucket(16, id)` and the others, with the names that Java gives them.
 
-What a function makes of columns is `spark/functions/transform_columns.py`'s;
-filters by them are pushed down in
-`spark/scan/function_pushdown.py`. Spec: Partition Transforms.
+The columns that functions compute are `transform_columns.py`; predicates on them are pushed down in `spark/scan/function_pushdown.py`.
+Spec: Partition Transforms.
 """
 
 import json
@@ -57,7 +56,7 @@ _TRUNCATED = (*_NUMBERS, spark_types.LongType, spark_types.DecimalType, spark_ty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class BoundFunction:
     """A function of arguments of known types."""
 
     name: str
@@ -68,36 +67,43 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """`usage` names its arguments; `bind` raises `UnsupportedFeatureError` for types that it does not take."""
+    """A function of a catalog.
+
+    Attributes:
+        usage: Its name and arguments.
+        what: What it returns, for DESCRIBE FUNCTION and errors.
+        takes: The Spark types of its last argument.
+        bind: Returns the function of argument types; raises `UnsupportedFeatureError` for types that it does not support.
+    """
 
     usage: str
     what: str
     takes: tuple[type[DataType], ...]
-    bind: Callable[["Function", Sequence[DataType]], Bound]
+    bind: Callable[["Function", Sequence[DataType]], BoundFunction]
 
     @property
     def name(self) -> str:
-        """The name, in lower case."""
+        """Return the name, in lower case."""
         return self.usage.partition("(")[0]
 
     @property
     def arity(self) -> int:
-        """How many arguments it takes."""
+        """Return the number of arguments."""
         return 0 if self.usage.endswith("()") else self.usage.count(",") + 1
 
     @property
     def description(self) -> str:
-        """One line for DESCRIBE FUNCTION."""
+        """Return the line of DESCRIBE FUNCTION."""
         return f"{self.usage} - {self.what}"
 
 
 def is_for_functions(namespace: Sequence[str]) -> bool:
-    """Whether a namespace has the functions: `system`, or none at all."""
+    """Return whether a namespace has the functions: `system`, or the empty one."""
     return [part.lower() for part in namespace] in ([], [SYSTEM])
 
 
 class SparkFunction(ConnectorObject):
-    """A function before its arguments are known."""
+    """Spark's unbound function: one before the types of its arguments are known."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.UnboundFunction",)
 
@@ -116,16 +122,18 @@ class SparkFunction(ConnectorObject):
         types = [field.dataType for field in StructType.fromJson(json.loads(arguments)).fields]
         function = self._function
         if len(types) != function.arity:
-            raise UnsupportedFeatureError(f"{function.usage} takes {_count(function.arity)}, not {len(types)}", next_step=function.what)
+            raise UnsupportedFeatureError(
+                f"{function.usage} takes {_count(function.arity)}, not {len(types)}", next_step=f"it returns {function.what}"
+            )
         return BoundSparkFunction(self._spark, function.bind(function, types))
 
 
 class BoundSparkFunction(ConnectorObject):
-    """A function of arguments of known types. It is an expression of Spark's own, which Java's `SparkRule` puts in its place."""
+    """Spark's bound function. It is an expression of Spark's, which `bridge/java/SparkRule.java` puts in its place."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.ScalarFunction",)
 
-    def __init__(self, spark: SparkSession, bound: Bound) -> None:
+    def __init__(self, spark: SparkSession, bound: BoundFunction) -> None:
         self._spark = spark
         self._bound = bound
 
@@ -144,7 +152,7 @@ class BoundSparkFunction(ConnectorObject):
 
     @connector_method
     def body(self) -> Any:
-        """Spark's own expression of the arguments, which it knows by their places."""
+        """Return Spark's expression of the arguments, which it refers to by their indexes."""
         jvm: Any = self._spark._jvm
         session = self._spark._jsparkSession
         names = [f"a{place}" for place in range(len(self._bound.inputs))]
@@ -157,26 +165,31 @@ class BoundSparkFunction(ConnectorObject):
         return expressions.BindReferences.bindReference(plan.projectList().head().child(), arguments, False)
 
 
-# What Spark's pushed predicates call these functions by.
+# Prefix of these functions in Spark's pushed predicates.
 CANONICAL = "iceberg."
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
-    """A call of `bucket` or `truncate` in a pushed predicate: the literal number, and what it is of."""
+class FunctionCall:
+    """A call of `bucket` or `truncate` in a pushed predicate: the literal number and the column."""
 
     number: int
     column: Mapping[str, Any]
 
 
-def call_of(node: Mapping[str, Any], name: str) -> Called | None:
-    """The call of one of these functions that a node is, with a number above 0; None where it is another."""
+def call_of(node: Mapping[str, Any], name: str) -> FunctionCall | None:
+    """Return the call of a function that an expression is, with a number above 0; None for any other expression.
+
+    Args:
+        node: An expression of Spark, as `bridge/java/ConnectorJson.java` writes it.
+        name: `bucket` or `truncate`.
+    """
     if node["is"] != "function" or not node["name"].startswith(f"{CANONICAL}{name}("):
         return None
     number, column = node["children"]
     if number["is"] != "literal" or number["value"] is None or int(number["value"]) <= 0:
         return None
-    return Called(int(number["value"]), column)
+    return FunctionCall(int(number["value"]), column)
 
 
 def _count(number: int) -> str:
@@ -184,13 +197,15 @@ def _count(number: int) -> str:
 
 
 def _kind_of(function: Function, kind: DataType) -> PrimitiveType:
-    """The Iceberg type of a function's value. Raises `UnsupportedFeatureError`."""
+    """Return the Iceberg type of a function's argument; refuse a type that the function does not support."""
     if not isinstance(kind, function.takes):
-        known = ", ".join(dict.fromkeys(one().simpleString().partition("(")[0] for one in function.takes))
-        raise UnsupportedFeatureError(f"{function.usage} is not of a value of type {kind.simpleString()}", next_step=f"give one of {known}")
+        names = ", ".join(dict.fromkeys(supported().simpleString().partition("(")[0] for supported in function.takes))
+        raise UnsupportedFeatureError(
+            f"{function.usage} does not support values of type {kind.simpleString()}", next_step=f"give one of {names}"
+        )
     if isinstance(kind, spark_types.DecimalType):
         return DecimalType(kind.precision, kind.scale)
-    return next(found for spark_kind, found in _KINDS.items() if isinstance(kind, spark_kind))
+    return next(iceberg_type for spark_kind, iceberg_type in _KINDS.items() if isinstance(kind, spark_kind))
 
 
 def _check_number(function: Function, kind: DataType) -> None:
@@ -201,16 +216,18 @@ def _check_number(function: Function, kind: DataType) -> None:
 
 
 def _number(function: str, column: Column) -> Column:
-    """The first argument, where it is a whole number above 0."""
-    wrong = F.raise_error(F.concat(F.lit(f"{function}: the first argument is above 0, and it is "), column.cast("string"))).cast("int")
-    return F.when(column <= 0, wrong).otherwise(column)
+    """Return the first argument, with an error at run time where it is not above 0."""
+    refusal = F.raise_error(F.concat(F.lit(f"{function}: the first argument must be above 0, and it is "), column.cast("string"))).cast(
+        "int"
+    )
+    return F.when(column <= 0, refusal).otherwise(column)
 
 
-def _bind_period(transform: Transform) -> Callable[[Function, Sequence[DataType]], Bound]:
-    def bind(function: Function, types: Sequence[DataType]) -> Bound:
+def _bind_period(transform: Transform) -> Callable[[Function, Sequence[DataType]], BoundFunction]:
+    def bind(function: Function, types: Sequence[DataType]) -> BoundFunction:
         kind = _kind_of(function, types[0])
         result = spark_types.DateType() if isinstance(transform, DayTransform) else _NUMBER
-        return Bound(
+        return BoundFunction(
             name=function.name,
             inputs=tuple(types),
             result=result,
@@ -220,11 +237,11 @@ def _bind_period(transform: Transform) -> Callable[[Function, Sequence[DataType]
     return bind
 
 
-def _bind_bucket(function: Function, types: Sequence[DataType]) -> Bound:
+def _bind_bucket(function: Function, types: Sequence[DataType]) -> BoundFunction:
     _check_number(function, types[0])
     kind = _kind_of(function, types[1])
     value = _NUMBER if isinstance(types[1], _NUMBERS) else types[1]
-    return Bound(
+    return BoundFunction(
         name=function.name,
         inputs=(_NUMBER, value),
         result=_NUMBER,
@@ -232,7 +249,7 @@ def _bind_bucket(function: Function, types: Sequence[DataType]) -> Bound:
     )
 
 
-def _bind_truncate(function: Function, types: Sequence[DataType]) -> Bound:
+def _bind_truncate(function: Function, types: Sequence[DataType]) -> BoundFunction:
     _check_number(function, types[0])
     value = types[1]
     kind, ends = _kind_of(function, value), _SHORT_RANGES.get(type(value))
@@ -243,11 +260,11 @@ def _bind_truncate(function: Function, types: Sequence[DataType]) -> Bound:
             return truncated_within(arguments[1], width, *ends).cast(value)
         return columns.truncate(arguments[1], kind, width)
 
-    return Bound(name=function.name, inputs=(_NUMBER, value), result=value, of=of)
+    return BoundFunction(name=function.name, inputs=(_NUMBER, value), result=value, of=of)
 
 
-def _bind_version(function: Function, _: Sequence[DataType]) -> Bound:
-    return Bound(name=function.name, inputs=(), result=spark_types.StringType(), of=lambda *_: F.lit(f"Icefloe {VERSION}"))
+def _bind_version(function: Function, _: Sequence[DataType]) -> BoundFunction:
+    return BoundFunction(name=function.name, inputs=(), result=spark_types.StringType(), of=lambda *_: F.lit(f"Icefloe {VERSION}"))
 
 
 FUNCTIONS: Mapping[str, Function] = {

@@ -1,6 +1,6 @@
-"""Partition transforms as columns of Spark's own expressions, computed where the rows are: for the order of writes and for functions of SQL.
+"""Partition transforms as Spark's own expressions, computed where the rows are: for the order of writes and for functions of SQL.
 
-They give what `kernel.partitioning.transforms` gives. A null gives null.
+The results are those of `icefloe/kernel/partitioning/transforms.py`. A null gives null.
 Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details.
 """
 
@@ -28,30 +28,42 @@ from icefloe.spark.functions.portable_transforms import PortableTransforms, trun
 
 
 def transforms_in(spark: SparkSession) -> PortableTransforms:
-    """The best that a session has."""
+    """Return the fastest transforms that work in a session."""
     return TransformColumns(spark) if has_jvm(spark) else PortableTransforms()
 
 
 class TransformColumns(PortableTransforms):
-    """Transforms in one classic session."""
+    """Partition transforms in one classic session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     def bucket(self, column: Column, kind: PrimitiveType, buckets: Column) -> Column:
-        """The bucket (int) of a column; `buckets` (int) is their number."""
+        """Return the bucket (int) of a column.
+
+        Args:
+            column: The column.
+            kind: Its type.
+            buckets: The number of buckets, an int column.
+        """
         return self._hash(column, kind).bitwiseAND(F.lit(0x7FFFFFFF)) % buckets
 
     def truncate(self, column: Column, kind: PrimitiveType, width: Column) -> Column:
-        """A column of the same type: rounded down to a multiple of `width` (int), or so many code points or bytes of it."""
+        """Return a truncated column of the same type.
+
+        Args:
+            column: The column.
+            kind: Its type.
+            width: An int column: the number of code points or bytes that stay, or the number to whose multiples values are rounded down.
+        """
         return self._truncated_decimals(column, kind, width) if isinstance(kind, DecimalType) else truncated(column, kind, width)
 
     def truncate_of(self, column: Column, kind: PrimitiveType, transform: TruncateTransform) -> Column:
-        """As `truncate`, of a partition spec's transform."""
+        """Return a partition spec's truncation of a column."""
         return self.truncate(column, kind, F.lit(transform.width))
 
     def bucket_of(self, column: Column, kind: PrimitiveType, transform: BucketTransform) -> Column:
-        """As `bucket`, of a partition spec's transform."""
+        """Return a partition spec's bucket of a column."""
         return self.bucket(column, kind, F.lit(transform.num_buckets))
 
     def _hash(self, column: Column, kind: PrimitiveType) -> Column:

@@ -1,7 +1,7 @@
-"""The few types that cross between Spark and a task as another Arrow type than a data file holds: uuid as text, fixed as binary, time in nanoseconds,
-variants as a struct that Spark knows by a mark in its metadata.
+"""Conversion between Spark's Arrow types and those of data files, where they differ: uuid (text in Spark), fixed (binary), time (nanoseconds) and variant, a
+struct that Spark recognises by a key in its metadata.
 
-Everything else crosses as it is. Bringing rows to a table's schema is `kernel.schema.cast`. Spec: Primitive Types.
+Casting rows to a table's schema is `icefloe/kernel/schema/schema_cast.py`. Spec: Primitive Types.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,30 +16,29 @@ from icefloe.kernel.schema.arrow_extensions import VARIANT_STORAGE
 from icefloe.kernel.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType, VariantType, children
 
 _UUID_BYTES = 16
-# How Spark tells a variant from any other struct (ArrowUtils.isVariantField): the order and the mark count.
+# Spark recognises a variant by the order of the fields and by the metadata (ArrowUtils.isVariantField).
 _SPARK_VARIANT = (
     pa.field("value", pa.binary(), nullable=False),
     pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
 )
-# Where the hyphens of 8-4-4-4-12 stand, and where the 32 hexadecimal digits do.
+# Positions of the hyphens in a uuid's text of 8-4-4-4-12 digits, and of its 32 hexadecimal digits.
 _HYPHENS = (8, 13, 18, 23)
 _DIGITS = [place for place in range(36) if place not in _HYPHENS]
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
-def with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch that Spark sent, whose lists and texts without any entry have the one offset that Arrow asks for.
+def with_list_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch from Spark whose lists and texts without entries have the one offset that Arrow requires.
 
-    Spark 4.0 leaves it out where a list inside a list, map or struct is empty in the whole batch, and whoever reads the missing offset ends the process.
+    Spark 4.0 omits it where a list inside a list, map or struct is empty in the whole batch, and a reader of the missing offset ends the process.
     """
-    given = batch.columns
-    columns = [_sound(column) for column in given]
-    if all(sound is column for sound, column in zip(columns, given, strict=True)):
+    columns = [_with_offsets(column) for column in batch.columns]
+    if all(repaired is column for repaired, column in zip(columns, batch.columns, strict=True)):
         return batch
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _sound(array: Any) -> Any:
+def _with_offsets(array: Any) -> Any:
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         return array
@@ -51,23 +50,30 @@ def _sound(array: Any) -> Any:
         inner = [array.field(place) for place in range(kind.num_fields)]
     else:
         inner = [array.keys, array.items] if pa.types.is_map(kind) else [array.values]
-    sound = [_sound(child) for child in inner]
-    if all(mended is child for mended, child in zip(sound, inner, strict=True)):
+    repaired = [_with_offsets(child) for child in inner]
+    if all(repaired_child is child for repaired_child, child in zip(repaired, inner, strict=True)):
         return array
     if pa.types.is_map(kind):
-        sound = [pa.StructArray.from_arrays(sound, fields=[kind.key_field, kind.item_field])]
-    own = 1 if pa.types.is_struct(kind) else 2  # validity, and a list's offsets
-    return pa.Array.from_buffers(kind, len(array), array.buffers()[:own], array.null_count, children=sound)
+        repaired = [pa.StructArray.from_arrays(repaired, fields=[kind.key_field, kind.item_field])]
+    buffer_count = 1 if pa.types.is_struct(kind) else 2  # validity, and the offsets of a list
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:buffer_count], array.null_count, children=repaired)
 
 
-def differs(kind: IcebergType) -> bool:
-    """Whether a column of this type crosses in another form than a file holds it."""
-    return isinstance(kind, UUIDType | FixedType | TimeType | VariantType) or any(differs(field.field_type) for field in children(kind))
+def needs_conversion(kind: IcebergType) -> bool:
+    """Return whether Spark's Arrow type of a column differs from that of data files."""
+    return isinstance(kind, UUIDType | FixedType | TimeType | VariantType) or any(
+        needs_conversion(field.field_type) for field in children(kind)
+    )
 
 
 def to_spark_form(array: Any, kind: IcebergType) -> Any:
-    """An Arrow array of the table's form as the one Spark takes."""
-    if not differs(kind):
+    """Convert an Arrow array of the table's form to Spark's form.
+
+    Args:
+        array: An array or chunked array.
+        kind: The type of the column.
+    """
+    if not needs_conversion(kind):
         return array
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -87,30 +93,33 @@ def to_spark_form(array: Any, kind: IcebergType) -> Any:
 
 
 def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
-    """An Arrow array as Spark hands it over, as one that fits the table's form; members of structs are found by name.
+    """Convert an Arrow array from Spark to the table's form; fields of structs are matched by name.
+
+    Args:
+        array: An array.
+        kind: The type of the column.
+        column: The name of the column, for errors.
 
     Raises:
-        SchemaMismatchError: text is no uuid, or bytes are not as many as the column holds; names `column`.
+        SchemaMismatchError: A text is no uuid, or binary values have another length than the column.
     """
-    if not differs(kind):
+    if not needs_conversion(kind):
         return array
     if isinstance(kind, UUIDType) and _is_text(array.type):
         return _uuids(array, column)
     if isinstance(kind, FixedType) and not pa.types.is_fixed_size_binary(array.type):
         lengths = pc.unique(pc.binary_length(array).drop_null()).to_pylist()
-        wrong = [length for length in lengths if length != kind.length]
-        if wrong:
-            raise _misfit(column, f"has a value of {wrong[0]} bytes, which does not fit {kind}")
+        wrong_lengths = [length for length in lengths if length != kind.length]
+        if wrong_lengths:
+            raise _mismatch(column, f"has a value of {wrong_lengths[0]} bytes, not of {kind}")
         return array.cast(pa.binary(kind.length))
     if isinstance(kind, VariantType) and pa.types.is_struct(array.type):
         return _variant(array, tuple(VARIANT_STORAGE.fields))
     if isinstance(kind, StructType) and pa.types.is_struct(array.type):
         kinds = {field.name: field.field_type for field in kind.fields}
         inner = [kinds.get(field.name) for field in array.type.fields]
-        return _struct(
-            array, [(place, found) for place, found in enumerate(inner)], lambda part, found: from_spark_form(part, found, column)
-        )
-    return _collection(array, kind, lambda part, found: from_spark_form(part, found, column))
+        return _struct(array, list(enumerate(inner)), lambda part, field_type: from_spark_form(part, field_type, column))
+    return _collection(array, kind, lambda part, field_type: from_spark_form(part, field_type, column))
 
 
 def _struct(array: Any, kinds: Sequence[tuple[int, IcebergType | None]], convert: Callable[[Any, IcebergType], Any]) -> Any:
@@ -120,13 +129,13 @@ def _struct(array: Any, kinds: Sequence[tuple[int, IcebergType | None]], convert
 
 
 def _variant(array: Any, fields: Sequence[Any]) -> Any:
-    """The struct of a variant with its two members in another order. A null variant has members that nobody reads; they may not be null themselves."""
+    """Reorder the two fields of a variant's struct. The fields of a null variant must not be null themselves, though nothing reads them."""
     parts = [pc.fill_null(array.field(field.name), b"") for field in fields]
     return pa.StructArray.from_arrays(parts, fields=list(fields), mask=pc.is_null(array))
 
 
 def _collection(array: Any, kind: IcebergType, convert: Callable[[Any, IcebergType], Any]) -> Any:
-    """A list or map with its values converted: validity and offsets are kept as they stand, so the children are taken whole."""
+    """Convert the values of a list or map. Validity and offsets stay, so the children are converted whole."""
     if isinstance(kind, ListType) and pa.types.is_list(array.type):
         values, old = convert(array.values, kind.element), array.type.value_field
         whole = pa.list_(pa.field(old.name, values.type, old.nullable))
@@ -140,7 +149,7 @@ def _collection(array: Any, kind: IcebergType, convert: Callable[[Any, IcebergTy
 
 
 def _uuid_texts(array: Any) -> Any:
-    """Fixed binary of 16 bytes as lower-case text of 36 characters, without a Python object per value."""
+    """Convert 16-byte values to lower-case uuid texts, without a Python object per value."""
     count = len(array)
     if array.type != pa.binary(_UUID_BYTES):
         array = array.cast(pa.binary(_UUID_BYTES))
@@ -160,14 +169,14 @@ def _uuid_texts(array: Any) -> Any:
 
 
 def _uuids(array: Any, column: str) -> Any:
-    """Text of 36 characters, or of 32 without hyphens, as 16 bytes each."""
+    """Convert uuid texts, with or without hyphens, to 16-byte values."""
     digits = pc.replace_substring(pc.fill_null(array.cast(pa.string()), "0" * 32), "-", "")
-    right = pc.match_substring_regex(digits, "^[0-9a-fA-F]{32}$")
-    if not pc.all(right).as_py() and len(array):
-        raise _misfit(column, f"has the value {array[right.index(False).as_py()].as_py()!r}, which is no uuid")
+    matches = pc.match_substring_regex(digits, "^[0-9a-fA-F]{32}$")
+    if not pc.all(matches).as_py() and len(array):
+        raise _mismatch(column, f"has the value {array[matches.index(False).as_py()].as_py()!r}, which is not a uuid")
     digits = pa.concat_arrays([digits])
-    signs = np.frombuffer(digits.buffers()[2], np.uint8, 32 * len(array)) if len(array) else np.empty(0, np.uint8)
-    nibbles = np.where(signs <= ord("9"), signs - ord("0"), (signs | 32) - ord("a") + 10).astype(np.uint8).reshape(-1, 2)
+    codes = np.frombuffer(digits.buffers()[2], np.uint8, 32 * len(array)) if len(array) else np.empty(0, np.uint8)
+    nibbles = np.where(codes <= ord("9"), codes - ord("0"), (codes | 32) - ord("a") + 10).astype(np.uint8).reshape(-1, 2)
     raw = np.ascontiguousarray(nibbles[:, 0] << 4 | nibbles[:, 1])
     plain = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_UUID_BYTES), len(array), [None, pa.py_buffer(raw)])
     return pc.if_else(array.is_valid(), plain, pa.scalar(None, plain.type)) if array.null_count else plain
@@ -177,5 +186,5 @@ def _is_text(arrow: Any) -> bool:
     return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
 
 
-def _misfit(column: str, what: str) -> SchemaMismatchError:
+def _mismatch(column: str, what: str) -> SchemaMismatchError:
     return SchemaMismatchError("the rows do not fit the table", problems=[Problem(where=column, what=what)])

@@ -1,7 +1,7 @@
-"""Shapes as values of Spark's GEOMETRY and GEOGRAPHY types, which came in 4.1, and as WKB, which files hold and every other part of Icefloe reads and writes.
+"""Geometries and geographies between Spark's GEOMETRY and GEOGRAPHY types (Spark 4.1 and later) and WKB, the form of files and of the rest of Icefloe.
 
-Tables in SQL have Spark's types where the session has them (`spark.sql.geospatial.enabled`) and Spark knows the column's reference system; all other columns
-of shapes are BINARY. Spec: Primitive Types (`geometry`, `geography`); CRS.
+Tables in SQL have Spark's types where the session enables them (`spark.sql.geospatial.enabled`) and Spark supports the column's reference system; all other
+such columns are BINARY. Spec: Primitive Types (`geometry`, `geography`); CRS.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,12 @@ _SRID_PREFIX = "SRID:"
 _DEFAULT_SRID = 4326
 
 
-def shape_type(kind: IcebergType) -> DataType | None:
-    """Return Spark's type of a geometry or geography; None where this Spark has none, or does not know the reference system or how edges run."""
+def geo_type(kind: IcebergType) -> DataType | None:
+    """Return Spark's type of a geometry or geography.
+
+    Returns:
+        None where this Spark has no such type, or does not support the reference system or the edge algorithm.
+    """
     if SPARK_GEOMETRY is None or not isinstance(kind, GeometryType | GeographyType):
         return None
     if isinstance(kind, GeographyType) and kind.algorithm != DEFAULT_EDGE_ALGORITHM:
@@ -32,10 +36,10 @@ def shape_type(kind: IcebergType) -> DataType | None:
     if srid is None:
         return None
     try:
-        found: DataType = (SPARK_GEOMETRY if isinstance(kind, GeometryType) else SPARK_GEOGRAPHY)(srid)
-    except PySparkException:  # a reference system that it does not know, or not for shapes on the globe
+        spark_type: DataType = (SPARK_GEOMETRY if isinstance(kind, GeometryType) else SPARK_GEOGRAPHY)(srid)
+    except PySparkException:  # Spark does not support the reference system, or not for geographies
         return None
-    return found
+    return spark_type
 
 
 def _srid(crs: str) -> int | None:
@@ -46,78 +50,89 @@ def _srid(crs: str) -> int | None:
     return known.get(crs)
 
 
-def with_shapes(spark: SparkSession, struct: SparkStruct, schema: Schema) -> SparkStruct:
-    """Return the struct of a schema with Spark's types of shapes in the place of BINARY, where the session has them."""
-    found = _struct_with_shapes(struct, schema.as_struct())
-    if found == struct or str(spark.conf.get(_ENABLED)).lower() != "true":
+def with_geo_types(spark: SparkSession, struct: SparkStruct, schema: Schema) -> SparkStruct:
+    """Return the struct of a schema with GEOMETRY and GEOGRAPHY instead of BINARY, where the session has these types.
+
+    Args:
+        spark: The session.
+        struct: The struct of the schema, with BINARY.
+        schema: The schema.
+    """
+    geo_struct = _struct_with_geo_types(struct, schema.as_struct())
+    if geo_struct == struct or str(spark.conf.get(_ENABLED)).lower() != "true":
         return struct
-    return found
+    return geo_struct
 
 
-def _struct_with_shapes(struct: SparkStruct, kind: StructType) -> SparkStruct:
+def _struct_with_geo_types(struct: SparkStruct, kind: StructType) -> SparkStruct:
     fields = [
-        StructField(field.name, _with_shapes(field.dataType, known.field_type), field.nullable, field.metadata)
+        StructField(field.name, _type_with_geo_types(field.dataType, known.field_type), field.nullable, field.metadata)
         for field, known in zip(struct.fields, kind.fields, strict=True)
     ]
     return SparkStruct(fields)
 
 
-def _with_shapes(found: DataType, kind: IcebergType) -> DataType:
+def _type_with_geo_types(found: DataType, kind: IcebergType) -> DataType:
     if isinstance(kind, StructType) and isinstance(found, SparkStruct):
-        return _struct_with_shapes(found, kind)
+        return _struct_with_geo_types(found, kind)
     if isinstance(kind, ListType) and isinstance(found, ArrayType):
-        return ArrayType(_with_shapes(found.elementType, kind.element), found.containsNull)
+        return ArrayType(_type_with_geo_types(found.elementType, kind.element), found.containsNull)
     if isinstance(kind, MapType) and isinstance(found, SparkMap):
-        key = _with_shapes(found.keyType, kind.key_type)
-        return SparkMap(key, _with_shapes(found.valueType, kind.value_type), found.valueContainsNull)
-    return shape_type(kind) or found
+        key = _type_with_geo_types(found.keyType, kind.key_type)
+        return SparkMap(key, _type_with_geo_types(found.valueType, kind.value_type), found.valueContainsNull)
+    return geo_type(kind) or found
 
 
-def shapes_of_wkb(rows: DataFrame, wanted: SparkStruct) -> DataFrame:
-    """Return the rows with WKB as shapes, where the struct, which names the same columns, has shapes."""
-    return _each(rows, wanted, _shape)
+def wkb_to_geo(rows: DataFrame, struct: SparkStruct) -> DataFrame:
+    """Convert WKB columns to geometries and geographies.
+
+    Args:
+        rows: The rows.
+        struct: A struct of the same columns, with the types to convert to.
+    """
+    return _convert_leaves(rows, struct, _geo_from_wkb)
 
 
-def wkb_of_shapes(rows: DataFrame) -> DataFrame:
-    """Return the rows with every shape as WKB."""
-    return _each(rows, rows.schema, lambda column, _: F.call_function("st_asbinary", column))
+def geo_to_wkb(rows: DataFrame) -> DataFrame:
+    """Convert every geometry and geography in the rows to WKB."""
+    return _convert_leaves(rows, rows.schema, lambda column, _: F.call_function("st_asbinary", column))
 
 
-_Leaf = Callable[[Column, DataType], Column]
+LeafConversion = Callable[[Column, DataType], Column]
 
 
-def _shape(wkb: Column, wanted: DataType) -> Column:
-    if SPARK_GEOGRAPHY is not None and isinstance(wanted, SPARK_GEOGRAPHY):
+def _geo_from_wkb(wkb: Column, struct: DataType) -> Column:
+    if SPARK_GEOGRAPHY is not None and isinstance(struct, SPARK_GEOGRAPHY):
         return F.call_function("st_geogfromwkb", wkb)
-    return F.call_function("st_setsrid", F.call_function("st_geomfromwkb", wkb), F.lit(wanted.srid))  # type: ignore[attr-defined]
+    return F.call_function("st_setsrid", F.call_function("st_geomfromwkb", wkb), F.lit(struct.srid))  # type: ignore[attr-defined]
 
 
-def _each(rows: DataFrame, struct: SparkStruct, leaf: _Leaf) -> DataFrame:
-    if not any(_holds_shapes(field.dataType) for field in struct.fields):
+def _convert_leaves(rows: DataFrame, struct: SparkStruct, leaf: LeafConversion) -> DataFrame:
+    if not any(_has_geo_type(field.dataType) for field in struct.fields):
         return rows
-    return rows.select(*(_converted(column_named(field.name), field.dataType, leaf).alias(field.name) for field in struct.fields))
+    return rows.select(*(_convert_column(column_named(field.name), field.dataType, leaf).alias(field.name) for field in struct.fields))
 
 
-def _holds_shapes(kind: DataType) -> bool:
+def _has_geo_type(kind: DataType) -> bool:
     if isinstance(kind, SparkStruct):
-        return any(_holds_shapes(field.dataType) for field in kind.fields)
+        return any(_has_geo_type(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
-        return _holds_shapes(kind.elementType)
+        return _has_geo_type(kind.elementType)
     if isinstance(kind, SparkMap):
-        return _holds_shapes(kind.keyType) or _holds_shapes(kind.valueType)
+        return _has_geo_type(kind.keyType) or _has_geo_type(kind.valueType)
     return is_geo_type(kind)
 
 
-def _converted(column: Column, kind: DataType, leaf: _Leaf) -> Column:
-    if not _holds_shapes(kind):
+def _convert_column(column: Column, kind: DataType, leaf: LeafConversion) -> Column:
+    if not _has_geo_type(kind):
         return column
     if isinstance(kind, SparkStruct):
-        fields = (_converted(column.getField(field.name), field.dataType, leaf).alias(field.name) for field in kind.fields)
+        fields = (_convert_column(column.getField(field.name), field.dataType, leaf).alias(field.name) for field in kind.fields)
         return F.when(column.isNotNull(), F.struct(*fields))
     if isinstance(kind, ArrayType):
-        return F.transform(column, lambda item: _converted(item, kind.elementType, leaf))
+        return F.transform(column, lambda item: _convert_column(item, kind.elementType, leaf))
     if isinstance(kind, SparkMap):
-        keys = F.transform(F.map_keys(column), lambda key: _converted(key, kind.keyType, leaf))
-        values = F.transform(F.map_values(column), lambda value: _converted(value, kind.valueType, leaf))
+        keys = F.transform(F.map_keys(column), lambda key: _convert_column(key, kind.keyType, leaf))
+        values = F.transform(F.map_values(column), lambda value: _convert_column(value, kind.valueType, leaf))
         return F.map_from_arrays(keys, values)
     return leaf(column, kind)

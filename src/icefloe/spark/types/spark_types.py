@@ -1,7 +1,7 @@
-"""Schema to Spark's StructType and back.
+"""Conversion between Iceberg schemas and Spark's StructType, and names of columns in Spark.
 
-Rows and files are not touched here; a struct's fields carry their Iceberg ids in the metadata key by which Spark's Parquet reader finds columns. Shapes are
-BINARY, as WKB; `geo_types.py` makes Spark's own types of them, which came in 4.1. Nanoseconds have no type in Spark: rather than cut them, they are refused.
+Fields of a struct carry their field ids in the metadata key by which Spark's Parquet reader finds columns. Geometries and geographies are BINARY (WKB);
+`geo_types.py` converts them to Spark's own types. Nanosecond timestamps have no type in Spark and are refused rather than truncated.
 Spec: Primitive Types; Schemas and Data Types.
 """
 
@@ -57,16 +57,16 @@ from icefloe.kernel.types import (
 # The key of Spark's own Parquet reader and writer (ParquetUtils.FIELD_ID_METADATA_KEY).
 FIELD_ID_KEY = "parquet.field.id"
 COMMENT_KEY = "comment"
-# Spark has a time of day since 4.1; its precision counts digits of a second.
+# Spark has a time of day since 4.1; its precision is the number of digits of a second.
 SPARK_TIME: Any = getattr(spark_types, "TimeType", None)
 MICROSECOND_DIGITS = 6
-# Spark has types of shapes since 4.1. A column of Iceberg's has one reference system; Spark's may have one for each row, with this number for all of them.
+# Spark has geometries since 4.1. An Iceberg column has one reference system; in Spark each row may have its own, and the column then has this number.
 SPARK_GEOMETRY: Any = getattr(spark_types, "GeometryType", None)
 SPARK_GEOGRAPHY: Any = getattr(spark_types, "GeographyType", None)
 _MIXED_SRID = -1
 
-# Spark's Parquet reader refuses the uuid annotation, reads a time only where a file calls it local, and knows variants, shapes and nanoseconds of some
-# versions alone; columns of unknown type need not be in a file.
+# Types that Spark's Parquet reader cannot read in all versions: it refuses the uuid annotation, reads a time only where the file has it as local, and supports
+# variants, geometries and nanoseconds in some versions only. Columns of unknown type need not be in a file.
 NOT_NATIVE = (
     UUIDType,
     TimeType,
@@ -78,9 +78,9 @@ NOT_NATIVE = (
     UnknownType,
 )
 
-# Types of version 3 that have an annotation of their own in Parquet files: the library of Spark 4.0 cannot open a file with one, whatever is read of it.
-_ANNOTATED_LATELY = (VariantType, GeometryType, GeographyType)
-_FIRST_TO_KNOW_THEM = "4.1"
+# Types of version 3 with Parquet annotations of their own: the Parquet library of Spark 4.0 cannot open a file with one, whichever columns are read.
+_TYPES_WITH_NEW_ANNOTATIONS = (VariantType, GeometryType, GeographyType)
+_FIRST_VERSION_WITH_THEM = "4.1"
 
 _TO_SPARK: Mapping[type[PrimitiveType], DataType] = {
     BooleanType: spark_types.BooleanType(),
@@ -121,12 +121,16 @@ _FROM_SPARK: Mapping[type[DataType], IcebergType] = {
 
 
 def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.StructType:
-    """The Spark form of a schema: timestamp is TIMESTAMP_NTZ, timestamptz is TIMESTAMP, uuid is STRING, fixed and shapes (WKB) are BINARY, unknown is VOID.
+    """Convert a schema to a Spark struct.
 
-    With `field_ids`, the fields of every struct carry their ids in their metadata; list elements and map entries have no metadata in Spark.
+    timestamp is TIMESTAMP_NTZ, timestamptz is TIMESTAMP, uuid is STRING, fixed, geometry and geography (WKB) are BINARY, unknown is VOID.
+
+    Args:
+        schema: The schema.
+        field_ids: Whether fields of structs carry their ids in their metadata; list elements and map entries have no metadata in Spark.
 
     Raises:
-        UnsupportedTypeError: a column is a timestamp in nanoseconds, or a time and this Spark has no such type; every column is named.
+        UnsupportedTypeError: Columns are timestamps in nanoseconds, or times where this Spark has no such type; all of them are named.
     """
     problems: list[Problem] = []
     struct = _to_struct(schema.as_struct(), field_ids, (), problems)
@@ -140,7 +144,7 @@ def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.Stru
 
 
 def spark_type(kind: PrimitiveType) -> DataType | None:
-    """The Spark type of a primitive; None where Spark has none, as for nanoseconds, and for a time before Spark 4.1."""
+    """Return the Spark type of a primitive; None where this Spark has none, as for nanoseconds, and for a time before Spark 4.1."""
     if isinstance(kind, DecimalType):
         return spark_types.DecimalType(kind.precision, kind.scale)
     if isinstance(kind, TimeType):
@@ -176,16 +180,16 @@ def _to_spark(kind: IcebergType, ids: bool, path: tuple[str, ...], problems: lis
     return found
 
 
-def is_shape(kind: DataType) -> bool:
-    """Return whether it is Spark's GEOMETRY or GEOGRAPHY."""
+def is_geo_type(kind: DataType) -> bool:
+    """Return whether a type is Spark's GEOMETRY or GEOGRAPHY."""
     return SPARK_GEOMETRY is not None and isinstance(kind, (SPARK_GEOMETRY, SPARK_GEOGRAPHY))
 
 
-def _shape_from(kind: Any, path: tuple[str, ...], problems: list[Problem]) -> IcebergType:
+def _geo_type_from(kind: Any, path: tuple[str, ...], problems: list[Problem]) -> IcebergType:
     is_geometry = isinstance(kind, SPARK_GEOMETRY)
     if kind.srid == _MIXED_SRID:
         name = "GEOMETRY" if is_geometry else "GEOGRAPHY"
-        what = f"type {kind.simpleString()}, whose values have reference systems of their own; a column of Iceberg's has one: {name}(4326)"
+        what = f"type {kind.simpleString()}, whose values have reference systems of their own; an Iceberg column has one: {name}(4326)"
         problems.append(Problem(where=".".join(path), what=what))
         return StringType()
     crs = str(kind.jsonValue()).partition("(")[2].removesuffix(")").split(",")[0].strip()
@@ -193,31 +197,33 @@ def _shape_from(kind: Any, path: tuple[str, ...], problems: list[Problem]) -> Ic
 
 
 def why_not_opened(spark: SparkSession, schemas: Iterable[Schema]) -> str:
-    """Why Spark's own reader cannot open files of these schemas, or reads them wrong, whatever is read of them; empty where it can."""
+    """Return why Spark's own reader cannot open files of these schemas, or reads them wrong, whichever columns are read; empty where it can."""
     schemas = list(schemas)
-    if taken := sorted({name for schema in schemas for name in schema.ambiguous_names}):
-        return f"its filters on files take columns of one name for each other: {', '.join(taken)}"
-    if spark.version >= _FIRST_TO_KNOW_THEM:
+    if ambiguous := sorted({name for schema in schemas for name in schema.ambiguous_names}):
+        return f"its filters on files confuse columns of one name: {', '.join(ambiguous)}"
+    if spark.version >= _FIRST_VERSION_WITH_THEM:
         return ""
-    fields = (found for schema in schemas for found in walk(schema.fields))
+    fields = (path_and_field for schema in schemas for path_and_field in walk(schema.fields))
     names = dict.fromkeys(
-        f"{'.'.join(path)} ({field.field_type})" for path, field in fields if isinstance(field.field_type, _ANNOTATED_LATELY)
+        f"{'.'.join(path)} ({field.field_type})" for path, field in fields if isinstance(field.field_type, _TYPES_WITH_NEW_ANNOTATIONS)
     )
     return f"the Parquet library of Spark {spark.version} cannot open files with columns such as {', '.join(names)}" if names else ""
 
 
 def struct_to_schema(struct: spark_types.StructType) -> Schema:
-    """A schema with fresh ids from 1: BYTE and SHORT become int, CHAR and VARCHAR string, VOID unknown; a column that is not nullable is required.
+    """Convert a Spark struct to a schema with fresh ids from 1.
+
+    BYTE and SHORT become int, CHAR and VARCHAR string, VOID unknown; a column that is not nullable is required.
 
     Raises:
-        UnsupportedTypeError: a type has no counterpart in Iceberg, such as an interval; every column is named.
+        UnsupportedTypeError: Columns have types without a counterpart in Iceberg, such as an interval; all of them are named.
     """
     numbers = count(1)
     problems: list[Problem] = []
     fields = _fields_from(struct, lambda: next(numbers), (), problems)
     if problems:
         raise UnsupportedTypeError(
-            "some columns have types that Iceberg has no counterpart for", problems=problems, next_step="cast or drop them"
+            "Iceberg has no counterpart for the types of some columns", problems=problems, next_step="cast or drop them"
         )
     return assign_fresh_ids(Schema(*fields))
 
@@ -229,7 +235,7 @@ def _fields_from(
         NestedField(
             fresh(),
             field.name,
-            from_spark(field.dataType, fresh, (*path, field.name), problems),
+            to_iceberg_type(field.dataType, fresh, (*path, field.name), problems),
             not field.nullable,
             field.metadata.get(COMMENT_KEY),
         )
@@ -237,25 +243,32 @@ def _fields_from(
     )
 
 
-def from_spark(kind: DataType, fresh: Callable[[], int], path: tuple[str, ...], problems: list[Problem]) -> IcebergType:
-    """The Iceberg type of a Spark type; what has none is added to `problems` and answered with a string type."""
+def to_iceberg_type(kind: DataType, fresh: Callable[[], int], path: tuple[str, ...], problems: list[Problem]) -> IcebergType:
+    """Return the Iceberg type of a Spark type.
+
+    Args:
+        kind: The Spark type.
+        fresh: Returns the next field id.
+        path: The names on the way to the column, for problems.
+        problems: Receives a problem for each type without a counterpart, which becomes a string.
+    """
     if isinstance(kind, spark_types.StructType):
         return StructType(*_fields_from(kind, fresh, path, problems))
     if isinstance(kind, ArrayType):
         element_id = fresh()
-        element = from_spark(kind.elementType, fresh, (*path, "element"), problems)
+        element = to_iceberg_type(kind.elementType, fresh, (*path, "element"), problems)
         return ListType(element_id=element_id, element=element, element_required=not kind.containsNull)
     if isinstance(kind, spark_types.MapType):
         key_id, value_id = fresh(), fresh()
-        key = from_spark(kind.keyType, fresh, (*path, "key"), problems)
-        value = from_spark(kind.valueType, fresh, (*path, "value"), problems)
+        key = to_iceberg_type(kind.keyType, fresh, (*path, "key"), problems)
+        value = to_iceberg_type(kind.valueType, fresh, (*path, "value"), problems)
         return MapType(key_id=key_id, key_type=key, value_id=value_id, value_type=value, value_required=not kind.valueContainsNull)
     if isinstance(kind, spark_types.DecimalType):
         return DecimalType(kind.precision, kind.scale)
     if SPARK_TIME is not None and isinstance(kind, SPARK_TIME) and kind.precision <= MICROSECOND_DIGITS:
         return TimeType()
-    if is_shape(kind):
-        return _shape_from(kind, path, problems)
+    if is_geo_type(kind):
+        return _geo_type_from(kind, path, problems)
     found = _FROM_SPARK.get(type(kind))
     if found is None:
         problems.append(Problem(where=".".join(path), what=f"type {kind.simpleString()}"))
@@ -264,10 +277,13 @@ def from_spark(kind: DataType, fresh: Callable[[], int], path: tuple[str, ...], 
 
 
 def column_named(name: str) -> Column:
-    """The top-level column of exactly this name, whatever signs it holds."""
+    """Return the top-level column of exactly this name, whichever characters it contains."""
     return F.col(quoted(name))
 
 
 def quoted(name: str) -> str:
-    """The name as a DataFrame takes it for the top-level column of exactly this name. To choose many, names take fewer calls to the JVM than columns."""
+    """Return the name quoted, so that a DataFrame takes it for the top-level column of exactly this name.
+
+    To select many columns, names need fewer calls to the JVM than columns.
+    """
     return "`" + name.replace("`", "``") + "`"
