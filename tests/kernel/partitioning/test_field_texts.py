@@ -1,4 +1,4 @@
-"""Partition fields and sort fields whose transform, direction and place of nulls are given as texts."""
+"""Partition fields and sort fields whose transform, direction and null order are passed as texts."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection
 ANY: Any = None
 
 
-def test_a_transform_may_be_given_as_its_text(tmp_path: Path) -> None:
+def test_a_transform_may_be_passed_as_its_text(tmp_path: Path) -> None:
     assert PartitionField(1, 1000, ANY or "day", "d").transform == DayTransform()
     assert SortField(1, ANY or "identity").transform == IdentityTransform()
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
@@ -28,23 +28,23 @@ def test_a_transform_may_be_given_as_its_text(tmp_path: Path) -> None:
     assert table.sort_order().fields[0].null_order is NullOrder.NULLS_LAST
 
 
-def test_directions_and_places_of_nulls_may_be_texts() -> None:
+def test_directions_and_null_orders_may_be_passed_as_texts() -> None:
     assert SortField(1, direction=ANY or "desc") == SortField(1, direction=SortDirection.DESC)
     assert SortField(1, null_order=ANY or "nulls-last").null_order is NullOrder.NULLS_LAST
 
 
 @pytest.mark.parametrize(
-    "given", [{"transform": 5}, {"transform": None}, {"transform": "bucket[0]"}, {"direction": "up"}, {"null_order": "first"}], ids=str
+    "arguments", [{"transform": 5}, {"transform": None}, {"transform": "bucket[0]"}, {"direction": "up"}, {"null_order": "first"}], ids=str
 )
-def test_what_is_none_of_them_is_refused(given: dict[str, Any]) -> None:
+def test_an_invalid_text_of_a_field_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
-        SortField(1, **given)
-    if "transform" in given:
+        SortField(1, **arguments)
+    if "transform" in arguments:
         with pytest.raises(InvalidInputError):
-            PartitionField(1, 1000, given["transform"], "p")
+            PartitionField(1, 1000, arguments["transform"], "p")
 
 
-def test_a_transform_that_there_is_not_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_unknown_transform_is_refused_by_name(tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     with pytest.raises(InvalidInputError, match="no transform 'dya'"):

@@ -111,10 +111,10 @@ def test_field_ids_of_a_new_spec_count_up_from_1000() -> None:
         (["shuffle(id)"], "the transforms are"),
         (["month(id)"], "month does not work on column 'id' of type long"),
         (["bucket(4, late)"], "type boolean"),
-        (["tags"], "outside lists and maps"),
-        (["tags.element"], "outside lists and maps"),
-        (["flown"], "outside lists and maps"),
-        (["origin", "bucket(4, origin) as origin"], "stands twice"),
+        (["tags"], "outside of lists and maps"),
+        (["tags.element"], "outside of lists and maps"),
+        (["flown"], "outside of lists and maps"),
+        (["origin", "bucket(4, origin) as origin"], "two partition fields have this name"),
         (["origin", "origin as o"], "is not a partition field"),
         (["origin", "identity(origin) as o"], "already partitioned by identity"),
         (["day(time_hour)", "month(time_hour)"], "already partitioned by time"),
@@ -142,15 +142,15 @@ def test_every_problem_of_a_spec_is_listed() -> None:
         check_spec(spec, SCHEMA)
     whats = [problem.what for problem in caught.value.problems]
     assert len(whats) == 5
-    for part in ("field id 99", "id 1000 stands twice", "name stands twice", "no transform 'zorder'", "empty name"):
+    for part in ("field id 99", "id 1000 is used twice", "two partition fields have this name", "no transform 'zorder'", "empty name"):
         assert any(part in what for what in whats)
 
 
-def test_a_void_field_may_stand_for_a_dropped_column_and_keep_its_name() -> None:
+def test_a_void_field_of_a_dropped_column_may_keep_its_name() -> None:
     check_spec(PartitionSpec(PartitionField(99, 1000, VoidTransform(), "origin"), PartitionField(3, 1001, BucketTransform(4), "b")), SCHEMA)
 
 
-def test_a_spec_of_void_fields_alone_does_not_partition() -> None:
+def test_a_spec_of_only_void_fields_does_not_partition() -> None:
     assert UNPARTITIONED_SPEC.is_unpartitioned
     assert PartitionSpec(PartitionField(1, 1000, VoidTransform(), "x")).is_unpartitioned
     assert not spec_of("origin").is_unpartitioned
@@ -217,7 +217,7 @@ def test_a_field_that_an_older_spec_had_gets_its_id_again() -> None:
     assert [f.field_id for f in assign_field_ids(changed, [first], 1001).fields] == [1002, 1001]
 
 
-def test_an_id_is_never_given_twice_in_a_spec() -> None:
+def test_an_id_is_never_assigned_twice_in_a_spec() -> None:
     known = PartitionSpec(PartitionField(3, 1000, VoidTransform(), "a"), PartitionField(3, 1005, VoidTransform(), "b"))
     asked = PartitionSpec(
         PartitionField(3, 0, VoidTransform(), "b"), PartitionField(3, 0, VoidTransform(), "c"), PartitionField(3, 0, VoidTransform(), "d")
@@ -260,7 +260,7 @@ JSON = {
 }
 
 
-def test_json_reads_and_writes_back_with_transforms_of_later_versions() -> None:
+def test_json_with_transforms_of_later_versions_survives_a_round_trip() -> None:
     spec = spec_from_json(JSON)
     assert spec.spec_id == 3
     assert [str(field.transform) for field in spec.fields] == ["day", "bucket[16]", "zorder[x]"]
@@ -275,7 +275,7 @@ def test_a_v1_spec_without_field_ids_gets_them_from_1000() -> None:
     assert spec.spec_id == 7
 
 
-def test_a_list_of_one_source_is_that_source_and_is_written_so() -> None:
+def test_a_list_of_one_source_is_read_and_written_as_one_source() -> None:
     spec = fields_from_json([{"source-ids": [2], "transform": "day", "name": "d"}])
     assert spec.fields[0] == PartitionField(2, 1000, DayTransform(), "d")
     assert fields_to_json(spec) == [{"source-id": 2, "field-id": 1000, "transform": "day", "name": "d"}]
@@ -285,7 +285,7 @@ SEVERAL = {"source-ids": [3, 1], "field-id": 1000, "transform": "bucket[4]", "na
 
 
 def test_a_transform_of_several_columns_is_kept_and_computes_nothing() -> None:
-    """No transform of the format takes several columns yet: one that is known for one column is another one over two."""
+    """No transform of the format has several source columns yet; `bucket` over two columns is an unknown transform."""
     spec = fields_from_json([SEVERAL])
     assert spec.fields[0].source_ids == (3, 1)
     assert spec.fields[0].transform == UnknownTransform("bucket[4]")
@@ -295,14 +295,14 @@ def test_a_transform_of_several_columns_is_kept_and_computes_nothing() -> None:
     assert fields_from_json([{**SEVERAL, "source-id": 3}]) == spec
 
 
-def test_a_spec_with_an_unknown_transform_may_stand_but_neither_be_added_nor_written_under() -> None:
+def test_a_spec_with_an_unknown_transform_is_read_but_not_added_or_written() -> None:
     spec = fields_from_json([SEVERAL])
     check_spec(spec, SCHEMA, may_be_unknown=True)
     with pytest.raises(InvalidPartitionSpecError, match=r"there is no transform 'bucket\[4\] of 2 columns'"):
         check_spec(spec, SCHEMA)
     with pytest.raises(InvalidPartitionSpecError, match="no column with field id 99"):
         check_spec(fields_from_json([{**SEVERAL, "source-ids": [1, 99]}]), SCHEMA, may_be_unknown=True)
-    with pytest.raises(UnsupportedFeatureError, match=r"bucket\[4\] of its field b is not known"):
+    with pytest.raises(UnsupportedFeatureError, match=r"bucket\[4\] of its field b is unknown"):
         check_known_transforms(spec)
     check_known_transforms(spec_of("origin", "void(late)"))
 
@@ -315,7 +315,7 @@ def test_every_source_of_a_field_follows_its_column() -> None:
 
 
 @pytest.mark.parametrize("sources", [[], [1, "2"], [1, True], "1", 5])
-def test_sources_that_are_none_are_named_by_their_path(sources: object) -> None:
+def test_invalid_sources_are_listed_with_their_path(sources: object) -> None:
     with pytest.raises(MetadataFormatError) as caught:
         fields_from_json([{**SEVERAL, "source-ids": sources}], where="partition-specs[0].fields")
     assert [problem.where for problem in caught.value.problems] == ["partition-specs[0].fields[0].source-ids"]
@@ -344,7 +344,7 @@ def test_json_of_another_shape_is_refused(value: Any) -> None:
         spec_from_json(value)
 
 
-def test_a_bad_parameter_is_told_with_its_path() -> None:
+def test_an_invalid_parameter_is_listed_with_its_path() -> None:
     with pytest.raises(MetadataFormatError) as caught:
         fields_from_json([{"source-id": 1, "transform": "bucket[0]", "name": "b"}])
     assert [problem.where for problem in caught.value.problems] == ["fields[0].transform"]

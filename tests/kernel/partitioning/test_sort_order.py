@@ -36,14 +36,14 @@ def test_nulls_are_first_when_ascending_and_last_when_descending() -> None:
     assert SortField(1, null_order=NullOrder.NULLS_LAST).null_order is NullOrder.NULLS_LAST
 
 
-def test_the_unsorted_order_has_id_0_and_the_first_other_1() -> None:
+def test_the_unsorted_order_has_id_0_and_the_first_sorted_one_has_id_1() -> None:
     assert SortOrder() == UNSORTED_SORT_ORDER
     assert UNSORTED_SORT_ORDER.order_id == 0
     assert UNSORTED_SORT_ORDER.is_unsorted
     assert SortOrder(SortField(1)).order_id == 1
 
 
-def test_json_reads_and_writes_back() -> None:
+def test_json_survives_a_round_trip() -> None:
     order = sort_order_from_json(JSON)
     second = SortField(1, BucketTransform(4), SortDirection.DESC, NullOrder.NULLS_LAST)
     assert order == SortOrder(SortField(2, IdentityTransform()), second, order_id=3)
@@ -70,7 +70,7 @@ def test_every_problem_of_the_json_is_listed_with_its_path(value: Any, wheres: l
     assert [problem.where for problem in caught.value.problems] == wheres
 
 
-def test_sources_in_a_list_are_read_and_written_as_the_format_says() -> None:
+def test_sources_in_a_list_are_read_and_written_as_in_the_spec() -> None:
     field = {"transform": "identity", "direction": "asc", "null-order": "nulls-first"}
     assert sort_order_from_json({"order-id": 1, "fields": [{**field, "source-ids": [2]}]}).fields == (SortField(2),)
     order = sort_order_from_json({"order-id": 1, "fields": [{**field, "source-ids": [2, 1]}]})

@@ -1,4 +1,4 @@
-"""Partition specs with changes made to them, in both format versions, and the field ids that a table gives the result."""
+"""Partition evolution in both format versions, and the field ids that a table assigns."""
 
 import hypothesis.strategies as st
 import pytest
@@ -65,25 +65,25 @@ def test_fields_are_added_at_the_end_under_javas_names(version: int) -> None:
     ]
 
 
-def test_a_removed_field_goes_in_version_2_and_stays_as_void_in_version_1() -> None:
+def test_a_removed_field_is_dropped_in_version_2_and_void_in_version_1() -> None:
     assert after(["name", "id"], remove("name")) == ["id:identity"]
     assert after(["name", "id"], remove("name"), version=1) == ["name:void", "id:identity"]
 
 
 @BOTH
-def test_a_removed_field_added_again_is_in_its_old_place(version: int) -> None:
+def test_a_removed_field_added_again_is_at_its_old_position(version: int) -> None:
     assert after(["name", "id"], remove("name"), add("name"), version=version) == ["name:identity", "id:identity"]
     assert after(["name", "id"], remove("name"), add("name", "identity", "n"), version=version) == ["n:identity", "id:identity"]
 
 
-def test_a_void_field_of_version_1_gives_up_its_name() -> None:
+def test_a_void_field_of_version_1_is_renamed_for_a_new_field() -> None:
     void = evolve_spec(spec_of("name", "id"), [remove("name")], SCHEMA, format_version=1)
     assert names(evolve_spec(void, [add("name")], SCHEMA, format_version=1)) == ["name_1000:void", "id:identity", "name:identity"]
     assert after(["name", "id"], remove("name"), rename("id", "name2"), add("name", "bucket[2]", "name2x"), version=1)[0] == "name:void"
 
 
 @BOTH
-def test_a_field_added_by_the_same_changes_may_be_renamed_and_removed(version: int) -> None:
+def test_a_field_added_in_the_same_update_may_be_renamed_and_removed(version: int) -> None:
     assert after(["name"], add("id"), rename("id", "key"), version=version) == ["name:identity", "key:identity"]
     assert after(["name"], add("id"), remove("id"), version=version) == ["name:identity"]
 
@@ -106,7 +106,7 @@ def test_a_field_added_by_the_same_changes_may_be_renamed_and_removed(version: i
         ([add("ts", "day", "ratio")], "a column has this name"),
     ],
 )
-def test_a_change_that_breaks_a_rule_is_refused(changes: list[SpecChange], message: str, version: int) -> None:
+def test_a_change_that_violates_a_rule_is_refused(changes: list[SpecChange], message: str, version: int) -> None:
     with pytest.raises(InvalidPartitionSpecError) as refused:
         after(["name", "bucket(16, id)"], *changes, version=version)
     refused.match(message)
@@ -132,7 +132,7 @@ def test_version_2_reuses_the_id_of_an_equivalent_field_of_any_spec() -> None:
     assert ids(numbered_spec(wanted, known, 1002, format_version=2)) == [1002, 1001, 1003, 1004]
 
 
-def test_version_1_numbers_by_place_and_keeps_the_id_of_what_became_void() -> None:
+def test_version_1_numbers_by_position_and_keeps_the_id_of_void_fields() -> None:
     known = [spec_of("name", "id")]
     wanted = PartitionSpec(field("name", "void", 7, "name"), field("id", "identity", 8, "id"), field("name", "identity", 9, "n"))
     numbered = numbered_spec(wanted, known, 1001, format_version=1)
@@ -142,7 +142,7 @@ def test_version_1_numbers_by_place_and_keeps_the_id_of_what_became_void() -> No
 
 
 @pytest.mark.parametrize("texts", [["id", "name"], ["id"], ["truncate(2, name)", "id"]])
-def test_version_1_refuses_another_field_in_a_place_that_was_taken(texts: list[str]) -> None:
+def test_version_1_refuses_another_field_at_a_used_position(texts: list[str]) -> None:
     with pytest.raises(InvalidPartitionSpecError, match="only add partition fields at the end") as refused:
         numbered_spec(spec_of(*texts), [spec_of("name", "id")], 1001, format_version=1)
     assert "version 2" in str(refused.value)
@@ -158,8 +158,8 @@ CHANGES = st.tuples(
 
 @settings(deadline=None)
 @given(st.lists(st.lists(CHANGES, min_size=1, max_size=3), max_size=8), st.sampled_from([1, 2, 3]))
-def test_any_changes_give_each_field_one_id_over_all_specs(commits: list[list[tuple[str, str, str, str | None]]], version: int) -> None:
-    """From version 2 on an id stands for one source and transform for ever, and those have it again; in version 1 ids are places."""
+def test_each_field_has_one_id_in_all_specs_after_any_changes(commits: list[list[tuple[str, str, str, str | None]]], version: int) -> None:
+    """From version 2 on one source and transform always have the same id; in version 1 ids are positions."""
     specs, last_id = [PartitionSpec()], 999
     meaning: dict[int, tuple[tuple[int, ...], str]] = {}
     for commit in commits:

@@ -1,4 +1,4 @@
-"""Partition values are those of the spec, and a column's are those of its values one by one."""
+"""Partition values are those of the spec, and the transform of a column equals the transforms of its values."""
 
 import struct
 import uuid
@@ -62,7 +62,7 @@ MICRO_LATER = SECOND + 1
 SOME_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 
 TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
-# The Arrow type of a column, where it is not that of the physical values.
+# The Arrow type of a column where it differs from that of the physical values.
 COLUMN_TYPES = {
     DateType: pa.date32(),
     TimeType: pa.time64("us"),
@@ -76,7 +76,7 @@ COLUMN_TYPES = {
 
 
 def column(kind: PrimitiveType, values: list[Any]) -> Any:
-    """The values as a table's column holds them."""
+    """Return the values as a column of a table."""
     if isinstance(kind, UUIDType):
         values = [None if value is None else value.bytes for value in values]
     column_type = COLUMN_TYPES.get(type(kind), physical_arrow_type(kind))
@@ -104,7 +104,7 @@ def sources(kind: PrimitiveType) -> st.SearchStrategy[Any]:
     if type(kind) in INTEGER_RANGES:
         return st.integers(*INTEGER_RANGES[type(kind)]) | st.integers(0, 100)
     if isinstance(kind, DecimalType):
-        # One digit less than the type holds: the least values have no truncation within the type.
+        # One digit less than the type has: the truncation of the least values is outside of the type.
         return st.integers(-(10 ** (kind.precision - 1)), 10 ** (kind.precision - 1)).map(lambda n: decimal(n, kind.scale))
     kinds: dict[type[PrimitiveType], st.SearchStrategy[Any]] = {
         StringType: st.text(),
@@ -143,14 +143,14 @@ HASHES = [
 
 @pytest.mark.parametrize(("kind", "value", "signed_hash"), HASHES)
 def test_a_bucket_is_the_hash_of_appendix_b_without_its_sign(kind: PrimitiveType, value: Any, signed_hash: int) -> None:
-    # With the largest count, the bucket is all 31 bits of the hash but for the one value that is the count itself.
+    # With the largest count, the bucket is all 31 bits of the hash, except for a hash that equals the count.
     transform = BucketTransform(ALL_BITS)
     assert transform.apply(kind, value) == (signed_hash & ALL_BITS) % ALL_BITS
     if not isinstance(kind, FixedType):
         assert transform.apply_array(kind, column(kind, [value, None])).to_pylist() == [(signed_hash & ALL_BITS) % ALL_BITS, None]
 
 
-def test_the_values_of_appendix_b_that_may_not_be_bucketed_hash_as_published() -> None:
+def test_values_of_appendix_b_of_types_without_buckets_have_the_published_hashes() -> None:
     def signed(data: bytes) -> int:
         return (hash_bytes(data) + 2**31) % 2**32 - 2**31
 
@@ -159,7 +159,7 @@ def test_the_values_of_appendix_b_that_may_not_be_bucketed_hash_as_published() -
     assert signed(struct.pack("<d", 0.0)) == 1669671676
 
 
-def test_known_buckets() -> None:
+def test_published_buckets() -> None:
     assert BucketTransform(16).apply(IntegerType(), 34) == 3
     assert BucketTransform(100).apply(LongType(), 34) == 79
     assert BucketTransform(16).apply(StringType(), "iceberg") == 9
@@ -207,7 +207,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("transform", "kind"), CASES, ids=str)
-def test_a_column_gives_what_its_values_give(transform: Transform, kind: PrimitiveType) -> None:
+def test_the_transform_of_a_column_equals_that_of_its_values(transform: Transform, kind: PrimitiveType) -> None:
     assert transform.can_transform(kind)
 
     @settings(max_examples=20, deadline=None)
@@ -237,7 +237,7 @@ def test_a_column_gives_what_its_values_give(transform: Transform, kind: Primiti
         (VoidTransform(), DateType(), pa.date32()),
     ],
 )
-def test_a_column_of_results_has_the_arrow_type_that_is_promised(transform: Transform, kind: PrimitiveType, result: Any) -> None:
+def test_a_column_of_results_has_the_documented_arrow_type(transform: Transform, kind: PrimitiveType, result: Any) -> None:
     assert transform.apply_array(kind, column(kind, [None])).type == result
     assert transform.apply_array(kind, column(kind, [])).type == result
 
@@ -271,14 +271,14 @@ def test_a_dictionary_encoded_column_is_read_as_its_values() -> None:
         (10, IntegerType(), None, None),
     ],
 )
-def test_truncation_is_that_of_the_spec(width: int, kind: PrimitiveType, value: Any, result: Any) -> None:
+def test_truncation_follows_the_spec(width: int, kind: PrimitiveType, value: Any, result: Any) -> None:
     assert TruncateTransform(width).apply(kind, value) == result
     assert repr(TruncateTransform(width).apply(kind, value)) == repr(result)
 
 
 @few
 @given(st.sampled_from([IntegerType(), LongType()]), st.integers(1, ALL_BITS), st.data())
-def test_truncation_keeps_the_order_but_for_its_one_wrapped_result(kind: PrimitiveType, width: int, data: st.DataObject) -> None:
+def test_truncation_preserves_order_except_for_one_wrapped_result(kind: PrimitiveType, width: int, data: st.DataObject) -> None:
     transform = TruncateTransform(width)
     low, high = INTEGER_RANGES[type(kind)]
     first, second = sorted([data.draw(st.integers(low, high)), data.draw(st.integers(low, high) | st.integers(low, low + width))])
@@ -297,7 +297,7 @@ def test_the_wrapped_result_is_that_of_the_least_sources() -> None:
     assert TruncateTransform(10).wrapped_result(StringType()) is None
 
 
-def test_a_decimal_that_needs_a_digit_too_many_is_refused() -> None:
+def test_a_truncated_decimal_with_a_digit_too_many_is_refused() -> None:
     with pytest.raises(InvalidPartitionSpecError, match="one digit more"):
         TruncateTransform(10).apply_array(DecimalType(4, 2), pa.array([Decimal("-99.99")], pa.decimal128(4, 2)))
 
@@ -322,7 +322,7 @@ def test_a_decimal_that_needs_a_digit_too_many_is_refused() -> None:
         (HourTransform(), None, None, "null"),
     ],
 )
-def test_time_is_rounded_down_before_1970_too(transform: Transform, micros: int | None, result: int | None, text: str) -> None:
+def test_time_is_rounded_down_also_before_1970(transform: Transform, micros: int | None, result: int | None, text: str) -> None:
     for kind in (TimestampType(), TimestamptzType()):
         assert transform.apply(kind, micros) == result
         assert transform.to_human(transform.result_type(kind), result) == text
@@ -352,7 +352,7 @@ def test_nanoseconds_have_the_partitions_of_their_microseconds(nanos: int) -> No
         assert transform.apply(TimestampNanoType(), nanos) == transform.apply(TimestamptzNanoType(), nanos) == expected
 
 
-def test_shapes_and_variants_are_partitioned_by_void_alone() -> None:
+def test_shapes_and_variants_are_partitioned_only_by_void() -> None:
     transforms = [parse_transform(text) for text in ("identity", "bucket[4]", "truncate[4]", "year", "month", "day", "hour")]
     for kind in (GeometryType(), GeographyType(), VariantType()):
         assert not any(transform.can_transform(kind) for transform in transforms)
@@ -366,7 +366,7 @@ def test_a_transform_of_several_columns_is_kept_as_its_text() -> None:
     assert str(found) == "bucket[16]"
 
 
-def test_the_types_a_transform_takes_are_those_of_the_spec() -> None:
+def test_a_transform_accepts_the_types_of_the_spec() -> None:
     kinds = [BooleanType(), FloatType(), DoubleType(), *BUCKETED]
     a_list = ListType(element_id=1, element=LongType())
     taken = {str(t): {str(k) for k in [*kinds, a_list] if t.can_transform(k)} for t in [parse_transform(x) for x in ALL_TEXTS]}
@@ -390,13 +390,13 @@ def test_the_text_of_a_transform_reads_back(text: str) -> None:
     assert parse_transform(text.upper()) == parse_transform(text)
 
 
-def test_only_the_ordered_transforms_say_so() -> None:
+def test_only_ordered_transforms_preserve_order() -> None:
     ordered = {text for text in ALL_TEXTS if parse_transform(text).preserves_order}
     assert ordered == {"identity", "truncate[4]", "year", "month", "day", "hour"}
 
 
 @pytest.mark.parametrize("text", ["zorder", "bucket", "bucket[-1]", "bucket[x]", "truncate[]", ""])
-def test_a_transform_of_a_later_version_is_kept_but_computes_nothing(text: str) -> None:
+def test_a_transform_of_a_later_version_is_kept_but_not_computed(text: str) -> None:
     transform = parse_transform(text)
     assert transform == UnknownTransform(text)
     assert str(transform) == text
@@ -418,7 +418,7 @@ def test_binary_partition_values_are_base64_in_text() -> None:
     assert BucketTransform(2).to_human(IntegerType(), 1) == "1"
 
 
-def test_a_bucket_needs_the_bytes_of_the_decimal_alone() -> None:
-    # The same number in a wider type stays in its bucket, as promotion demands.
+def test_a_bucket_depends_only_on_the_bytes_of_the_decimal() -> None:
+    # The same number in a wider type stays in its bucket, as promotion requires.
     assert BucketTransform(97).apply(DecimalType(4, 2), Decimal("14.20")) == BucketTransform(97).apply(DecimalType(38, 2), Decimal("14.20"))
     assert to_bytes(DecimalType(38, 2), Decimal("14.20")).hex() == "058c"

@@ -1,1 +1,1 @@
-"""Partitioning: transforms, partition specs and sort orders. Spec: Partitioning; Sorting."""
+"""Partitioning: transforms, partition specs and their evolution, and sort orders. Spec: Partitioning; Sorting."""

@@ -1,6 +1,6 @@
-"""The 32-bit Murmur3 hash, x86 variant, seed 0, over whole columns: what the bucket transform counts with.
+"""The 32-bit Murmur3 hash (x86 variant, seed 0) of whole columns, from which `BucketTransform` computes buckets.
 
-Which bytes of a value are hashed is decided in `transforms.py`. Spec: Appendix B, 32-bit Hash Requirements.
+`transforms.py` determines the bytes of a value. Spec: Appendix B, 32-bit Hash Requirements.
 """
 
 from typing import Any
@@ -18,12 +18,12 @@ _FINAL_1, _FINAL_2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 
 
 def hash_bytes(data: bytes) -> int:
-    """The hash of one value's bytes, as an unsigned 32-bit number."""
+    """Return the hash of one value's bytes, as an unsigned 32-bit number."""
     return int(mmh3.hash(data, 0, signed=False))
 
 
 def hash_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """The hash of each row of a matrix of bytes: equal-width values, one a row. Agrees with `hash_bytes` row by row."""
+    """Return the hash of each row of a matrix of bytes, one value of equal width a row; the same as `hash_bytes` of the row."""
     count, width = rows.shape
     whole = width // 4
     state = np.zeros(count, np.uint32)
@@ -40,22 +40,22 @@ def hash_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def hash_longs(numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """The hash of each number as 8 little-endian bytes, which is how int, long, date, time and timestamp are hashed."""
+    """Return the hash of each number as 8 little-endian bytes, the form of int, long, date, time and timestamp."""
     return hash_rows(numbers.astype("<i8").view(np.uint8).reshape(-1, 8))
 
 
 def hash_decimals(array: Any) -> NDArray[np.uint32]:
-    """The hash of each value of an Arrow decimal128 array over its shortest big-endian two's complement; of a null, any number."""
+    """Return the hash of each value of an Arrow decimal128 array over its shortest big-endian two's complement; any number for a null."""
     _, data = array.buffers()
     start = array.offset * DECIMAL_WIDTH
     words = np.frombuffer(data, np.uint8)[start : start + len(array) * DECIMAL_WIDTH].reshape(-1, DECIMAL_WIDTH)
     sign = np.where(words[:, -1] & 0x80, 0xFF, 0).astype(np.uint8)
-    told = words != sign[:, None]  # the bytes that say more than the sign does
-    top = DECIMAL_WIDTH - 1 - np.argmax(told[:, ::-1], axis=1)
-    top = np.where(told.any(axis=1), top, 0)
-    # One byte more where the highest told byte would be read with the wrong sign.
-    wrong = ((words[np.arange(len(words)), top] ^ sign) & 0x80) != 0
-    widths = top + 1 + wrong
+    significant = words != sign[:, None]  # the bytes that differ from the sign extension
+    top = DECIMAL_WIDTH - 1 - np.argmax(significant[:, ::-1], axis=1)
+    top = np.where(significant.any(axis=1), top, 0)
+    # One byte more where the highest significant byte would be read with the wrong sign.
+    has_wrong_sign = ((words[np.arange(len(words)), top] ^ sign) & 0x80) != 0
+    widths = top + 1 + has_wrong_sign
     hashes = np.zeros(len(array), np.uint32)
     for width in np.unique(widths).tolist():
         chosen = widths == width
@@ -64,7 +64,10 @@ def hash_decimals(array: Any) -> NDArray[np.uint32]:
 
 
 def hash_texts(array: Any) -> NDArray[np.uint32]:
-    """The hash of each value of an Arrow string or binary array over its bytes; of a null, any number. Each distinct value is hashed once."""
+    """Return the hash of each value of an Arrow string or binary array over its bytes; any number for a null.
+
+    Each distinct value is hashed once.
+    """
     if pa.types.is_string(array.type) or pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
     elif pa.types.is_large_string(array.type):

@@ -1,6 +1,6 @@
-"""Partition specs: how a table's rows are put into partitions, the text and JSON of a spec, and the folder a partition's files lie in.
+"""Partition specs: the partition fields of a table, their text and JSON, and the folder of a partition's files.
 
-What a transform computes is `transforms.py`; the order within files is `sort_order.py`. Spec: Partitioning; Appendix C, Partition
+`transforms.py` computes the values; `sort_order.py` has the order within files. Spec: Partitioning; Appendix C, Partition
 Specs.
 """
 
@@ -26,15 +26,15 @@ from icefloe.kernel.partitioning.transforms import (
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DateType, IntegerType, NestedField, PrimitiveType, StringType, StructType
 
-# Partition field ids start here, so that they never meet a column's. Spec: Partition Evolution.
+# Partition field ids start here, so that they differ from the ids of columns. Spec: Partition Evolution.
 FIRST_PARTITION_FIELD_ID = 1000
 
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One value of the partition tuple: a transform of the column `source_id` (or its text), under a name and a field id of its own.
+    """One value of the partition tuple: a transform (or its text) of the column `source_id`, with a name and a field id.
 
-    A transform of several columns, which are `source_ids`, has the others in `further_source_ids`; each is an `UnknownTransform`, as the format has none yet.
+    A transform of several columns, `source_ids`, has the others in `further_source_ids`; each is an `UnknownTransform`, because the format defines none yet.
     """
 
     source_id: int
@@ -49,7 +49,7 @@ class PartitionField:
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        """The field ids of every column that the value is computed from, in the transform's order; mostly one."""
+        """The field ids of every column that the value is computed from, in the transform's order; usually one."""
         return (self.source_id, *self.further_source_ids)
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class PartitionField:
 
 @dataclass(frozen=True, init=False)
 class PartitionSpec:
-    """`PartitionSpec(field, field, ..., spec_id=0)`; without fields, an unpartitioned table."""
+    """`PartitionSpec(field, field, ..., spec_id=0)`; a spec without fields is unpartitioned."""
 
     fields: tuple[PartitionField, ...]
     spec_id: int
@@ -69,7 +69,7 @@ class PartitionSpec:
 
     @property
     def is_unpartitioned(self) -> bool:
-        """Whether every row lies in the one same partition: no fields, or only void ones."""
+        """Whether all rows are in one partition: there are no fields, or only void ones."""
         return all(isinstance(field.transform, VoidTransform) for field in self.fields)
 
     @property
@@ -80,13 +80,16 @@ class PartitionSpec:
     @cached_property
     def by_source_id(self) -> Mapping[int, tuple[PartitionField, ...]]:
         """The fields computed from each column, by the column's field id."""
-        found: dict[int, tuple[PartitionField, ...]] = {}
+        fields_by_source: dict[int, tuple[PartitionField, ...]] = {}
         for field in self.fields:
-            found[field.source_id] = (*found.get(field.source_id, ()), field)
-        return found
+            fields_by_source[field.source_id] = (*fields_by_source.get(field.source_id, ()), field)
+        return fields_by_source
 
     def is_equivalent(self, other: "PartitionSpec") -> bool:
-        """Whether both partition the same way: sources, transforms and names are equal in order; ids are not looked at. Spec: Partition Evolution."""
+        """Return True if both specs have equal sources, transforms and names in order, whatever the ids.
+
+        Spec: Partition Evolution.
+        """
         return [_identity(field) for field in self.fields] == [_identity(field) for field in other.fields]
 
     def __str__(self) -> str:
@@ -98,7 +101,7 @@ UNPARTITIONED_SPEC = PartitionSpec()
 
 @dataclass(frozen=True)
 class UntypedPartition(NestedField):
-    """The value of an unknown transform, whose type only the manifests know: it is kept as text, whatever it is, as nothing but its equality counts."""
+    """The value of an unknown transform, whose type only the manifests contain. It is kept as text, because only its equality matters."""
 
 
 def _identity(field: PartitionField) -> tuple[tuple[int, ...], Transform, str]:
@@ -107,21 +110,21 @@ def _identity(field: PartitionField) -> tuple[tuple[int, ...], Transform, str]:
 
 # ---- text ----
 
-# `bucket(16, id)`, perhaps with `as name`; the second group is the list of arguments.
+# `bucket(16, id)`, optionally with `as name`; the second group is the list of arguments.
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:as\s+([\w.]+)\s*)?", re.IGNORECASE)
-# The names SQL users know from Spark, beside the spec's own.
+# Names of functions in Spark SQL, in addition to those of the spec.
 _FUNCTION_NAMES = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day", "date_hour": "hour"}
 _WITHOUT_NUMBER = ("identity", "year", "month", "day", "hour", "void")
 _WITH_NUMBER = ("bucket", "truncate")
 
 
 def partition_spec_from_text(schema: Schema, texts: Iterable[str]) -> PartitionSpec:
-    """A new spec from texts such as `origin`, `month(time_hour)`, `bucket(16, id)`, `truncate(4, name)` or `day(ts) as day`.
+    """Parse a new spec from texts such as `origin`, `month(time_hour)`, `bucket(16, id)`, `truncate(4, name)` or `day(ts) as day`.
 
-    Field ids count up from 1000. Names are Java's where none is given: `origin`, `time_hour_month`, `id_bucket`, `name_trunc`.
+    Field ids count up from 1000. Fields without a name get Java's: `origin`, `time_hour_month`, `id_bucket`, `name_trunc`.
 
     Raises:
-        InvalidPartitionSpecError: a text has another form, or `check_spec` refuses the fields.
+        InvalidPartitionSpecError: A text has another form, or `check_spec` refuses the fields.
     """
     fields = [_field_from_text(schema, text, FIRST_PARTITION_FIELD_ID + index) for index, text in enumerate(texts)]
     spec = PartitionSpec(*fields)
@@ -130,9 +133,9 @@ def partition_spec_from_text(schema: Schema, texts: Iterable[str]) -> PartitionS
 
 
 def _field_from_text(schema: Schema, text: str, field_id: int) -> PartitionField:
-    whole = schema.find_id(_unquoted(text))
-    if whole is not None:
-        return PartitionField(whole, field_id, IdentityTransform(), schema.find_column_name(whole) or text)
+    column_id = schema.find_id(_unquoted(text))
+    if column_id is not None:
+        return PartitionField(column_id, field_id, IdentityTransform(), schema.find_column_name(column_id) or text)
     call = _CALL.fullmatch(text)
     if call is None:
         raise _unreadable(text, f"there is no column of this name among {', '.join(schema.column_names)}")
@@ -156,7 +159,7 @@ def _field_from_text(schema: Schema, text: str, field_id: int) -> PartitionField
 
 
 def _arguments(text: str) -> tuple[str, str | None]:
-    """The column and the number of `16, id` or `id, 16`."""
+    """Return the column and the number of `16, id` or `id, 16`."""
     first, comma, second = (part.strip() for part in text.partition(","))
     if not comma:
         return text, None
@@ -177,12 +180,15 @@ def _unreadable(text: str, why: str) -> InvalidPartitionSpecError:
 
 
 def partition_type(spec: PartitionSpec, schema: Schema, older_schemas: Iterable[Schema] = ()) -> StructType:
-    """The struct of the partition tuple: the fields by partition field id, all optional, in spec order.
+    """Return the struct of the partition tuple: the fields by partition field id, all optional, in spec order.
 
-    A source column that `schema` has dropped is looked for in `older_schemas`. Where none has it, a void field is an int: its values are all null.
+    Args:
+        spec: The partition spec.
+        schema: The current schema.
+        older_schemas: Where to look for a source column that `schema` has dropped. Where none has it, a void field is an int: its values are all null.
 
     Raises:
-        InvalidPartitionSpecError: no schema has the source column of an identity or truncate field, so the type of its values is not known.
+        InvalidPartitionSpecError: No schema has the source column of an identity or truncate field, so the type of its values is unknown.
     Spec: Partitioning.
     """
     schemas = (schema, *older_schemas)
@@ -190,8 +196,8 @@ def partition_type(spec: PartitionSpec, schema: Schema, older_schemas: Iterable[
 
 
 def _result_field(field: PartitionField, schemas: Sequence[Schema]) -> NestedField:
-    made = UntypedPartition if isinstance(field.transform, UnknownTransform) else NestedField
-    return made(field.field_id, field.name, _result_type(field, schemas), required=False)
+    field_class = UntypedPartition if isinstance(field.transform, UnknownTransform) else NestedField
+    return field_class(field.field_id, field.name, _result_type(field, schemas), required=False)
 
 
 def _result_type(field: PartitionField, schemas: Sequence[Schema]) -> PrimitiveType:
@@ -204,16 +210,16 @@ def _result_type(field: PartitionField, schemas: Sequence[Schema]) -> PrimitiveT
         return StringType()
     if isinstance(field.transform, IdentityTransform | TruncateTransform):
         raise InvalidPartitionSpecError(
-            f"partition field {field.name!r} is {field.transform} of field {field.source_id}, which no schema of the table has as a primitive column",
+            f"partition field {field.name!r} is {field.transform} of field {field.source_id}, which is not a primitive column in any schema of the table",
             next_step="the metadata is damaged; restore a metadata file that still has the schema",
         )
     return IntegerType()
 
 
 def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any], older_schemas: Iterable[Schema] = ()) -> str:
-    """The folder of a partition under the data location, such as `day=2024-01-31/origin=JFK`; empty when the spec has no fields.
+    """Return the folder of a partition under the data location, such as `day=2024-01-31/origin=JFK`; empty for a spec without fields.
 
-    Names and values are in URL form encoding and null is `null`, as Java writes them. The path has no meaning to readers.
+    Names and values are in URL form encoding and null is `null`, as Java writes them. Readers ignore the path.
     """
     kinds = [field.field_type for field in partition_type(spec, schema, older_schemas).fields]
     return "/".join(
@@ -224,18 +230,23 @@ def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any], o
 
 
 def _escape(text: str) -> str:
-    # Java's form encoding keeps `*` and encodes `~`; Python's does the reverse.
+    # Java's form encoding keeps `*` and encodes `~`; Python's form encoding does the reverse.
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
 def check_spec(spec: PartitionSpec, schema: Schema, *, may_be_unknown: bool = False, is_new: bool = False) -> None:
-    """Checks a spec that is about to be added to a table, or, where `may_be_unknown`, whether one of a table still fits a new schema.
+    """Check a spec that is about to be added to a table.
 
-    `is_new`: of a new table, which does not partition a column twice by one transform or by units of time; an evolution to `hour(ts)` may keep `day(ts)`.
+    Args:
+        spec: The partition spec.
+        schema: The schema of the table.
+        may_be_unknown: Whether unknown transforms are allowed, as in the check of an existing spec against a new schema.
+        is_new: Whether the table is new; its spec may not partition a column twice by one transform or by units of time. An evolution may: `hour(ts)` is
+            added to `day(ts)`.
 
     Raises:
-        InvalidPartitionSpecError: a source is unknown, not a primitive or inside a list or map; a transform does not fit it, or is not known; an id or a name
-            stands twice, or in a new spec a field; a name is that of another column. Every problem is listed.
+        InvalidPartitionSpecError: A source is unknown, not a primitive or inside a list or map; a transform does not fit it, or is unknown; an id or a name
+            is repeated, or in a new spec a field; a name is that of another column. Every problem is listed.
     """
     problems = [*_problems(spec, schema, may_be_unknown), *(_redundant(spec) if is_new else ())]
     if problems:
@@ -243,12 +254,17 @@ def check_spec(spec: PartitionSpec, schema: Schema, *, may_be_unknown: bool = Fa
 
 
 def check_known_transforms(spec: PartitionSpec) -> None:
-    """Whether files may be added under the spec. Raises `UnsupportedFeatureError` where a transform is not known. Spec: Partition Transforms."""
+    """Check that files may be added under the spec.
+
+    Raises:
+        UnsupportedFeatureError: A transform is unknown.
+    Spec: Partition Transforms.
+    """
     for field in spec.fields:
         if isinstance(field.transform, UnknownTransform):
             raise UnsupportedFeatureError(
-                f"no data can be written under partition spec {spec.spec_id}: the transform {field.transform} of its field {field.name} is not known",
-                next_step=f"write with an engine that knows it, or remove the field with update_spec().remove_field({field.name!r})",
+                f"no data can be written under partition spec {spec.spec_id}: the transform {field.transform} of its field {field.name} is unknown",
+                next_step=f"write with an engine that supports it, or remove the field with update_spec().remove_field({field.name!r})",
             )
 
 
@@ -257,9 +273,9 @@ def _problems(spec: PartitionSpec, schema: Schema, may_be_unknown: bool) -> Iter
     names: set[str] = set()
     for field in spec.fields:
         if field.field_id in ids:
-            yield Problem(where=field.name, what=f"partition field id {field.field_id} stands twice")
+            yield Problem(where=field.name, what=f"partition field id {field.field_id} is used twice")
         if field.name in names:
-            yield Problem(where=field.name, what="this partition name stands twice; rename one of the fields")
+            yield Problem(where=field.name, what="two partition fields have this name; rename one of them")
         if not field.name:
             yield Problem(where=str(field.field_id), what="a partition field has an empty name")
         ids.add(field.field_id)
@@ -267,16 +283,16 @@ def _problems(spec: PartitionSpec, schema: Schema, may_be_unknown: bool) -> Iter
         if isinstance(field.transform, VoidTransform):
             continue
         if isinstance(field.transform, UnknownTransform) and not may_be_unknown:
-            yield Problem(where=field.name, what=f"there is no transform {_called(field)!r}")
+            yield Problem(where=field.name, what=f"there is no transform {_transform_text(field)!r}")
         for source_id in field.source_ids:
             yield from _source_problems(field, source_id, schema)
-        clash = schema.find_id(field.name)
-        if clash is not None and not (clash == field.source_id and isinstance(field.transform, IdentityTransform)):
-            yield Problem(where=field.name, what="a column has this name; only its own identity may share it: choose another name")
+        same_name_id = schema.find_id(field.name)
+        if same_name_id is not None and not (same_name_id == field.source_id and isinstance(field.transform, IdentityTransform)):
+            yield Problem(where=field.name, what="a column has this name, which only its identity transform may share; choose another name")
 
 
 def _redundant(spec: PartitionSpec) -> Iterator[Problem]:
-    """Two units of time of one column say nothing that the finer does not. JAVA: PartitionSpec.Builder.checkForRedundantPartitions."""
+    """Yield fields that add nothing to a finer unit of time of the same column. JAVA: PartitionSpec.Builder.checkForRedundantPartitions."""
     computed: set[tuple[tuple[int, ...], str]] = set()
     for field in (field for field in spec.fields if not isinstance(field.transform, VoidTransform)):
         key = (field.source_ids, "time" if is_time_transform(field.transform) else str(field.transform))
@@ -285,7 +301,7 @@ def _redundant(spec: PartitionSpec) -> Iterator[Problem]:
         computed.add(key)
 
 
-def _called(field: PartitionField) -> str:
+def _transform_text(field: PartitionField) -> str:
     return f"{field.transform} of {len(field.source_ids)} columns" if field.further_source_ids else str(field.transform)
 
 
@@ -298,38 +314,40 @@ def _source_problems(field: PartitionField, source_id: int, schema: Schema) -> I
     column = ".".join(path)
     parents = _types_above(schema, path)
     if not source.field_type.is_primitive or not all(parents):
-        yield Problem(where=field.name, what=f"column {column!r} is not a primitive value outside lists and maps, so it cannot partition")
+        yield Problem(
+            where=field.name, what=f"column {column!r} is not a primitive column outside of lists and maps, so it cannot partition"
+        )
     elif not field.transform.can_transform(source.field_type):
         yield Problem(where=field.name, what=f"{field.transform} does not work on column {column!r} of type {source.field_type}")
 
 
 def _types_above(schema: Schema, path: Sequence[str]) -> list[bool]:
-    """For each field above the last of `path`, whether it is a struct."""
+    """Return for each field above the last of `path` whether it is a struct."""
     above: list[bool] = []
     fields: Collection[NestedField] = schema.fields
     for name in path[:-1]:
-        found = next((field for field in fields if field.name == name), None)
-        above.append(found is not None and isinstance(found.field_type, StructType))
-        fields = found.field_type.fields if found is not None and isinstance(found.field_type, StructType) else ()
+        parent = next((field for field in fields if field.name == name), None)
+        above.append(parent is not None and isinstance(parent.field_type, StructType))
+        fields = parent.field_type.fields if parent is not None and isinstance(parent.field_type, StructType) else ()
     return above
 
 
 def rebind_spec(spec: PartitionSpec, old_schema: Schema, new_schema: Schema) -> PartitionSpec:
-    """The spec with its sources found by name in `new_schema`, for a table whose columns get fresh ids.
+    """Return the spec with its sources found by name in `new_schema`, for a table whose columns get fresh ids.
 
     Raises:
-        InvalidPartitionSpecError: a source column is in only one of the schemas.
+        InvalidPartitionSpecError: A source column is in only one of the schemas.
     """
     fields = []
     for field in spec.fields:
-        found = []
+        new_ids = []
         for source_id in field.source_ids:
             name = old_schema.find_column_name(source_id)
             new_id = new_schema.find_id(name) if name is not None else None
             if new_id is None:
                 raise InvalidPartitionSpecError(f"partition field {field.name!r}: there is no column with field id {source_id}")
-            found.append(new_id)
-        fields.append(replace(field, source_id=found[0], further_source_ids=tuple(found[1:])))
+            new_ids.append(new_id)
+        fields.append(replace(field, source_id=new_ids[0], further_source_ids=tuple(new_ids[1:])))
     return PartitionSpec(*fields, spec_id=spec.spec_id)
 
 
@@ -337,7 +355,10 @@ def rebind_spec(spec: PartitionSpec, old_schema: Schema, new_schema: Schema) -> 
 
 
 def fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
-    """The fields alone, as v1 metadata and manifest files hold them. Spec: Appendix C, Partition Specs."""
+    """Return the fields only, as in v1 metadata and in manifest files.
+
+    Spec: Appendix C, Partition Specs.
+    """
     return [
         {**sources_to_json(field.source_ids), "field-id": field.field_id, "transform": str(field.transform), "name": field.name}
         for field in spec.fields
@@ -345,17 +366,23 @@ def fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
 
 
 def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
-    """The spec as v2 metadata holds it. Spec: Appendix C, Partition Specs."""
+    """Return the spec as in v2 metadata.
+
+    Spec: Appendix C, Partition Specs.
+    """
     return {"spec-id": spec.spec_id, "fields": fields_to_json(spec)}
 
 
 def fields_from_json(items: Any, *, spec_id: int = 0, where: str = "fields") -> PartitionSpec:
-    """The spec of a list of fields; a field without an id, as v1 may write it, gets 1000 and its place in the list.
+    """Return the spec of a list of fields.
 
-    `where` is the JSON path of the list, for messages.
+    Args:
+        items: The parsed list. A field without an id, as v1 may write it, gets 1000 plus its position.
+        spec_id: Id of the spec.
+        where: JSON path of the list, for messages.
 
     Raises:
-        MetadataFormatError: the JSON has another shape; every problem is listed with its path.
+        MetadataFormatError: The JSON has another shape; every problem is listed with its path.
     """
     if not isinstance(items, list):
         raise MetadataFormatError("the partition spec cannot be read", problems=[Problem(where=where, what="expected a list of fields")])
@@ -367,7 +394,15 @@ def fields_from_json(items: Any, *, spec_id: int = 0, where: str = "fields") -> 
 
 
 def spec_from_json(value: Any, *, where: str = "partition-spec") -> PartitionSpec:
-    """The spec of an object with `spec-id` and `fields`; `where` is its JSON path. Raises as `fields_from_json` does."""
+    """Return the spec of an object with `spec-id` and `fields`.
+
+    Args:
+        value: The parsed object.
+        where: JSON path of the object, for messages.
+
+    Raises:
+        MetadataFormatError: As in `fields_from_json`.
+    """
     if not isinstance(value, dict):
         raise MetadataFormatError("the partition spec cannot be read", problems=[Problem(where=where, what="expected an object")])
     spec_id = value.get("spec-id")

@@ -1,6 +1,6 @@
-"""Sort orders: how rows are ordered within a table's data files, and their JSON.
+"""Sort orders: the order of rows within a table's data files, and their JSON.
 
-partitioning, beside partition specs. Spec: Sorting; Appendix C, Sort Orders.
+Spec: Sorting; Appendix C, Sort Orders.
 """
 
 from collections.abc import Iterator
@@ -13,20 +13,20 @@ from icefloe.kernel.partitioning.source_columns import sources_from_json, source
 from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform
 from icefloe.kernel.schema.schema import Schema
 
-# The id of the order of unsorted tables; the first real order has the next. Spec: Sorting.
+# The order id of unsorted tables; the first sorted order has the next id. Spec: Sorting.
 UNSORTED_ORDER_ID = 0
 FIRST_ORDER_ID = 1
 
 
 class SortDirection(StrEnum):
-    """Smallest or largest values first."""
+    """Ascending or descending."""
 
     ASC = "asc"
     DESC = "desc"
 
 
 class NullOrder(StrEnum):
-    """Where nulls stand."""
+    """The position of nulls: before or after the values."""
 
     NULLS_FIRST = "nulls-first"
     NULLS_LAST = "nulls-last"
@@ -34,33 +34,33 @@ class NullOrder(StrEnum):
 
 @dataclass(frozen=True)
 class SortField:
-    """One key of a sort order: a transform of the column `source_id`, a direction and a place for nulls.
+    """One key of a sort order: a transform of the column `source_id`, a direction and the position of nulls.
 
-    Where no place is given, nulls are first when ascending and last when descending. Transform, direction and place may be given as their texts, such as
+    By default nulls are first when ascending and last when descending. Transform, direction and null order may be passed as texts, such as
     `bucket[16]`, `desc` and `nulls-last`.
 
     Raises:
-        InvalidPartitionSpecError, InvalidInputError: one of them is none.
+        InvalidPartitionSpecError, InvalidInputError: A text is not a transform, direction or null order.
     """
 
     source_id: int
     transform: Transform = field(default_factory=IdentityTransform)
     direction: SortDirection = SortDirection.ASC
     null_order: NullOrder | None = None
-    further_source_ids: tuple[int, ...] = ()  # those after the first, of a transform of several columns
+    further_source_ids: tuple[int, ...] = ()  # further sources of a transform of several columns
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        """The field ids of every column that the key is computed from, in the transform's order; mostly one."""
+        """The field ids of every column that the key is computed from, in the transform's order; usually one."""
         return (self.source_id, *self.further_source_ids)
 
     def __post_init__(self) -> None:
         if not isinstance(self.transform, Transform):
             object.__setattr__(self, "transform", to_transform(self.transform))
-        for name, known in (("direction", SortDirection), ("null_order", NullOrder)):
-            given = getattr(self, name)
-            if given is not None and not isinstance(given, known):
-                object.__setattr__(self, name, _member(name, known, given))
+        for name, enum in (("direction", SortDirection), ("null_order", NullOrder)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, enum):
+                object.__setattr__(self, name, _enum_member(name, enum, value))
         if self.null_order is None:
             object.__setattr__(self, "null_order", NullOrder.NULLS_FIRST if self.direction is SortDirection.ASC else NullOrder.NULLS_LAST)
 
@@ -68,16 +68,16 @@ class SortField:
         return f"{self.transform}({', '.join(map(str, self.source_ids))}) {self.direction} {self.null_order}"
 
 
-def _member(name: str, known: type[StrEnum], given: object) -> StrEnum:
+def _enum_member(name: str, enum: type[StrEnum], value: object) -> StrEnum:
     try:
-        return known(str(given))
+        return enum(str(value))
     except ValueError as error:
-        raise InvalidInputError(f"{given!r} is no {name} of a sort field", next_step=f"pass one of {', '.join(known)}") from error
+        raise InvalidInputError(f"{value!r} is not a {name} of a sort field", next_step=f"pass one of {', '.join(enum)}") from error
 
 
 @dataclass(frozen=True, init=False)
 class SortOrder:
-    """`SortOrder(field, field, ..., order_id=1)`; without fields, unsorted, and the id is 0."""
+    """`SortOrder(field, field, ..., order_id=1)`; without fields it is unsorted, with id 0."""
 
     fields: tuple[SortField, ...]
     order_id: int
@@ -88,11 +88,12 @@ class SortOrder:
 
     @property
     def is_unsorted(self) -> bool:
+        """Whether the order has no fields."""
         return not self.fields
 
     @property
     def is_known(self) -> bool:
-        """Whether rows can be sorted by it. Where they cannot, they are written unsorted: an order is a wish of the table. Spec: Sorting."""
+        """Whether rows can be sorted by the order. Rows are written unsorted otherwise, because a sort order is not a requirement. Spec: Sorting."""
         return not any(isinstance(key.transform, UnknownTransform) for key in self.fields)
 
     def __str__(self) -> str:
@@ -103,10 +104,15 @@ UNSORTED_SORT_ORDER = SortOrder(order_id=UNSORTED_ORDER_ID)
 
 
 def check_sort_order(order: SortOrder, schema: Schema, *, may_be_unknown: bool = False) -> None:
-    """Checks a sort order that is about to be added to a table, or, where `may_be_unknown`, whether one of a table still fits a new schema.
+    """Check a sort order that is about to be added to a table.
+
+    Args:
+        order: The sort order.
+        schema: The schema of the table.
+        may_be_unknown: Whether unknown transforms are allowed, as in the check of an existing order against a new schema.
 
     Raises:
-        InvalidInputError: a source is unknown, its type does not fit the transform, or the transform is not known; every problem is listed.
+        InvalidInputError: A source is unknown, its type does not fit the transform, or the transform is unknown; every problem is listed.
     """
     problems = list(_problems(order, schema, may_be_unknown))
     if problems:
@@ -115,7 +121,7 @@ def check_sort_order(order: SortOrder, schema: Schema, *, may_be_unknown: bool =
 
 def _problems(order: SortOrder, schema: Schema, may_be_unknown: bool) -> Iterator[Problem]:
     if (order.order_id == UNSORTED_ORDER_ID) != order.is_unsorted:
-        yield Problem(where="order-id", what=f"{UNSORTED_ORDER_ID} is the order without fields, and only that one")
+        yield Problem(where="order-id", what=f"{UNSORTED_ORDER_ID} is the id of the order without fields only")
     for key in order.fields:
         if isinstance(key.transform, UnknownTransform) and not may_be_unknown:
             yield Problem(where=str(key), what=f"there is no transform {str(key.transform)!r} of {len(key.source_ids)} columns")
@@ -129,26 +135,29 @@ def _problems(order: SortOrder, schema: Schema, may_be_unknown: bool) -> Iterato
 
 
 def rebind_sort_order(order: SortOrder, old_schema: Schema, new_schema: Schema) -> SortOrder:
-    """The order with its sources found by name in `new_schema`, for a table whose columns get fresh ids.
+    """Return the order with its sources found by name in `new_schema`, for a table whose columns get fresh ids.
 
     Raises:
-        InvalidInputError: a source column is in only one of the schemas.
+        InvalidInputError: A source column is in only one of the schemas.
     """
     fields = []
     for key in order.fields:
-        found = []
+        new_ids = []
         for source_id in key.source_ids:
             name = old_schema.find_column_name(source_id)
             new_id = new_schema.find_id(name) if name is not None else None
             if new_id is None:
                 raise InvalidInputError(f"sort field {key}: there is no column with field id {source_id}")
-            found.append(new_id)
-        fields.append(replace(key, source_id=found[0], further_source_ids=tuple(found[1:])))
+            new_ids.append(new_id)
+        fields.append(replace(key, source_id=new_ids[0], further_source_ids=tuple(new_ids[1:])))
     return SortOrder(*fields, order_id=order.order_id)
 
 
 def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
-    """The order as metadata holds it. Spec: Appendix C, Sort Orders."""
+    """Return the order as in table metadata.
+
+    Spec: Appendix C, Sort Orders.
+    """
     fields = [
         {
             "transform": str(key.transform),
@@ -162,10 +171,14 @@ def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
 
 
 def sort_order_from_json(value: Any, *, where: str = "sort-order") -> SortOrder:
-    """The order of an object with `order-id` and `fields`; `where` is its JSON path, for messages.
+    """Return the order of an object with `order-id` and `fields`.
+
+    Args:
+        value: The parsed object.
+        where: JSON path of the object, for messages.
 
     Raises:
-        MetadataFormatError: the JSON has another shape; every problem is listed with its path.
+        MetadataFormatError: The JSON has another shape; every problem is listed with its path.
     """
     problems: list[Problem] = []
     items = value.get("fields") if isinstance(value, dict) else None

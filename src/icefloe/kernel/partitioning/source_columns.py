@@ -1,6 +1,6 @@
-"""The source columns of partition and sort fields in JSON: `source-id` for one, `source-ids` for a transform of several.
+"""Source columns of partition and sort fields in JSON: `source-id` for one column, `source-ids` for a transform of several.
 
-partitioning, below partition specs and sort orders. Spec: Appendix C, Partition Specs, Sort Orders.
+Spec: Appendix C, Partition Specs, Sort Orders.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,18 @@ from icefloe.kernel.partitioning.transforms import Transform, UnknownTransform, 
 
 
 def sources_to_json(source_ids: Sequence[int]) -> dict[str, Any]:
-    """`source-id` alone for one column, `source-ids` alone for several."""
+    """Return `source-id` for one column, `source-ids` for several."""
     return {"source-id": source_ids[0]} if len(source_ids) == 1 else {"source-ids": list(source_ids)}
 
 
 def sources_from_json(item: Mapping[str, Any], where: str, problems: list[Problem]) -> tuple[int, ...]:
-    """The field ids of the columns of a field's JSON object, at least one where no problem was added. A list of one means what `source-id` does."""
+    """Return the field ids of the source columns in a field's JSON object.
+
+    Args:
+        item: The field's JSON object. A list of one id means the same as `source-id`.
+        where: JSON path of the object.
+        problems: Gets the problems; where none is added, at least one id is returned.
+    """
     single, several = item.get("source-id"), item.get("source-ids")
     if several is None or (isinstance(several, list) and len(several) < 2 and single is not None):
         if not _is_id(single):
@@ -29,10 +35,12 @@ def sources_from_json(item: Mapping[str, Any], where: str, problems: list[Proble
 
 
 def transform_of(text: str, source_ids: Sequence[int]) -> Transform:
-    """The transform of a text over these columns. Those known here take one column, so that any text over several but `void` is an unknown one.
+    """Return the transform of a text over these columns.
+
+    The supported transforms have one source column, so any text over several, except `void`, is an unknown transform.
 
     Raises:
-        InvalidPartitionSpecError: as `parse_transform`.
+        InvalidPartitionSpecError: As in `parse_transform`.
     """
     parsed = parse_transform(text)
     return parsed if len(source_ids) == 1 or isinstance(parsed, VoidTransform) else UnknownTransform(text)
@@ -42,12 +50,16 @@ def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def to_transform(given: Transform | str) -> Transform:
-    """Return the transform, of its text such as `bucket[16]` too. Raises `InvalidPartitionSpecError` for anything else."""
-    if isinstance(given, Transform):
-        return given
-    if not isinstance(given, str):
+def to_transform(transform: Transform | str) -> Transform:
+    """Return a transform passed as such or as its text, such as `bucket[16]`.
+
+    Raises:
+        InvalidPartitionSpecError: The value is neither.
+    """
+    if isinstance(transform, Transform):
+        return transform
+    if not isinstance(transform, str):
         raise InvalidPartitionSpecError(
-            f"{given!r} is no transform", next_step='pass one such as DayTransform(), or its text such as "bucket[16]"'
+            f"{transform!r} is not a transform", next_step='pass one such as DayTransform(), or its text such as "bucket[16]"'
         )
-    return parse_transform(given)
+    return parse_transform(transform)

@@ -1,6 +1,6 @@
-"""Partition evolution: a spec with fields added, removed and renamed, and the field ids that a table gives a new spec.
+"""Partition evolution: adds, removes and renames the fields of a spec, and assigns the field ids of a table's new spec.
 
-The files that lie under older specs stay as they are. Spec: Partition Evolution.
+Files of older specs are not rewritten. Spec: Partition Evolution.
 """
 
 from collections.abc import Iterable
@@ -31,14 +31,14 @@ class AddPartitionField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovePartitionField:
-    """New data is no longer partitioned by the field."""
+    """The removal of a field; new data is no longer partitioned by it."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenamePartitionField:
-    """Another name for the field, which keeps its id."""
+    """A new name for a field, which keeps its id."""
 
     name: str
     new_name: str
@@ -48,10 +48,12 @@ SpecChange = AddPartitionField | RemovePartitionField | RenamePartitionField
 
 
 def evolve_spec(spec: PartitionSpec, changes: Iterable[SpecChange], schema: Schema, *, format_version: int) -> PartitionSpec:
-    """The spec after the changes, made one after the other. New fields have ids of their own within it; the table gives them others (`numbered_spec`).
+    """Apply changes to a spec, in order.
+
+    New fields have provisional ids; `numbered_spec` assigns those of the table.
 
     Raises:
-        InvalidPartitionSpecError: a change breaks a rule; the message names the field, the rule and the next step.
+        InvalidPartitionSpecError: A change violates a rule; the message names the field, the rule and the next step.
     """
     state = PartitionSpecUpdate(spec, schema, format_version=format_version)
     for change in changes:
@@ -60,18 +62,22 @@ def evolve_spec(spec: PartitionSpec, changes: Iterable[SpecChange], schema: Sche
 
 
 class PartitionSpecUpdate:
-    """A spec while changes are made to it. Each change sees what those before it made."""
+    """A spec to which changes are applied one after the other; each change sees the result of those before it. JAVA: BaseUpdatePartitionSpec."""
 
     def __init__(self, spec: PartitionSpec, schema: Schema, *, format_version: int) -> None:
         self._schema = schema
         self._format_version = format_version
         self._spec_id = spec.spec_id
         self._fields = list(spec.fields)
-        self._removed: frozenset[int] = frozenset()  # ids of fields that were there at first
+        self._removed: frozenset[int] = frozenset()  # ids of removed fields of the original spec
         self._original_ids = frozenset(field.field_id for field in spec.fields)
 
     def apply(self, change: SpecChange) -> SpecChange:
-        """Makes one change, or none of it, and gives it back with the name that a new field got. Raises `InvalidPartitionSpecError`."""
+        """Apply one change completely, or not at all, and return it with the name that a new field got.
+
+        Raises:
+            InvalidPartitionSpecError: The change violates a rule.
+        """
         before = list(self._fields), self._removed
         try:
             match change:
@@ -81,7 +87,7 @@ class PartitionSpecUpdate:
                     self._remove(self._find(change.name))
                 case RenamePartitionField():
                     self._rename(self._find(change.name), change.new_name)
-            # Fields with an unknown transform may stay until the last of the changes: the table refuses to add the spec that still has them.
+            # Unknown transforms are allowed until the last change; the table refuses to add a spec that still has one.
             check_spec(self.finished(), self._schema, may_be_unknown=True)
         except InvalidInputError:
             self._fields, self._removed = before
@@ -89,14 +95,14 @@ class PartitionSpecUpdate:
         return change
 
     def finished(self) -> PartitionSpec:
-        """The spec. In version 1 a removed field stays in its place as void, since readers there know fields by their place alone."""
-        kept: list[PartitionField] = []
+        """Return the new spec. In version 1 a removed field stays at its position as void, because readers identify fields by position."""
+        fields: list[PartitionField] = []
         for field in self._fields:
             if field.field_id not in self._removed:
-                kept.append(field)
+                fields.append(field)
             elif self._format_version == 1:
-                kept.append(replace(field, transform=VoidTransform()))
-        return PartitionSpec(*kept, spec_id=self._spec_id)
+                fields.append(replace(field, transform=VoidTransform()))
+        return PartitionSpec(*fields, spec_id=self._spec_id)
 
     def _add(self, change: AddPartitionField) -> str:
         name = change.name or _default_name(change, self._schema)
@@ -113,12 +119,12 @@ class PartitionSpecUpdate:
                     f"partition field {name} cannot be added: {field.name} is {field.transform} of the same column already",
                     next_step=f"keep {field.name}, or rename it with rename_field",
                 )
-            # Removed by an earlier one of these changes: it is there again, in its old place.
+            # An earlier change of this update removed the field: it is restored at its old position.
             self._removed -= {field.field_id}
             self._rename(field, change.name or field.name)
             return change.name or field.name
         self._refuse_second_unit_of_time(name, change)
-        self._free(name)
+        self._release_name(name)
         last = max((field.field_id for field in self._fields), default=FIRST_PARTITION_FIELD_ID - 1)
         self._fields.append(PartitionField(change.source_id, last + 1, change.transform, name))
         return name
@@ -141,35 +147,35 @@ class PartitionSpecUpdate:
 
     def _rename(self, field: PartitionField, new_name: str) -> None:
         if field.name != new_name:
-            self._free(new_name)
+            self._release_name(new_name)
             self._fields[self._fields.index(field)] = replace(field, name=new_name)
 
-    def _free(self, name: str) -> None:
-        """Sees to it that no field has the name; a void one gives it up, as in Java."""
+    def _release_name(self, name: str) -> None:
+        """Make sure that no field has the name; a removed or void field that has it is renamed, as in Java."""
         for position, field in enumerate(self._fields):
             if field.name != name:
                 continue
-            if not self._is_gone(field):
+            if not self._is_removed(field):
                 raise InvalidPartitionSpecError(
                     f"there is a partition field {name} already: {field.transform} of {self._schema.find_column_name(field.source_id)}",
                     next_step="choose another name, or remove or rename that field first",
                 )
             self._fields[position] = replace(field, name=f"{name}_{field.field_id}")
 
-    def _is_gone(self, field: PartitionField) -> bool:
+    def _is_removed(self, field: PartitionField) -> bool:
         return field.field_id in self._removed or isinstance(field.transform, VoidTransform)
 
     def _find(self, name: str) -> PartitionField:
-        live = [field for field in self._fields if not self._is_gone(field)]
+        live = [field for field in self._fields if not self._is_removed(field)]
         for field in live:
             if field.name == name:
                 return field
-        known = ", ".join(field.name for field in live) or "none"
-        raise InvalidPartitionSpecError(f"there is no partition field {name!r}", next_step=f"use one of those there are: {known}")
+        names = ", ".join(field.name for field in live) or "none"
+        raise InvalidPartitionSpecError(f"there is no partition field {name!r}", next_step=f"use one of the existing fields: {names}")
 
 
 def _default_name(change: AddPartitionField, schema: Schema) -> str:
-    """JAVA: BaseUpdatePartitionSpec.PartitionNameGenerator, which gives more than a new table's names have: the number of buckets, the width."""
+    """Return the name of a field without one, with the number of buckets or the width. JAVA: BaseUpdatePartitionSpec.PartitionNameGenerator."""
     column = schema.find_column_name(change.source_id) or str(change.source_id)
     match change.transform:
         case IdentityTransform():
@@ -181,50 +187,51 @@ def _default_name(change: AddPartitionField, schema: Schema) -> str:
 
 
 def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int) -> PartitionSpec:
-    """The spec with the ids that a table gives it: that of the same source and transform in a known spec, else counted up from `last_partition_id`.
+    """Return the spec with the field ids of the table: the id of the same source and transform in another spec, else counted up from `last_partition_id`.
 
-    Where several known fields have the same source and transform, the one that has the field's own id comes first, then one of its name: a table of
-    version 1 keeps each field that it removed as void, so that one column may have several. Spec: Partition Evolution.
+    Where several fields of the other specs have the same source and transform, the field with the same id has precedence, then one with the same name: a table
+    of version 1 keeps every removed field as void, so one column may have several. Spec: Partition Evolution.
     """
-    known: dict[tuple[tuple[int, ...], Transform, int | str | None], int] = {}
+    known_ids: dict[tuple[tuple[int, ...], Transform, int | str | None], int] = {}
     for older in known_specs:
         for field in older.fields:
-            for sign in (field.field_id, field.name, None):
-                known.setdefault((field.source_ids, field.transform, sign), field.field_id)
-    kept = {field.field_id for field in spec.fields if (field.source_ids, field.transform, field.field_id) in known}
-    taken: set[int] = set()
+            for label in (field.field_id, field.name, None):
+                known_ids.setdefault((field.source_ids, field.transform, label), field.field_id)
+    unchanged_ids = {field.field_id for field in spec.fields if (field.source_ids, field.transform, field.field_id) in known_ids}
+    used_ids: set[int] = set()
     fields: list[PartitionField] = []
     for field in spec.fields:
-        signs = (field.field_id, field.name, None)
-        found = next((known[sign] for sign in ((field.source_ids, field.transform, one) for one in signs) if sign in known), None)
-        if found is None or found in taken or (found in kept and found != field.field_id):
+        keys = ((field.source_ids, field.transform, label) for label in (field.field_id, field.name, None))
+        field_id = next((known_ids[key] for key in keys if key in known_ids), None)
+        if field_id is None or field_id in used_ids or (field_id in unchanged_ids and field_id != field.field_id):
             last_partition_id += 1
-            found = last_partition_id
-        taken.add(found)
-        fields.append(replace(field, field_id=found))
+            field_id = last_partition_id
+        used_ids.add(field_id)
+        fields.append(replace(field, field_id=field_id))
     return PartitionSpec(*fields, spec_id=spec.spec_id)
 
 
 def numbered_spec(
     spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int, *, format_version: int
 ) -> PartitionSpec:
-    """The spec with the field ids that a table gives it: those of equivalent fields of its other specs, and fresh ones. Spec: Partition Evolution.
+    """Return the spec with the field ids of the table: those of equivalent fields of its other specs, and fresh ones.
 
     Raises:
-        InvalidPartitionSpecError: in version 1, a field stands where another one stood before.
+        InvalidPartitionSpecError: In version 1, a field would replace another one at its position.
+    Spec: Partition Evolution.
     """
     if format_version > 1:
         return assign_field_ids(spec, known_specs, last_partition_id)
     numbered = PartitionSpec(
-        *(replace(field, field_id=FIRST_PARTITION_FIELD_ID + place) for place, field in enumerate(spec.fields)), spec_id=spec.spec_id
+        *(replace(field, field_id=FIRST_PARTITION_FIELD_ID + position) for position, field in enumerate(spec.fields)), spec_id=spec.spec_id
     )
     for known in known_specs:
         for old, new in zip(known.fields, numbered.fields, strict=False):
             is_void = isinstance(old.transform, VoidTransform) or isinstance(new.transform, VoidTransform)
             if old.field_id != new.field_id or old.source_ids != new.source_ids or not (is_void or old.transform == new.transform):
                 raise InvalidPartitionSpecError(
-                    f"partition field {new.name} stands where {old.name} stood: a table of format version 1 may only add partition fields "
-                    "at the end of its spec; removed ones stay as void",
+                    f"partition field {new.name} would replace {old.name} at its position: a table of format version 1 may only add partition "
+                    "fields at the end of its spec; removed fields stay as void",
                     next_step="upgrade the table to format version 2",
                 )
     return numbered

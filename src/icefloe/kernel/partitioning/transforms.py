@@ -1,6 +1,6 @@
-"""Partition transforms: from a column's value to a partition value, for one value and for a whole column.
+"""Partition transforms: functions from a column's value to a partition value, for one value and for a whole column.
 
-Partition specs are `partition_spec.py`; what a predicate becomes under a transform is `expressions/project.py`. Values are physical, as `values.py` says.
+Partition specs are in `partition_spec.py`; `expressions/projections.py` projects predicates through a transform. Values are physical, see `values.py`.
 Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details; Appendix B.
 """
 
@@ -48,34 +48,34 @@ _TRUNCATED = (IntegerType, LongType, DecimalType, StringType, BinaryType)
 
 @dataclass(frozen=True)
 class Transform(ABC):
-    """From a source value to a partition value; null always gives null. `str()` is the text of the spec, such as `bucket[16]`."""
+    """A function from a source value to a partition value; null becomes null. `str()` is the text of the spec, such as `bucket[16]`."""
 
     # Whether a <= b implies apply(a) <= apply(b).
     preserves_order: ClassVar[bool] = False
-    # What Java adds to a column's name for a partition field without one.
+    # Java's suffix of the column's name for a partition field without a name.
     name_suffix: ClassVar[str] = ""
 
     @abstractmethod
     def can_transform(self, kind: IcebergType) -> bool:
-        """Whether a column of this type may be the source."""
+        """Return True if a column of this type may be the source."""
 
     def result_type(self, kind: PrimitiveType) -> PrimitiveType:
-        """The type of the partition values of a source of this type."""
+        """Return the type of the partition values of a source of this type."""
         return kind
 
     @abstractmethod
     def apply(self, kind: PrimitiveType, value: Any) -> Any:
-        """The partition value of one physical value of type `kind`; None gives None."""
+        """Return the partition value of one physical value of type `kind`; None for None."""
 
     @abstractmethod
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
-        """The partition values of an Arrow array or chunked array of the column's Arrow type, as one Arrow array.
+        """Return the partition values of an Arrow array or chunked array of the column's Arrow type, as one Arrow array.
 
         The result is int32 for bucket, year, month and hour, date32 for day, and the type of `array` for identity, truncate and void.
         """
 
     def to_human(self, result_type: PrimitiveType, value: Any) -> str:
-        """A partition value as text for paths and messages; the same text as Java's."""
+        """Return a partition value as text for paths and messages; the same text as Java's."""
         return to_human(result_type, value)
 
 
@@ -86,12 +86,15 @@ class IdentityTransform(Transform):
     preserves_order: ClassVar[bool] = True
 
     def can_transform(self, kind: IcebergType) -> bool:
+        """Return True if a column of this type may be the source."""
         return isinstance(kind, PrimitiveType) and not isinstance(kind, GeometryType | GeographyType)
 
     def apply(self, kind: PrimitiveType, value: Any) -> Any:  # noqa: ARG002
+        """Return the partition value of one physical value."""
         return value
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:  # noqa: ARG002
+        """Return the partition values of an Arrow array."""
         return _plain(array)
 
     def __str__(self) -> str:
@@ -100,17 +103,20 @@ class IdentityTransform(Transform):
 
 @dataclass(frozen=True)
 class VoidTransform(Transform):
-    """Always null; what stands in a v1 spec for a dropped partition field."""
+    """Always null; replaces a dropped partition field in a v1 spec."""
 
     name_suffix: ClassVar[str] = "null"
 
     def can_transform(self, kind: IcebergType) -> bool:  # noqa: ARG002
+        """Return True if a column of this type may be the source."""
         return True
 
     def apply(self, kind: PrimitiveType, value: Any) -> None:  # noqa: ARG002
-        return None
+        """Return the partition value of one physical value."""
+        return
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:  # noqa: ARG002
+        """Return the partition values of an Arrow array."""
         return pa.nulls(len(array), array.type)
 
     def __str__(self) -> str:
@@ -128,12 +134,15 @@ class BucketTransform(Transform):
         _check_parameter("bucket", self.num_buckets)
 
     def can_transform(self, kind: IcebergType) -> bool:
+        """Return True if a column of this type may be the source."""
         return isinstance(kind, _BUCKETED)
 
     def result_type(self, kind: PrimitiveType) -> PrimitiveType:  # noqa: ARG002
+        """Return the type of the partition values."""
         return IntegerType()
 
     def apply(self, kind: PrimitiveType, value: Any) -> int | None:
+        """Return the partition value of one physical value."""
         if value is None:
             return None
         if isinstance(kind, NANO_TYPES):
@@ -143,6 +152,7 @@ class BucketTransform(Transform):
         return (hash_bytes(data) & 0x7FFFFFFF) % self.num_buckets
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
+        """Return the partition values of an Arrow array."""
         plain = _plain(array)
         if isinstance(kind, _WHOLE_NUMBERS):
             hashes = hash_longs(_hashed_numbers(kind, _whole_numbers(kind, plain)))
@@ -159,7 +169,7 @@ class BucketTransform(Transform):
 
 @dataclass(frozen=True)
 class TruncateTransform(Transform):
-    """Numbers rounded down to a multiple of `width` (of the last digit, for decimals); the first `width` code points or bytes of strings and binary."""
+    """Numbers rounded down to a multiple of `width` (of the last digit, for decimals); strings and binary cut to `width` code points or bytes."""
 
     width: int
     preserves_order: ClassVar[bool] = True
@@ -169,9 +179,11 @@ class TruncateTransform(Transform):
         _check_parameter("truncate", self.width)
 
     def can_transform(self, kind: IcebergType) -> bool:
+        """Return True if a column of this type may be the source."""
         return isinstance(kind, _TRUNCATED)
 
     def apply(self, kind: PrimitiveType, value: Any) -> Any:
+        """Return the partition value of one physical value."""
         if value is None:
             return None
         if isinstance(kind, DecimalType):
@@ -183,6 +195,7 @@ class TruncateTransform(Transform):
         return value[: self.width]
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
+        """Return the partition values of an Arrow array."""
         plain = _plain(array)
         if isinstance(kind, StringType):
             return pc.utf8_slice_codeunits(plain, 0, self.width)
@@ -198,14 +211,14 @@ class TruncateTransform(Transform):
         try:
             results = pa.array([self.apply(kind, value) for value in encoded.dictionary.to_pylist()], array.type)
         except pa.ArrowInvalid as error:
-            raise InvalidPartitionSpecError(f"a value so near the least {kind} has no {self}: it would need one digit more") from error
+            raise InvalidPartitionSpecError(f"a value near the least {kind} has no {self}: the result would have one digit more") from error
         return results.take(encoded.indices)
 
     def wrapped_result(self, kind: PrimitiveType) -> int | None:
-        """The one result that breaks the order for an int or long, or None.
+        """Return the one result that breaks the order for an int or long, or None.
 
-        Below the least multiple of the width that the type holds, the subtraction wraps around, as it does in Java: those least sources get this large
-        result. Whoever turns a range of sources into a range of results must treat it apart.
+        Below the least multiple of the width that the type has, the subtraction wraps around, as in Java: these least sources get this large
+        result. Code that turns a range of sources into a range of results must handle it separately.
         """
         if not isinstance(kind, IntegerType | LongType):
             return None
@@ -218,30 +231,34 @@ class TruncateTransform(Transform):
 
 @dataclass(frozen=True)
 class _TimeTransform(Transform):
-    """Whole units since 1970, rounded down, before 1970 too."""
+    """Whole units since 1970, rounded down, also before 1970."""
 
     preserves_order: ClassVar[bool] = True
     # numpy's letter for the unit.
     unit: ClassVar[str]
 
     def can_transform(self, kind: IcebergType) -> bool:
+        """Return True if a column of this type may be the source."""
         return isinstance(kind, (DateType, *_TIMESTAMPS))
 
     def result_type(self, kind: PrimitiveType) -> PrimitiveType:  # noqa: ARG002
+        """Return the type of the partition values."""
         return IntegerType()
 
     def apply(self, kind: PrimitiveType, value: Any) -> int | None:
+        """Return the partition value of one physical value."""
         if value is None:
             return None
         return int(self._units(np.array([_floor_to(self.unit, kind, value)], np.int64))[0])
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
+        """Return the partition values of an Arrow array."""
         plain = _plain(array)
         units = self._units(_floor_to(self.unit, kind, _whole_numbers(kind, plain)))
         return _masked(units, pa.date32() if isinstance(self, DayTransform) else pa.int32(), plain)
 
     def _units(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Years or months of days; days and hours as they are."""
+        """Return years or months of days; days and hours as they are."""
         if self.unit in ("D", "h"):
             return numbers
         return numbers.astype("datetime64[D]").astype(f"datetime64[{self.unit}]").astype(np.int64)
@@ -258,6 +275,7 @@ class YearTransform(_TimeTransform):
     name_suffix: ClassVar[str] = "year"
 
     def to_human(self, result_type: PrimitiveType, value: Any) -> str:  # noqa: ARG002
+        """Return a partition value as text."""
         return "null" if value is None else f"{1970 + value:04d}"
 
 
@@ -269,20 +287,23 @@ class MonthTransform(_TimeTransform):
     name_suffix: ClassVar[str] = "month"
 
     def to_human(self, result_type: PrimitiveType, value: Any) -> str:  # noqa: ARG002
+        """Return a partition value as text."""
         return "null" if value is None else f"{1970 + value // 12:04d}-{1 + value % 12:02d}"
 
 
 @dataclass(frozen=True)
 class DayTransform(_TimeTransform):
-    """Days since 1970-01-01; a date in metadata."""
+    """Days since 1970-01-01; of type date in metadata."""
 
     unit: ClassVar[str] = "D"
     name_suffix: ClassVar[str] = "day"
 
     def result_type(self, kind: PrimitiveType) -> PrimitiveType:  # noqa: ARG002
+        """Return the type of the partition values."""
         return DateType()
 
     def to_human(self, result_type: PrimitiveType, value: Any) -> str:  # noqa: ARG002
+        """Return a partition value as text."""
         return "null" if value is None else iso.format_date(value)
 
 
@@ -294,30 +315,36 @@ class HourTransform(_TimeTransform):
     name_suffix: ClassVar[str] = "hour"
 
     def can_transform(self, kind: IcebergType) -> bool:
+        """Return True if a column of this type may be the source."""
         return isinstance(kind, _TIMESTAMPS)
 
     def to_human(self, result_type: PrimitiveType, value: Any) -> str:  # noqa: ARG002
+        """Return a partition value as text."""
         return "null" if value is None else f"{iso.format_date(value // 24)}-{value % 24:02d}"
 
 
 @dataclass(frozen=True)
 class UnknownTransform(Transform):
-    """A transform of a later version: its table is read, without pruning by this field, but not written. Spec: Partition Transforms."""
+    """A transform of a later version of the format. Its table is read without pruning by this field, and not written. Spec: Partition Transforms."""
 
     text: str
 
     def can_transform(self, kind: IcebergType) -> bool:  # noqa: ARG002
+        """Return True if a column of this type may be the source."""
         return True
 
     def result_type(self, kind: PrimitiveType) -> PrimitiveType:  # noqa: ARG002
+        """Return the type of the partition values."""
         return StringType()
 
     def apply(self, kind: PrimitiveType, value: Any) -> Any:
+        """Return the partition value of one physical value."""
         raise UnsupportedFeatureError(
-            f"the partition transform {self.text!r} is not known, so {value!r} of type {kind} cannot be partitioned by it"
+            f"the partition transform {self.text!r} is unknown, so {value!r} of type {kind} cannot be partitioned by it"
         )
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
+        """Return the partition values of an Arrow array."""
         return self.apply(kind, f"a column of {len(array)} rows")
 
     def __str__(self) -> str:
@@ -332,36 +359,36 @@ _WITH_PARAMETER = re.compile(r"(bucket|truncate)\[(\d+)\]", re.ASCII)
 
 
 def parse_transform(text: str, source_count: int = 1) -> Transform:
-    """The transform of the spec's text, such as `bucket[16]`; `UnknownTransform` for a text that is none.
+    """Parse the spec's text of a transform, such as `bucket[16]`; any other text is an `UnknownTransform`.
 
-    The format has room for transforms of several source columns, and defines none yet: with more than one source every text is unknown.
+    The format allows transforms of several source columns, and defines none yet: with more than one source every text is unknown.
 
     Raises:
-        InvalidPartitionSpecError: a bucket count or width of 0, or above 2,147,483,647.
+        InvalidPartitionSpecError: A bucket count or width is 0, or above 2,147,483,647.
     Spec: Partition Transforms; Appendix C, Partition Specs (`source-ids`).
     """
     if source_count != 1:
         return UnknownTransform(text)
     name = text.lower()
-    found = _WITH_PARAMETER.fullmatch(name)
-    if found:
-        number = int(found[2].lstrip("0")[:20] or "0")  # more than any sound one has; Python refuses to read thousands
-        return BucketTransform(number) if found[1] == "bucket" else TruncateTransform(number)
+    match = _WITH_PARAMETER.fullmatch(name)
+    if match:
+        number = int(match[2].lstrip("0")[:20] or "0")  # 20 digits are more than any valid number; Python refuses to parse thousands
+        return BucketTransform(number) if match[1] == "bucket" else TruncateTransform(number)
     return _PLAIN_TRANSFORMS.get(name, UnknownTransform(text))
 
 
 def is_time_transform(transform: Transform) -> bool:
-    """Whether it is year, month, day or hour."""
+    """Return True for year, month, day and hour."""
     return isinstance(transform, _TimeTransform)
 
 
 def _check_parameter(name: str, number: int) -> None:
     if type(number) is not int or not 1 <= number <= 2**31 - 1:
-        raise InvalidPartitionSpecError(f"{name}[{number}] is not a transform: the number is a whole one from 1 to 2147483647")
+        raise InvalidPartitionSpecError(f"{name}[{number}] is not a transform: the parameter is a whole number from 1 to 2147483647")
 
 
 def _plain(array: Any) -> Any:
-    """One array, not in chunks, not dictionary-encoded and of no extension type (such as Arrow's own uuid)."""
+    """Return one array without chunks, dictionary or extension type (such as Arrow's uuid)."""
     plain = array_of_chunks(array)
     if isinstance(plain, pa.ExtensionArray):
         plain = plain.storage
@@ -369,7 +396,7 @@ def _plain(array: Any) -> Any:
 
 
 def _whole_numbers(kind: PrimitiveType, array: Any) -> NDArray[np.int64]:
-    """The physical values of an int, long, date, time or timestamp array; 0 for null."""
+    """Return the physical values of an int, long, date, time or timestamp array; 0 for null."""
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
     elif pa.types.is_timestamp(array.type):
@@ -379,12 +406,12 @@ def _whole_numbers(kind: PrimitiveType, array: Any) -> NDArray[np.int64]:
 
 
 def _hashed_numbers(kind: PrimitiveType, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What is hashed: nanoseconds as microseconds, rounded down, so that both types have one bucket. Spec: Appendix B, note 3."""
+    """Return the numbers that are hashed: nanoseconds as microseconds, rounded down, so that both types have one bucket. Spec: Appendix B, note 3."""
     return numbers // iso.NANOS_PER_MICRO if isinstance(kind, NANO_TYPES) else numbers
 
 
 def _masked(results: NDArray[Any], arrow_type: Any, source: Any) -> Any:
-    """`results` as an Arrow array that is null where `source` is."""
+    """Return `results` as an Arrow array that is null where `source` is."""
     nulls = source.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_date32(arrow_type):
         return pa.array(results.astype(np.int32), pa.int32(), mask=nulls).cast(arrow_type)
@@ -392,7 +419,7 @@ def _masked(results: NDArray[Any], arrow_type: Any, source: Any) -> Any:
 
 
 def _floor_to(unit: str, kind: PrimitiveType, numbers: Any) -> Any:
-    """Hours of a timestamp for the unit `h`, else days; of days, the days. Works on an int and on an array alike."""
+    """Return hours of a timestamp for the unit `h`, else days; a date is days already. Works on an int and on an array."""
     if isinstance(kind, DateType):
         return numbers
     scale = iso.NANOS_PER_MICRO if isinstance(kind, NANO_TYPES) else 1
