@@ -63,7 +63,7 @@ def fingerprint(command):
 
 
 def left_out(why):
-    """Says so, and removes a module of older sources."""
+    """Report that, and remove a module of older sources."""
     print(f"icefloe: the compiled manifest codec is left out; everything works without it, but slower: {why}", file=sys.stderr)
     MODULE.unlink(missing_ok=True)
     STAMP.unlink(missing_ok=True)

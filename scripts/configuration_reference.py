@@ -52,7 +52,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "## Table properties"
     yield ""
-    yield "Given to `create_table(properties=...)`, `TBLPROPERTIES` or `table.set_properties(...)`. A name that ends in a dot goes on with a column's name."
+    yield "Given to `create_table(properties=...)`, `TBLPROPERTIES` or `table.set_properties(...)`. A name that ends in a dot is completed by a column's name."
     left = list(table_properties.ALL)
     for title, beginnings in SECTIONS:
         chosen = [known for known in left if known.name.startswith(beginnings)]

@@ -32,7 +32,7 @@ PAGES = {
 # What a browser loads with a page, as against a link, which a reader follows.
 LOADED = re.compile(r"""(?:\bsrc=|<link\b(?![^>]*rel="?(?:canonical|next|prev))[^>]*\bhref=)["']?(?P<address>(?:https?:)?//[^"'\s>]+)""")
 PACKAGES = ("catalog", "table", "spark", "inspect", "procedures")
-# The names of the package `icefloe` have pages by what they are, told by the module that defines them.
+# The names of the package `icefloe` have pages by topic, found by the module that defines them.
 TOPICS = {
     "types": ("Types and schemas", ("types", "schema", "partitioning", "partition_spec", "sort_order", "transforms", "variant")),
     "expressions": ("Filters", ("expressions", "predicate")),

@@ -95,11 +95,8 @@ def prose_of_markdown(path: Path) -> Iterator[tuple[int, str]]:
 # Folders whose prose is not yet in these words; the list only shrinks.
 UNFINISHED = frozenset(
     {
-        ".",
         "benchmarks",
         "docs",
-        "docs/design",
-        "scripts",
         "src/icefloe",
         "src/icefloe/catalog",
         "src/icefloe/catalog_store",
