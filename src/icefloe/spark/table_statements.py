@@ -10,7 +10,7 @@ from icefloe.errors import EngineError, IcefloeError, NoSuchTableError
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.spark.attach_catalog import register
 from icefloe.spark.bridge.callback import connector_method
-from icefloe.spark.catalog.spark_catalog import Asked, SparkCatalog
+from icefloe.spark.catalog.spark_catalog import Request, SparkCatalog
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.runtime.start_session import session
 from icefloe.spark.scan.table_selector import TableSelection
@@ -27,15 +27,15 @@ class _Running(SparkCatalog):
     """The tables of the statements that run."""
 
     @connector_method
-    def load_table(self, asked: Asked) -> SparkTable:
-        found = _RUNNING.get(asked["table"][-1])
+    def load_table(self, request: Request) -> SparkTable:
+        found = _RUNNING.get(request["table"][-1])
         if found is None:
-            raise NoSuchTableError(f"no statement about {'.'.join(asked['table'])} runs")
+            raise NoSuchTableError(f"no statement about {'.'.join(request['table'])} runs")
         return found
 
     @connector_method
-    def table_exists(self, asked: Asked) -> bool:
-        return asked["table"][-1] in _RUNNING
+    def table_exists(self, request: Request) -> bool:
+        return request["table"][-1] in _RUNNING
 
 
 def run_statement(table: Table, statement: Statement) -> WriteResult:

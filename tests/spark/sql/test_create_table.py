@@ -43,7 +43,7 @@ def test_providers_are_iceberg_or_a_file_format(sql: Run, lake: SqlCatalog) -> N
     assert dict(lake.load_table("db.a").properties) == {}
     assert dict(lake.load_table("db.b").properties) == {}
     assert dict(lake.load_table("db.c").properties) == {"write.format.default": "orc"}
-    with pytest.raises(Exception, match="USING csv makes no Iceberg table"):
+    with pytest.raises(Exception, match="USING csv does not create an Iceberg table"):
         sql("CREATE TABLE lake.db.d (id INT) USING csv")
 
 

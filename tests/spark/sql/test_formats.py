@@ -125,7 +125,7 @@ def test_other_sessions_and_threads(rows: DataFrame, spark: SparkSession, lake: 
         ("a b", {}, "PARSE_SYNTAX_ERROR"),
         ("lake.db.t", {"snapshot_id": "1"}, "no option 'snapshot_id'"),
         ("lake.db.t", {"snapshot-id": "one"}, "snapshot-id is 'one'"),
-        ("lake.db.t", {"as-of-timestamp": "yesterday"}, "no moment"),
+        ("lake.db.t", {"as-of-timestamp": "yesterday"}, "not a time with its zone"),
         ("lake.db.t", {"snapshot-id": "1", "tag": "x"}, "one snapshot"),
         ("lake.db.t", {"versionAsOf": "1", "where": "id > 1"}, r"no option 'versionasof' here\s+Next: give one of snapshot-id, branch"),
         ("lake.db.t", {"columns": "nothing"}, "nothing"),
@@ -147,7 +147,7 @@ def test_what_no_write_can_be(rows: DataFrame, lake: SqlCatalog) -> None:
         ("append", "lake.db.nothing", {}, "TABLE_OR_VIEW_NOT_FOUND.*nothing"),
         ("append", "nolake.db.t", {}, "no catalog 'nolake'"),
         ("error", "nolake.db.t", {}, "only a table of an attached catalog is made"),
-        ("append", "lake.db.t", {"where": "id > 1"}, "which rows a write replaces"),
+        ("append", "lake.db.t", {"where": "id > 1"}, "the rows that an overwrite replaces"),
         ("append", "lake.db.t", {"distribution-mode": "round"}, "one of none, hash, range"),
     ]
     for mode, name, options, words in writes:

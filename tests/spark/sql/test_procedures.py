@@ -121,5 +121,5 @@ def test_arguments_are_any_expressions_of_constants(sql: Run, table: Table) -> N
 
 @pytest.mark.parametrize("name", ["", "1", "db..t"])
 def test_what_names_no_table_is_said(sql: Run, name: str) -> None:
-    with pytest.raises(PySparkException, match=f"'{name}' names no table"):
+    with pytest.raises(PySparkException, match=f"'{name}' is not the name of a table"):
         sql(f"CALL lake.system.ancestors_of('{name}')")

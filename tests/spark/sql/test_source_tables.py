@@ -58,7 +58,7 @@ def test_filters_and_formats_that_do_not_fit_are_refused(spark_with_sources: Spa
         ("divided_source", "map('other', 'b')", "not partitioned by other"),
         ("divided_source", "map('kind', 'c')", "no partition kind=c"),
         ("plain_source", "map('kind', 'c')", "its partition columns are: none"),
-        ("text_source", "null", "format text"),
+        ("text_source", "null", "format is text"),
     ):
         with pytest.raises(PySparkException, match=said):
             sql(f"CALL lake.system.add_files('db.refused', '{source}', {given})")

@@ -58,7 +58,7 @@ def test_identifier_fields_are_set_and_dropped(made: Run, lake: SqlCatalog) -> N
     assert list(lake.load_table("db.t").schema().identifier_field_ids) == [1]
     made("ALTER TABLE lake.db.t DROP IDENTIFIER FIELDS id")
     assert list(lake.load_table("db.t").schema().identifier_field_ids) == []
-    with pytest.raises(Exception, match="is no identifier field"):
+    with pytest.raises(Exception, match="not an identifier field"):
         made("ALTER TABLE lake.db.t DROP IDENTIFIER FIELDS kind")
 
 
@@ -179,7 +179,7 @@ def test_variables_of_the_session_and_comments_in_comments_are_understood(made: 
 
 @pytest.mark.parametrize("call", ["bucket(4, id, kind)", "bucket(4)", "zorder(id, kind)", "bucket(4, 5, id)"])
 def test_a_transform_of_other_arguments_is_refused_by_name(made: Run, call: str) -> None:
-    with pytest.raises(Exception, match=re.escape(f"{call} is no transform")):
+    with pytest.raises(Exception, match=re.escape(f"{call} is not a transform")):
         made(f"ALTER TABLE lake.db.t ADD PARTITION FIELD {call}")
 
 
@@ -195,7 +195,7 @@ def test_what_create_table_like_cannot_take_is_said_of_its_source(made: Run, lak
     for source in ("lake.db.v", "lake.db.nothing", "lake.db.t.files"):
         with pytest.raises(Exception, match=f"no Iceberg table {source}"):
             made(f"CREATE TABLE lake.db.u LIKE {source}")
-    with pytest.raises(Exception, match="USING delta makes no Iceberg table"):
+    with pytest.raises(Exception, match="USING delta does not create an Iceberg table"):
         made("CREATE TABLE lake.db.u LIKE lake.db.t USING delta")
     made("CREATE TABLE lake.db.u LIKE lake.db.t USING avro")
     assert lake.load_table("db.u").properties["write.format.default"] == "avro"

@@ -41,7 +41,9 @@ def test_a_part_of_a_table_is_not_dropped(sql: Run, part: str, more: str) -> Non
     sql("INSERT INTO lake.db.t VALUES (1)")
     sql("ALTER TABLE lake.db.t CREATE BRANCH b")
     sql("ALTER TABLE lake.db.t CREATE TAG first")
-    with pytest.raises(Exception, match=rf"db\.t\.{part} is a part of a table and cannot be dropped\s+Next: .*DROP BRANCH"):
+    with pytest.raises(
+        Exception, match=rf"db\.t\.{part} is a branch, tag, snapshot or metadata table and cannot be dropped\s+Next: .*DROP BRANCH"
+    ):
         sql(f"DROP TABLE lake.db.t.{part}{more}")
     assert sql(f"SELECT count(*) FROM lake.db.t.{part}") == sql("SELECT count(*) FROM lake.db.t") == [(1,)]
     sql("DROP TABLE IF EXISTS lake.db.t.nothing")

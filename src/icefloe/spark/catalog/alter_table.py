@@ -1,6 +1,6 @@
-"""ALTER TABLE: the changes that a statement asks of a table, as one commit.
+"""ALTER TABLE: the changes that Spark parsed from a statement, applied to a table in one commit.
 
-Iceberg's own statements, which Spark does not parse, are `alter_statements.py`.
+Iceberg's SQL extensions, which Spark does not parse, are `statements/alter_statements.py`.
 Spec: Schema Evolution; Default values; Table Metadata Fields.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from icefloe.errors import IcefloeError, InvalidInputError, InvalidSchemaError, UnsupportedFeatureError
-from icefloe.spark.catalog.column_defaults import evaluated_default, given_default
+from icefloe.spark.catalog.column_defaults import default_of_clause, evaluated_default
 from icefloe.spark.catalog.table_definition import iceberg_type, spark_type_of
 from icefloe.spark.types.spark_types import spark_type
 from icefloe.table.changes.update_schema import UpdateSchema
@@ -19,18 +19,31 @@ from icefloe.table.transaction import Transaction
 
 Change = Mapping[str, Any]
 
-_OWN_STATEMENTS = {"sort-order": "ALTER TABLE ... WRITE ORDERED BY ...", "identifier-fields": "ALTER TABLE ... SET IDENTIFIER FIELDS ..."}
-# What a table says of itself among its properties, and nobody sets.
+_STATEMENTS_OF_PROPERTIES = {
+    "sort-order": "ALTER TABLE ... WRITE ORDERED BY ...",
+    "identifier-fields": "ALTER TABLE ... SET IDENTIFIER FIELDS ...",
+}
+# Properties that SHOW TBLPROPERTIES adds; no statement sets them.
 _SHOWN_ONLY = ("provider", "format", "metadata-location")
 _PROPERTY_CHANGES = ("SetProperty", "RemoveProperty")
 
 
 def alter(spark: SparkSession, table: Table, changes: Sequence[Change]) -> None:
-    """Makes every change of one statement in one commit. Properties come first: a new format version may allow what the columns ask for.
+    """Apply all changes of one statement in one commit.
+
+    Properties come first, because a new format version may allow what the changes of columns need.
+
+    Args:
+        spark: the session, which evaluates defaults.
+        table: the table to change.
+        changes: Spark's `TableChange` objects as mappings; `is` is their class.
 
     Raises:
-        UnsupportedFeatureError: a kind of change that Iceberg tables do not have; it is named.
-        InvalidSchemaError, InvalidInputError, InvalidPropertyError, CommitConflictError: as the table's own methods.
+        UnsupportedFeatureError: Iceberg tables do not support a kind of change or property.
+        InvalidSchemaError: the schema does not allow a change.
+        InvalidInputError: a value is not allowed.
+        InvalidPropertyError: a property has a value that is not allowed.
+        CommitConflictError: concurrent commits changed the table, and the retries failed.
     """
     with table.transaction() as tx:
         for change in changes:
@@ -40,15 +53,15 @@ def alter(spark: SparkSession, table: Table, changes: Sequence[Change]) -> None:
 
 
 def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Change]) -> None:
-    """Makes changes of columns as a part of a transaction. Raises as `alter`."""
+    """Add changes of columns to a transaction. Raises as `alter`."""
     if changes:
         with tx.update_schema() as update:
             for change in changes:
                 _change_column(spark, update, change)
 
 
-def takes_change(spark: SparkSession, table: Table, change: Change) -> bool:
-    """Whether a column may get the type that a change gives it; other changes are taken, or refused where they are made."""
+def supports_change(spark: SparkSession, table: Table, change: Change) -> bool:
+    """Return False if a change gives a column a type that it cannot be promoted to; all other changes are checked when they are applied."""
     if change["is"] != "UpdateColumnType":
         return True
     try:
@@ -66,8 +79,8 @@ def _change_property(tx: Transaction, change: Change) -> None:
         tx.set_location(change["value"])
     elif name.lower() in ("current-snapshot-id", "cherry-pick-snapshot-id"):
         _change_snapshot(tx, name.lower(), change["value"])
-    elif name.lower() in _OWN_STATEMENTS:
-        raise UnsupportedFeatureError(f"the property {name} cannot be set", next_step=f"use {_OWN_STATEMENTS[name.lower()]}")
+    elif name.lower() in _STATEMENTS_OF_PROPERTIES:
+        raise UnsupportedFeatureError(f"the property {name} cannot be set", next_step=f"use {_STATEMENTS_OF_PROPERTIES[name.lower()]}")
     elif name.lower() in _SHOWN_ONLY:
         raise UnsupportedFeatureError(f"the property {name} is shown, and cannot be set")
     else:
@@ -85,18 +98,18 @@ def _change_snapshot(tx: Transaction, name: str, value: str) -> None:
 
 
 def _change_column(spark: SparkSession, update: UpdateSchema, change: Change) -> None:
-    make = _COLUMN_CHANGES.get(change["is"])
-    if make is None:
-        raise UnsupportedFeatureError(f"Iceberg tables have no change of the kind {change['is']}")
-    make(spark, update, change)
+    apply_change = _COLUMN_CHANGES.get(change["is"])
+    if apply_change is None:
+        raise UnsupportedFeatureError(f"Iceberg tables do not support the change {change['is']}")
+    apply_change(spark, update, change)
 
 
 def _add(_: SparkSession, update: UpdateSchema, change: Change) -> None:
     path = tuple(change["fieldNames"])
-    default = given_default(change.get("defaultValue"), ".".join(path))
-    kind = iceberg_type(spark_type_of(change["dataType"]), ".".join(path))
-    update.add_column(path, kind, change["comment"], not change["isNullable"], default)
-    _place(update, path, change.get("position"))
+    default = default_of_clause(change.get("defaultValue"), ".".join(path))
+    field_type = iceberg_type(spark_type_of(change["dataType"]), ".".join(path))
+    update.add_column(path, field_type, change["comment"], not change["isNullable"], default)
+    _move_to(update, path, change.get("position"))
 
 
 def _rename(_: SparkSession, update: UpdateSchema, change: Change) -> None:
@@ -112,13 +125,13 @@ def _drop(_: SparkSession, update: UpdateSchema, change: Change) -> None:
 
 def _set_type(_: SparkSession, update: UpdateSchema, change: Change) -> None:
     path = tuple(change["fieldNames"])
-    kind = iceberg_type(spark_type_of(change["newDataType"]), ".".join(path))
-    if not kind.is_primitive:
+    field_type = iceberg_type(spark_type_of(change["newDataType"]), ".".join(path))
+    if not field_type.is_primitive:
         raise InvalidSchemaError(
             f"column {'.'.join(path)} cannot become {spark_type_of(change['newDataType']).simpleString()} as a whole",
             next_step="change its fields one by one",
         )
-    update.update_column(path, kind)
+    update.update_column(path, field_type)
 
 
 def _set_comment(_: SparkSession, update: UpdateSchema, change: Change) -> None:
@@ -130,22 +143,22 @@ def _set_nullable(_: SparkSession, update: UpdateSchema, change: Change) -> None
 
 
 def _move(_: SparkSession, update: UpdateSchema, change: Change) -> None:
-    _place(update, tuple(change["fieldNames"]), change["position"])
+    _move_to(update, tuple(change["fieldNames"]), change["position"])
 
 
 def _set_default(spark: SparkSession, update: UpdateSchema, change: Change) -> None:
     path = tuple(change["fieldNames"])
-    given = change["newCurrentDefault"] if "newCurrentDefault" in change else change["newDefaultValue"]
-    sql = given.get("getSql") if isinstance(given, Mapping) else given
+    default = change["newCurrentDefault"] if "newCurrentDefault" in change else change["newDefaultValue"]
+    sql = default.get("getSql") if isinstance(default, Mapping) else default
     if not sql:
         update.set_default_value(path, None)
         return
-    kind = update.schema().find_field(".".join(path)).field_type
-    type_text = spark_type(kind).simpleString()  # type: ignore[arg-type, union-attr]  # nested types are refused below
-    update.set_default_value(path, evaluated_default(spark, sql, kind, type_text, ".".join(path)))
+    field_type = update.schema().find_field(".".join(path)).field_type
+    type_text = spark_type(field_type).simpleString()  # type: ignore[arg-type, union-attr]  # nested types are refused below
+    update.set_default_value(path, evaluated_default(spark, sql, field_type, type_text, ".".join(path)))
 
 
-def _place(update: UpdateSchema, path: tuple[str, ...], position: Change | None) -> None:
+def _move_to(update: UpdateSchema, path: tuple[str, ...], position: Change | None) -> None:
     if position is None:
         return
     if position["is"] == "After":

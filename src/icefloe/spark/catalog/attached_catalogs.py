@@ -1,4 +1,4 @@
-"""Which catalogs sessions have under which names, and which of them a name in SQL means. `attach.py` puts them here."""
+"""The attached catalogs of the sessions, by name, and the resolution of names in SQL to them. `attach.py` registers them."""
 
 from collections.abc import Sequence
 
@@ -8,36 +8,39 @@ from icefloe.spark.catalog.spark_catalog import SparkCatalog
 
 PREFIX = "spark.sql.catalog."
 SESSION_CATALOG = "spark_catalog"
-# By the key that a session's setting `spark.sql.catalog.<name>.icefloe` holds.
+# Catalogs by key; the setting `spark.sql.catalog.<name>.icefloe` of a session has the key.
 ATTACHED: dict[str, SparkCatalog] = {}
 
 
 def attached_catalog(spark: SparkSession, name: str) -> SparkCatalog | None:
-    """The session's catalog of a name, where it is one of ours."""
+    """Return the Icefloe catalog of that name in the session; None if there is none."""
     return ATTACHED.get(spark.conf.get(f"{PREFIX}{name}.icefloe", None) or "")
 
 
 def is_catalog(spark: SparkSession, name: str) -> bool:
-    """Return True if the session has a catalog of that name, whoever provides it."""
+    """Return True if the session has a catalog of that name, of Icefloe or not."""
     return bool(spark._jsparkSession.sessionState().catalogManager().isCatalogRegistered(name))
 
 
-def current_place(spark: SparkSession) -> tuple[str, tuple[str, ...]]:
-    """The session's current catalog and namespace."""
-    places = spark._jsparkSession.sessionState().catalogManager()
-    return places.currentCatalog().name(), tuple(places.currentNamespace())
+def current_namespace(spark: SparkSession) -> tuple[str, tuple[str, ...]]:
+    """Return the session's current catalog and namespace."""
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    return manager.currentCatalog().name(), tuple(manager.currentNamespace())
 
 
-def found_in(spark: SparkSession, name: Sequence[str]) -> tuple[SparkCatalog, tuple[str, ...]] | None:
-    """The catalog that a name of SQL means, and the name within it; None where it is none of ours."""
+def resolve_name(spark: SparkSession, name: Sequence[str]) -> tuple[SparkCatalog, tuple[str, ...]] | None:
+    """Return the catalog of a name in SQL and the name within it; None if the catalog is not an Icefloe one.
+
+    A name of one part is in the current namespace.
+    """
     parts = tuple(name)
-    named = attached_catalog(spark, parts[0]) if len(parts) > 1 else None
-    if named is not None:
-        return named, parts[1:]
+    named_catalog = attached_catalog(spark, parts[0]) if len(parts) > 1 else None
+    if named_catalog is not None:
+        return named_catalog, parts[1:]
     if len(parts) > 1 and is_catalog(spark, parts[0]):
         return None
-    current, namespace = current_place(spark)
-    catalog = attached_catalog(spark, current)
-    if catalog is None:
+    current, namespace = current_namespace(spark)
+    current_catalog = attached_catalog(spark, current)
+    if current_catalog is None:
         return None
-    return catalog, parts if len(parts) > 1 else (*namespace, *parts)
+    return current_catalog, parts if len(parts) > 1 else (*namespace, *parts)

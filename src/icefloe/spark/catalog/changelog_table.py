@@ -1,6 +1,6 @@
-"""The table `changes` in SQL, with the range that a read's options choose; and `create_changelog_view`, which names changes for the queries of a session.
+"""`ChangelogTable`, the metadata table `changes` in SQL over a range of snapshots, and the procedure `create_changelog_view`, which makes a view of it.
 
-What changes are is told in `icefloe.inspect.metadata_tables.changes`, which finds them. Spec: Snapshots.
+`icefloe.inspect.metadata_tables.changes` defines and computes the rows. Spec: Snapshots.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,70 +29,82 @@ Names = Annotated[Sequence[str], ListType(element_id=2, element=StringType(), el
 
 
 class ChangelogTable(SparkMetadataTable):
-    """The table `changes`, whose rows tell by metadata columns where they are or were."""
+    """The metadata table `changes`; its rows have metadata columns with the file and position they are or were at."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsMetadataColumns", "catalog.SupportsRead")
 
     def metadata_fields(self) -> Sequence[NestedField]:
+        """Return the metadata columns."""
         return changes_metadata_columns(self._selected.table.metadata)
 
     def says(self) -> Mapping[str, Any]:
+        """Return the constant results of Spark's methods, by name."""
         return {**super().says(), "metadataColumns": metadata_columns(self.metadata_fields()), "canRenameConflictingMetadataColumns": True}
 
-    def scan(self, asked: PushedQuery) -> "ChangelogScan":
-        whole = replace(self._found, schema=Schema(*self._found.schema.fields, *self.metadata_fields()))
-        return ChangelogScan(self._spark, with_options(self._selected, asked["options"], takes_range=True), whole, asked)
+    def scan(self, query: PushedQuery) -> "ChangelogScan":
+        """Return a scan of the changes in the range of the options."""
+        with_metadata_columns = replace(self._metadata_table, schema=Schema(*self._metadata_table.schema.fields, *self.metadata_fields()))
+        selected = with_options(self._selected, query["options"], takes_range=True)
+        return ChangelogScan(self._spark, selected, with_metadata_columns, query)
 
 
 class ChangelogScan(MetadataTableScan):
     """One read of the changes."""
 
     def _rows(self) -> Any:
-        chosen = changes_range(self._selected.table, self._asked["options"], self._snapshot_id())
-        return _rows(self._selected.table, chosen, columns=self._columns or ["_change_ordinal"])
+        snapshot_range = changes_range(self._selected.table, self._query["options"], self._snapshot_id())
+        return _rows(self._selected.table, snapshot_range, columns=self._columns or ["_change_ordinal"])
 
 
 def changes_range(table: TableReader, options: Mapping[str, str], end: int | None = None) -> tuple[int | None, int | None] | None:
-    """The ids of the snapshots that options name: changes begin after the first, and end with the second; None where no change lies between.
+    """Return the range of snapshots that read options choose.
 
-    `start-snapshot-id` and `end-snapshot-id`, or `start-timestamp` and `end-timestamp` (milliseconds since 1970-01-01 UTC): after the one, up to the other.
-    `end` is what the table was named with.
+    Args:
+        table: the table.
+        options: read options: `start-snapshot-id` or `start-timestamp`, exclusive; `end-snapshot-id` or `end-timestamp`, inclusive. Timestamps are
+            milliseconds since 1970-01-01 UTC.
+        end: id of the snapshot in the table's name, if there is one.
+
+    Returns:
+        The ids of the snapshots before the first change and of the last change; None if no snapshot is in the range.
 
     Raises:
-        InvalidInputError: a value is no number, an end of the range is told twice, or a time is the start that does not lie before the end.
+        InvalidInputError: a value is not a number, an end is given twice, or the start is not before the end.
     """
-    given = {key.lower(): _number(key, value) for key, value in options.items() if key.lower() in RANGE_OPTIONS}
-    named = [] if end is None else ["a snapshot, branch or tag of the table"]
-    for told in (["start-snapshot-id", "start-timestamp"], ["end-snapshot-id", "end-timestamp"]):
-        twice = [name for name in told if name in given] + (named if told[0].startswith("end") else [])
-        if len(twice) > 1:
+    ends = {key.lower(): _number(key, value) for key, value in options.items() if key.lower() in RANGE_OPTIONS}
+    end_in_name = [] if end is None else ["a snapshot, branch or tag of the table"]
+    for names in (["start-snapshot-id", "start-timestamp"], ["end-snapshot-id", "end-timestamp"]):
+        alternatives = [name for name in names if name in ends] + (end_in_name if names[0].startswith("end") else [])
+        if len(alternatives) > 1:
             raise InvalidInputError(
-                f"the changes of {table.full_name} are read with {' and '.join(twice)}", table=table.full_name, next_step="give one of them"
+                f"the changes of {table.full_name} are read with {' and '.join(alternatives)}",
+                table=table.full_name,
+                next_step="give one of them",
             )
-    times = given.get("start-timestamp"), given.get("end-timestamp")
-    if times[0] is not None and times[1] is not None and times[0] >= times[1]:
+    start_ms, end_ms = ends.get("start-timestamp"), ends.get("end-timestamp")
+    if start_ms is not None and end_ms is not None and start_ms >= end_ms:
         raise InvalidInputError(
-            f"the changes of {table.full_name} are read from {times[0]} ms to {times[1]} ms, and a range begins before it ends",
+            f"the changes of {table.full_name} are read from {start_ms} ms to {end_ms} ms, and a range begins before it ends",
             table=table.full_name,
             next_step="give a start-timestamp that is less than end-timestamp",
         )
-    last = given.get("end-snapshot-id", table.metadata.current_snapshot_id if end is None else end)
-    line = [(one.snapshot_id, one.timestamp_ms) for one in ancestors(table.metadata, last)]
-    if "end-timestamp" in given:
-        line = [one for one in line if one[1] <= given["end-timestamp"]]
-        last = line[0][0] if line else None
-    start = given.get("start-snapshot-id")
-    if "start-timestamp" in given:
-        start = next((one for one, time in line if time <= given["start-timestamp"]), None)
-    return None if last is None or start == last else (start, last)
+    last_id = ends.get("end-snapshot-id", table.metadata.current_snapshot_id if end is None else end)
+    history = [(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in ancestors(table.metadata, last_id)]
+    if end_ms is not None:
+        history = [(snapshot_id, time_ms) for snapshot_id, time_ms in history if time_ms <= end_ms]
+        last_id = history[0][0] if history else None
+    start_id = ends.get("start-snapshot-id")
+    if start_ms is not None:
+        start_id = next((snapshot_id for snapshot_id, time_ms in history if time_ms <= start_ms), None)
+    return None if last_id is None or start_id == last_id else (start_id, last_id)
 
 
-def _rows(table: TableReader, chosen: tuple[int | None, int | None] | None, **how: Any) -> Any:
-    if chosen is None:
-        by_default = changes_schema(table.metadata)
-        every = Schema(*by_default.fields, *changes_metadata_columns(table.metadata))
-        return schema_to_arrow(every).empty_table().select(how.get("columns") or by_default.names)
-    return changes(table, start_snapshot_id=chosen[0], end_snapshot_id=chosen[1], **how)
+def _rows(table: TableReader, snapshot_range: tuple[int | None, int | None] | None, **options: Any) -> Any:
+    if snapshot_range is None:
+        schema = changes_schema(table.metadata)
+        all_columns = Schema(*schema.fields, *changes_metadata_columns(table.metadata))
+        return schema_to_arrow(all_columns).empty_table().select(options.get("columns") or schema.names)
+    return changes(table, start_snapshot_id=snapshot_range[0], end_snapshot_id=snapshot_range[1], **options)
 
 
 def _number(name: str, text: str) -> int:
@@ -100,12 +112,13 @@ def _number(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise InvalidInputError(
-            f"the read option {name} is {text!r}, which is no whole number", next_step="give a snapshot's id, or milliseconds since 1970"
+            f"the read option {name} is {text!r}, which is not a whole number",
+            next_step="give a snapshot id, or milliseconds since 1970-01-01 UTC",
         ) from None
 
 
 def session_procedures(spark: SparkSession) -> Mapping[str, Procedure]:
-    """The procedures that do something to a session, by name; all others are in `icefloe.procedures`."""
+    """Return the procedures that change a session, by name; all others are in `icefloe.procedures`."""
 
     @procedure(("changelog_view", StringType()))
     def create_changelog_view(
@@ -117,23 +130,23 @@ def session_procedures(spark: SparkSession) -> Mapping[str, Procedure]:
         identifier_columns: Names | None = None,
         net_changes: Flag | None = None,
     ) -> Rows:
-        """Makes a temporary view of the rows that snapshots added and removed, without those that were only copied."""
-        found = catalog.load_table(table)
+        """Create a temporary view of the rows that snapshots added and deleted, without rows that were only copied."""
+        loaded = catalog.load_table(table)
         if net_changes:
             raise UnsupportedFeatureError("net changes over several snapshots are not computed", next_step="leave net_changes out")
-        schema = found.schema()
-        own = [name for name in map(schema.find_column_name, sorted(schema.identifier_field_ids)) if name is not None]
-        columns = list(identifier_columns) if identifier_columns is not None else own
+        schema = loaded.schema()
+        identifier_names = [name for name in map(schema.find_column_name, sorted(schema.identifier_field_ids)) if name is not None]
+        columns = list(identifier_columns) if identifier_columns is not None else identifier_names
         updates = compute_updates if compute_updates is not None else identifier_columns is not None
         if updates and not columns:
             raise InvalidInputError(
-                f"{found.full_name} has no identifier fields, by which updates are found",
-                table=found.full_name,
+                f"{loaded.full_name} has no identifier fields, by which updates are found",
+                table=loaded.full_name,
                 next_step="give identifier_columns, or ALTER TABLE ... SET IDENTIFIER FIELDS",
             )
-        rows = _rows(found, changes_range(found, options or {}), carry_overs=False, identifier_columns=columns if updates else ())
-        view = changelog_view or f"`{found.name()[-1]}_changes`"
-        frame_of(spark, rows, changes_schema(found.metadata)).createOrReplaceTempView(view)
+        rows = _rows(loaded, changes_range(loaded, options or {}), carry_overs=False, identifier_columns=columns if updates else ())
+        view = changelog_view or f"`{loaded.name()[-1]}_changes`"
+        frame_of(spark, rows, changes_schema(loaded.metadata)).createOrReplaceTempView(view)
         return [(view,)]
 
     return {create_changelog_view.name: create_changelog_view}

@@ -1,6 +1,6 @@
-"""Column defaults between Spark's SQL and Iceberg's values: what a statement gives, and how a table's default is shown to Spark again.
+"""Column defaults between Spark's SQL and Iceberg's values: the default of a statement as a value, and that of a table as SQL.
 
-Iceberg keeps values, not expressions: what means another value at another time is refused. Spec: Default values.
+Iceberg keeps values, not expressions: an expression whose value changes is refused. Spec: Default values.
 """
 
 import re
@@ -31,8 +31,8 @@ from icefloe.kernel.types import (
 from icefloe.kernel.values import to_human
 from icefloe.spark.scan.filter_pushdown import literal_value
 
-# Words of SQL that mean another value each time.
-_CHANGING = re.compile(
+# SQL functions whose value differs between calls.
+_VARIABLE = re.compile(
     r"\b(current_\w+|curdate|now|local_?timestamp|localtime|user|session_user|rand\w*|uuid|unix_timestamp|shuffle|monotonically_increasing_id)\b",
     re.IGNORECASE,
 )
@@ -40,67 +40,85 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"")
 CURRENT_DEFAULT, EXISTS_DEFAULT = "CURRENT_DEFAULT", "EXISTS_DEFAULT"
 
 
-def given_default(given: Mapping[str, Any] | None, column: str) -> Any:
-    """The value of `DEFAULT ...` at a new column, as the schema takes it; None for none. Raises `UnsupportedFeatureError`."""
-    if given is None:
+def default_of_clause(clause: Mapping[str, Any] | None, column: str) -> Any:
+    """Return the value of `DEFAULT ...` of a new column.
+
+    Args:
+        clause: Spark's `DefaultValue` as a mapping, with its SQL and its value; None for a column without a default.
+        column: the column's name, for errors.
+
+    Returns:
+        The value as the schema takes it; None for no default.
+
+    Raises:
+        UnsupportedFeatureError: the value is not constant, or not of a primitive type.
+    """
+    if clause is None:
         return None
-    _check_fixed(given.get("getSql"), column)
-    if given.get("getValue") is None:
+    _check_constant(clause.get("getSql"), column)
+    if clause.get("getValue") is None:
         return None
-    found = literal_value(given["getValue"])
-    if found is None and given["getValue"]["value"] is not None:
+    value = literal_value(clause["getValue"])
+    if value is None and clause["getValue"]["value"] is not None:
         raise UnsupportedFeatureError(
-            f"column {column} cannot have the default {given.get('getSql')}: only single values can be defaults",
+            f"column {column} cannot have the default {clause.get('getSql')}: only primitive values can be defaults",
             next_step="leave the default out",
         )
-    return found
+    return value
 
 
-def evaluated_default(spark: SparkSession, sql: str, kind: IcebergType, type_text: str, column: str) -> Any:
-    """The value of the text of a `SET DEFAULT`, computed by Spark once. Raises `UnsupportedFeatureError`, `InvalidInputError`."""
-    _check_fixed(sql, column)
-    if not isinstance(kind, PrimitiveType):
-        raise UnsupportedFeatureError(f"column {column} cannot have a default: it is no single value", next_step="leave the default out")
-    # As numbers, where Python's own dates would pass through its time zone.
-    through = {DateType: f"unix_date(({sql}))", TimestamptzType: f"unix_micros(({sql}))"}.get(type(kind))
-    if isinstance(kind, TimestampType):
-        through = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', CAST(({sql}) AS TIMESTAMP_NTZ))"
+def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, type_text: str, column: str) -> Any:
+    """Return the value of the expression of `SET DEFAULT`, which Spark computes once.
+
+    Raises:
+        UnsupportedFeatureError: the value is not constant, or the column is not of a primitive type.
+        InvalidInputError: Spark cannot compute it, or it does not fit the column.
+    """
+    _check_constant(sql, column)
+    if not isinstance(field_type, PrimitiveType):
+        raise UnsupportedFeatureError(
+            f"column {column} cannot have a default: its type is not primitive", next_step="leave the default out"
+        )
+    # Dates and timestamps are computed as numbers, because PySpark would convert them by Python's time zone.
+    as_number = {DateType: f"unix_date(({sql}))", TimestamptzType: f"unix_micros(({sql}))"}.get(type(field_type))
+    if isinstance(field_type, TimestampType):
+        as_number = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', CAST(({sql}) AS TIMESTAMP_NTZ))"
     try:
-        found = spark.range(1).selectExpr(through or f"CAST(({sql}) AS {type_text})").collect()[0][0]
+        value = spark.range(1).selectExpr(as_number or f"CAST(({sql}) AS {type_text})").collect()[0][0]
     except PySparkException as error:
         raise InvalidInputError(f"column {column} cannot have the default {sql}: {str(error).splitlines()[0]}") from error
-    return bytes(found) if isinstance(found, bytearray) else found
+    return bytes(value) if isinstance(value, bytearray) else value
 
 
-def default_texts(kind: IcebergType, initial: Any, write: Any) -> dict[str, str]:
-    """The keys by which Spark's own columns say their defaults; empty without one, and for values that Spark cannot say."""
-    current, exists = _sql_of(kind, write), _sql_of(kind, initial)
+def default_texts(field_type: IcebergType, initial: Any, write: Any) -> dict[str, str]:
+    """Return the column metadata by which Spark has defaults; empty without a default, and for values without a literal in Spark's SQL."""
+    current, exists = _literal_of(field_type, write), _literal_of(field_type, initial)
     if current is None or exists is None or (write is None and initial is None):
         return {}
     return {CURRENT_DEFAULT: current, EXISTS_DEFAULT: exists}
 
 
-def _check_fixed(sql: str | None, column: str) -> None:
-    found = _CHANGING.search(_QUOTED.sub("''", sql or ""))
-    if found:
+def _check_constant(sql: str | None, column: str) -> None:
+    variable = _VARIABLE.search(_QUOTED.sub("''", sql or ""))
+    if variable:
         raise UnsupportedFeatureError(
-            f"column {column} cannot have the default {sql}: Iceberg keeps a value, and {found[0]} is another one each time",
-            next_step="give a fixed value",
+            f"column {column} cannot have the default {sql}: a default of Iceberg is a constant, and the value of {variable[0]} changes",
+            next_step="give a constant",
         )
 
 
-def _sql_of(kind: IcebergType, value: Any) -> str | None:
-    """The literal of a physical value in Spark's SQL; None where there is none."""
+def _literal_of(field_type: IcebergType, value: Any) -> str | None:
+    """Return the literal of a value in Spark's SQL; None if its type has none."""
     if value is None:
         return "NULL"
-    form = _LITERALS.get(type(kind))
-    if isinstance(kind, DecimalType):
-        return f"CAST('{value}' AS DECIMAL({kind.precision}, {kind.scale}))"
-    return None if form is None else form(kind, value)
+    literal = _LITERALS.get(type(field_type))
+    if isinstance(field_type, DecimalType):
+        return f"CAST('{value}' AS DECIMAL({field_type.precision}, {field_type.scale}))"
+    return None if literal is None else literal(field_type, value)
 
 
 def _quoted(text: str) -> str:
-    """The literal of a text; as bytes where `spark.sql.parser.escapedStringLiterals` decides what its signs mean."""
+    """Return the literal of a text; as bytes if `spark.sql.parser.escapedStringLiterals` would decide what its characters mean."""
     return f"CAST(X'{text.encode().hex()}' AS STRING)" if "'" in text or "\\" in text else f"'{text}'"
 
 
@@ -114,7 +132,7 @@ _LITERALS: Mapping[type[IcebergType], Callable[[Any, Any], str]] = {
     UUIDType: lambda _, value: _quoted(str(value)),
     BinaryType: lambda _, value: f"X'{value.hex()}'",
     FixedType: lambda _, value: f"X'{value.hex()}'",
-    DateType: lambda kind, value: f"DATE'{to_human(kind, value)}'",
-    TimestampType: lambda kind, value: f"TIMESTAMP_NTZ'{to_human(kind, value)}'",
-    TimestamptzType: lambda kind, value: f"TIMESTAMP_LTZ'{to_human(kind, value)}'",
+    DateType: lambda field_type, value: f"DATE'{to_human(field_type, value)}'",
+    TimestampType: lambda field_type, value: f"TIMESTAMP_NTZ'{to_human(field_type, value)}'",
+    TimestamptzType: lambda field_type, value: f"TIMESTAMP_LTZ'{to_human(field_type, value)}'",
 }

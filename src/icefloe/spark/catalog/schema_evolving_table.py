@@ -1,6 +1,7 @@
-"""`SchemaEvolvingTable`: a table with the columns that a statement WITH SCHEMA EVOLUTION adds or widens; the commit of its rows makes them.
+"""`SchemaEvolvingTable`: the table of a statement WITH SCHEMA EVOLUTION, with the columns that the statement adds or widens.
 
-Spark says the changes while it analyses the statement: one that is only explained, or fails, must leave nothing. Spec: Schema Evolution.
+Spark requests the changes while it analyses the statement. The commit of its rows makes them, so that a statement that fails or is only explained changes
+nothing. Spec: Schema Evolution.
 """
 
 from collections.abc import Sequence
@@ -20,18 +21,18 @@ from icefloe.table.table_handle import LoadedMetadata
 
 
 class SchemaEvolvingTable(SparkTable):
-    """One statement's view of its table. Raises at once what the changes of columns raise."""
+    """The table of one statement. The constructor raises what the changes of columns raise."""
 
     def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, changes: Sequence[Change]) -> None:
         table = selected.table
-        self._read = LoadedMetadata(metadata=table.metadata, location=table.metadata_location)
+        self._base = LoadedMetadata(metadata=table.metadata, location=table.metadata_location)
         self._transaction = table.transaction()
         change_columns(spark, self._transaction, changes)
-        unseen = Table(table.handle, LoadedMetadata(metadata=self._transaction.table_metadata, location=table.metadata_location))
-        super().__init__(spark, catalog_name, replace(selected, table=unseen))
+        evolved_table = Table(table.handle, LoadedMetadata(metadata=self._transaction.table_metadata, location=table.metadata_location))
+        super().__init__(spark, catalog_name, replace(selected, table=evolved_table))
 
     def identity(self) -> str:
-        """Of the state that was read and the columns that it will have."""
+        """Return a text of the state that was read and of the evolved schema."""
         return f"{super().identity()} {self._selected.table.schema()}"
 
     def _run(self, write: Write) -> None:
@@ -40,5 +41,5 @@ class SchemaEvolvingTable(SparkTable):
 
     def _commit(self, action: RowLevel) -> CommitReport:
         columns = self._transaction.end()
-        together = CompositeAction([action] if columns is None else [columns, action])
-        return commit(self._selected.table.handle, together, self._read)
+        action_with_columns = CompositeAction([action] if columns is None else [columns, action])
+        return commit(self._selected.table.handle, action_with_columns, self._base)

@@ -1,4 +1,4 @@
-"""Partition fields and sort keys as SQL writes them, read from `tokens.py`: `bucket(16, id)`, `days(ts) DESC NULLS LAST`; and sort keys as text.
+"""Partition transforms and sort keys in SQL, such as `bucket(16, id)` and `days(ts) DESC NULLS LAST`; and sort orders as text.
 
 Spec: Partition Transforms; Sorting.
 """
@@ -13,13 +13,18 @@ from icefloe.kernel.partitioning.transforms import parse_transform
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.catalog.sql_tokens import Tokens
 
-# Spark's names of transforms, where they differ from the spec's; both are taken.
+# The specification's names of transforms by Spark's names; both are accepted.
 FROM_SPARK = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day", "date_hour": "hour"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformCall:
-    """A transform in the spec's words, such as `bucket[16]`, of the column of a dotted name."""
+    """A transform of a column.
+
+    Attributes:
+        transform: its name in the specification, such as `bucket[16]`.
+        column: the column's dotted name.
+    """
 
     transform: str
     column: str
@@ -27,7 +32,7 @@ class TransformCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortKey:
-    """One key of an order."""
+    """One key of a sort order."""
 
     call: TransformCall
     direction: SortDirection
@@ -35,7 +40,7 @@ class SortKey:
 
 
 def transform_call(tokens: Tokens) -> TransformCall:
-    """A column, or a transform of one, with its number before the column or behind it. Raises `InvalidPartitionSpecError` for other arguments."""
+    """Read a column, or a transform of one with its number before or after the column. Raises `InvalidPartitionSpecError` for other arguments."""
     start = tokens.position
     name = tokens.dotted_name()
     if not tokens.take("("):
@@ -51,14 +56,14 @@ def transform_call(tokens: Tokens) -> TransformCall:
     tokens.expect(")")
     if len(columns) != 1 or len(numbers) > 1:
         text = tokens.text[start : tokens.position].strip()
-        raise InvalidPartitionSpecError(f"{text} is no transform", next_step="a transform is of one column: bucket(16, c)")
+        raise InvalidPartitionSpecError(f"{text} is not a transform", next_step="give a transform one column: bucket(16, c)")
     function = FROM_SPARK.get(name[0].lower(), name[0].lower())
     function = "truncate" if function == "trunc" else function
     return TransformCall(transform=f"{function}[{numbers[0]}]" if numbers else function, column=columns[0])
 
 
 def sort_keys(tokens: Tokens) -> tuple[SortKey, ...]:
-    """Keys between commas, in brackets or not."""
+    """Read sort keys separated by commas, in parentheses or not."""
     in_brackets = tokens.take("(")
     keys = [_sort_key(tokens)]
     while tokens.take(","):
@@ -70,15 +75,21 @@ def sort_keys(tokens: Tokens) -> tuple[SortKey, ...]:
 
 def _sort_key(tokens: Tokens) -> SortKey:
     call = transform_call(tokens)
-    descends = tokens.take("DESC") or (tokens.take("ASC") and False)
-    nulls = NullOrder.NULLS_LAST if descends else NullOrder.NULLS_FIRST
+    is_descending = tokens.take("DESC") or (tokens.take("ASC") and False)
+    nulls = NullOrder.NULLS_LAST if is_descending else NullOrder.NULLS_FIRST
     if tokens.take("NULLS"):
         nulls = NullOrder.NULLS_FIRST if tokens.one_of("FIRST", "LAST") == "FIRST" else NullOrder.NULLS_LAST
-    return SortKey(call=call, direction=SortDirection.DESC if descends else SortDirection.ASC, nulls=nulls)
+    return SortKey(call=call, direction=SortDirection.DESC if is_descending else SortDirection.ASC, nulls=nulls)
 
 
 def sort_order_of(text: str, schema: Schema) -> SortOrder:
-    """The order of a text such as `id ASC NULLS FIRST, bucket(4, x) DESC`. Raises `StatementSyntaxError`, `InvalidSchemaError`, `InvalidInputError`."""
+    """Return the sort order of a text such as `id ASC NULLS FIRST, bucket(4, x) DESC`.
+
+    Raises:
+        StatementSyntaxError: the text has a wrong token.
+        InvalidSchemaError: the table has no such column.
+        InvalidInputError: a transform does not exist.
+    """
     tokens = Tokens(text)
     keys = sort_keys(tokens)
     tokens.end()
@@ -91,7 +102,7 @@ def sort_order_of(text: str, schema: Schema) -> SortOrder:
 
 
 def sort_order_text(metadata: TableMetadata) -> str:
-    """The table's order as `sort_order_of` reads it."""
+    """Return the table's sort order in the form that `sort_order_of` reads."""
     return ", ".join(_key_text(key, metadata.schema()) for key in metadata.sort_order().fields)
 
 
@@ -104,5 +115,5 @@ def _key_text(key: SortField, schema: Schema) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL says it: in backticks where it is no plain word."""
+    """Return a name as SQL needs it: in backticks unless it is a plain word."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"

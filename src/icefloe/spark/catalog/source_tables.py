@@ -1,4 +1,4 @@
-"""The files of a table of Spark's own catalog, for procedures that take a `source_table` by its name. Layer: spark."""
+"""The files of a table of Spark's session catalog, for procedures that take a `source_table` by its name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,14 +11,15 @@ from icefloe.spark.bridge.gateway import java_class, scala_object
 from icefloe.spark.types.spark_types import quoted
 
 SESSION_CATALOG = "spark_catalog"
-_FORMATS = ("parquet", "orc")  # whose files can be added
+_FORMATS = ("parquet", "orc")  # formats whose files can be added
 
 
 def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str, str]) -> Sequence[str] | None:
-    """Return the folders that hold the files of a table of Spark's own catalog, or None where the text names no such table.
+    """Return the folders that hold the files of a table of Spark's session catalog, or None if the text names no such table.
 
     Args:
-        text: a name such as `db.t` or `spark_catalog.db.t`; one without a namespace is looked up in the current one of Spark's own catalog.
+        spark: the session.
+        text: a name such as `db.t` or `spark_catalog.db.t`; one without a namespace is in the current namespace of the session catalog.
         partition_filter: values of partition columns, by name. Only partitions with these values count.
 
     Returns:
@@ -30,9 +31,9 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
     """
     state = spark._jsparkSession.sessionState()
     try:
-        parts = _list(state.sqlParser().parseMultipartIdentifier(text))
+        parts = _members(state.sqlParser().parseMultipartIdentifier(text))
     except PySparkException:
-        return None  # a path, not a name
+        return None  # the text is a path, not a name
     if len(parts) == 3 and parts[0] == SESSION_CATALOG:
         parts = parts[1:]
     if len(parts) > 2:
@@ -42,42 +43,42 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
         return None
     table = state.catalog().getTableMetadata(identifier)
     _check_format(text, table)
-    columns = [column.lower() for column in _list(table.partitionColumnNames())]
-    wanted = {name.lower(): value for name, value in partition_filter.items()}
-    unknown = sorted(set(wanted) - set(columns))
+    columns = [column.lower() for column in _members(table.partitionColumnNames())]
+    filter_values = {name.lower(): value for name, value in partition_filter.items()}
+    unknown = sorted(set(filter_values) - set(columns))
     if unknown:
         raise InvalidInputError(
             f"{text} is not partitioned by {', '.join(unknown)}", next_step=f"its partition columns are: {', '.join(columns) or 'none'}"
         )
     if not columns:
         return [_folder(spark, table.location())]
-    found = []
-    for partition in _list(state.catalog().listPartitions(identifier, scala_object(spark, "scala.None"))):
-        values = {entry._1().lower(): entry._2() for entry in _list(partition.spec().toSeq())}
-        if all(values[name] == value for name, value in wanted.items()):
-            found.append(_folder(spark, partition.location()))
-    if wanted and not found:
-        shown = "/".join(f"{name}={value}" for name, value in wanted.items())
-        raise InvalidInputError(f"{text} has no partition {shown}", next_step=f"SHOW PARTITIONS {text} lists them")
-    return found
+    folders = []
+    for partition in _members(state.catalog().listPartitions(identifier, scala_object(spark, "scala.None"))):
+        values = {entry._1().lower(): entry._2() for entry in _members(partition.spec().toSeq())}
+        if all(values[name] == value for name, value in filter_values.items()):
+            folders.append(_folder(spark, partition.location()))
+    if filter_values and not folders:
+        partition_name = "/".join(f"{name}={value}" for name, value in filter_values.items())
+        raise InvalidInputError(f"{text} has no partition {partition_name}", next_step=f"SHOW PARTITIONS {text} lists them")
+    return folders
 
 
 def _check_format(text: str, table: Any) -> None:
     provider = table.provider().get().lower() if table.provider().isDefined() else ""
     serde = table.storage().serde()
     described = f"{provider} {serde.get() if serde.isDefined() else ''}".lower()
-    if not any(one in described for one in _FORMATS):
+    if not any(file_format in described for file_format in _FORMATS):
         raise UnsupportedFeatureError(
-            f"{text} is a table of the format {described.strip() or 'view'}, whose files cannot be added",
+            f"the files of {text} cannot be added: its format is {described.strip() or 'view'}, not Parquet or ORC",
             next_step="INSERT its rows into the table, or write them as Parquet",
         )
 
 
-def _list(sequence: Any) -> list[Any]:
-    """The members of a sequence of Scala's."""
+def _members(sequence: Any) -> list[Any]:
+    """Return the members of a Scala sequence."""
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
 def _folder(spark: SparkSession, location: Any) -> str:
-    """A location of Java's as text: its URI escapes characters that are in the folder's name as they are."""
+    """Return a Java URI as a path: it escapes characters that the folder has in its name."""
     return f"{str(java_class(spark, 'org.apache.hadoop.fs.Path')(location).toString()).rstrip('/')}/"

@@ -1,6 +1,6 @@
-"""`SparkCatalog`: an Icefloe catalog as Spark SQL asks it: namespaces and tables by name.
+"""`SparkCatalog`: an Icefloe catalog as Spark's catalog interfaces: namespaces, tables, views, functions and procedures by name.
 
-A loaded table answers in `spark_table.py`.
+A loaded table is `spark_table.py`; statements on views are in the package `statements`.
 """
 
 import logging
@@ -28,14 +28,18 @@ from icefloe.spark.catalog.table_definition import definition_of
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, is_for_functions
 from icefloe.spark.scan.table_selector import at_timestamp, at_version, select
 
-Asked = Mapping[str, Any]
+# The argument of a catalog method: `table`, `namespace`, `function` or `procedure` is a name by its parts; the other keys are those of the method.
+Request = Mapping[str, Any]
 
 LOG = logging.getLogger(__name__)
 _OWNER = "owner"
 
 
 class SparkCatalog(PythonCallback):
-    """One catalog under the name it has in one session."""
+    """One catalog under its name in one session. Java's `SparkCatalog` and `SparkSessionCatalog` call its methods.
+
+    Methods without other errors here raise those of the catalog.
+    """
 
     def __init__(self, spark: SparkSession, name: str, catalog: Catalog) -> None:
         self._spark = spark
@@ -44,163 +48,178 @@ class SparkCatalog(PythonCallback):
 
     @property
     def is_session_catalog(self) -> bool:
-        """Whether Spark's own tables lie in it too, and its views and functions are Spark's."""
+        """Return True if the catalog is Spark's session catalog, which also has Spark's own tables, views and functions."""
         return self.name == "spark_catalog"
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog that is asked."""
+        """Return the Icefloe catalog."""
         return self._catalog
 
     @connector_method
-    def list_tables(self, asked: Asked) -> list[list[str]]:
-        namespace = tuple(asked["namespace"])
+    def list_tables(self, request: Request) -> list[list[str]]:
+        """Return the names of the tables in a namespace."""
+        namespace = tuple(request["namespace"])
         return [list(name) for name in self._catalog.list_tables(namespace)] if namespace else []
 
     @connector_method
-    def table_exists(self, asked: Asked) -> bool:
+    def table_exists(self, request: Request) -> bool:
+        """Return True if the name is a table, or a branch, tag, snapshot or metadata table of one."""
         try:
-            select(self._catalog, asked["table"])
+            select(self._catalog, request["table"])
         except NoSuchTableError:
             return False
         return True
 
     @connector_method
-    def load_table(self, asked: Asked) -> Any:
-        """Return a table, or Spark's own relation of a view."""
+    def load_table(self, request: Request) -> Any:
+        """Return a table, at the version or time of the request, or Spark's own relation of a view."""
         try:
-            selected = select(self._catalog, asked["table"])
+            selected = select(self._catalog, request["table"])
         except NoSuchTableError:
-            return self._load_view(asked)
-        if asked.get("version") is not None:
-            selected = at_version(selected, asked["version"])
-        if asked.get("timestamp") is not None:
-            selected = at_timestamp(selected, asked["timestamp"])
+            return self._load_view(request)
+        if request.get("version") is not None:
+            selected = at_version(selected, request["version"])
+        if request.get("timestamp") is not None:
+            selected = at_timestamp(selected, request["timestamp"])
         if selected.metadata_table is not None:
-            kind = ChangelogTable if selected.metadata_table == CHANGES else SparkMetadataTable
-            return kind(self._spark, self.name, selected, selected.metadata_table)
+            table_class = ChangelogTable if selected.metadata_table == CHANGES else SparkMetadataTable
+            return table_class(self._spark, self.name, selected, selected.metadata_table)
         return SparkTable(self._spark, self.name, selected)
 
-    def _load_view(self, asked: Asked) -> Any:
-        """Raises `NoSuchTableError` where there is no view either."""
-        name = tuple(asked["table"])
+    def _load_view(self, request: Request) -> Any:
+        """Return Spark's relation of a view. Raises `NoSuchTableError` if there is no view either."""
+        name = tuple(request["table"])
         if len(name) < 2 or self.is_session_catalog or not self._catalog.keeps_views or not self._catalog.view_exists(name):
             raise NoSuchTableError(f"there is no table or view {'.'.join(name)}", next_step="see SHOW TABLES and SHOW VIEWS")
-        if asked.get("version") is not None or asked.get("timestamp") is not None:
+        if request.get("version") is not None or request.get("timestamp") is not None:
             raise UnsupportedFeatureError(
                 f"{'.'.join(name)} is a view and has no snapshots", next_step="name a table's snapshot in its query"
             )
         return relation_of(self._spark, self.name, self._catalog.load_view(name))
 
     @connector_method
-    def create_table(self, asked: Asked) -> Any:
-        self._catalog.create_table(tuple(asked["table"]), **definition_of(asked))
-        return self.load_table(asked)
+    def create_table(self, request: Request) -> Any:
+        """Create a table and return it."""
+        self._catalog.create_table(tuple(request["table"]), **definition_of(request))
+        return self.load_table(request)
 
     @connector_method
-    def stage_table(self, asked: Asked) -> StagedTable:
-        """A table that the statement makes or replaces, whose rows are written before anybody sees it."""
-        return StagedTable(self._spark, self.name, self._catalog, asked)
+    def stage_table(self, request: Request) -> StagedTable:
+        """Return a table that the commit of the statement will create or replace, after its rows are written."""
+        return StagedTable(self._spark, self.name, self._catalog, request)
 
     @connector_method
-    def alter_table(self, asked: Asked) -> Any:
-        selected = select(self._catalog, asked["table"])
+    def alter_table(self, request: Request) -> Any:
+        """Apply the changes of one statement, and return the changed table."""
+        selected = select(self._catalog, request["table"])
         if selected.is_part:
-            raise InvalidInputError(f"{'.'.join(asked['table'])} is a part of a table and cannot be altered", next_step="name the table")
-        alter(self._spark, selected.table, asked["changes"])
-        return self.load_table(asked)
+            raise InvalidInputError(
+                f"{'.'.join(request['table'])} is a branch, tag, snapshot or metadata table and cannot be altered",
+                next_step="name the table",
+            )
+        alter(self._spark, selected.table, request["changes"])
+        return self.load_table(request)
 
     @connector_method
-    def evolve_table(self, asked: Asked) -> PythonCallback:
-        """The table with columns changed as a statement WITH SCHEMA EVOLUTION needs them, which its own commit will change."""
-        selected = select(self._catalog, asked["table"])
+    def evolve_table(self, request: Request) -> PythonCallback:
+        """Return the table with the columns that a statement WITH SCHEMA EVOLUTION needs; the commit of its rows changes them."""
+        selected = select(self._catalog, request["table"])
         if selected.is_past or selected.metadata_table is not None:
-            raise InvalidInputError(f"{'.'.join(asked['table'])} takes no writes", next_step="name the table or a branch of it")
-        return SchemaEvolvingTable(self._spark, self.name, selected, asked["changes"])
+            raise InvalidInputError(f"{'.'.join(request['table'])} takes no writes", next_step="name the table or a branch of it")
+        return SchemaEvolvingTable(self._spark, self.name, selected, request["changes"])
 
     @connector_method
-    def drop_table(self, asked: Asked) -> bool:
-        return self._drop(asked, self._catalog.drop_table)
+    def drop_table(self, request: Request) -> bool:
+        """Drop a table, and return False if there was none. Its files stay."""
+        return self._drop(request, self._catalog.drop_table)
 
     @connector_method
-    def purge_table(self, asked: Asked) -> bool:
-        """Whether there was such a table. DROP TABLE has no rows to name files in that were kept: a warning does."""
+    def purge_table(self, request: Request) -> bool:
+        """Drop a table with its files, and return False if there was none. A warning names files that were kept: DROP TABLE has no rows for them."""
 
         def purge(name: tuple[str, ...]) -> None:
             report = self._catalog.purge_table(name)
             if report.outside_files:
                 LOG.warning("%s", report)
 
-        return self._drop(asked, purge)
+        return self._drop(request, purge)
 
-    def _drop(self, asked: Asked, drop: Callable[[tuple[str, ...]], object]) -> bool:
-        """Whether there was such a table. Spark, which found a part of one before, would take it for dropped."""
+    def _drop(self, request: Request, drop: Callable[[tuple[str, ...]], object]) -> bool:
+        """Return False if there was no table. Raises `InvalidInputError` for a part of a table, which Spark would report as dropped."""
         try:
-            drop(tuple(asked["table"]))
+            drop(tuple(request["table"]))
         except NoSuchTableError:
-            if not self.table_exists(asked):
+            if not self.table_exists(request):
                 return False
             raise InvalidInputError(
-                f"{'.'.join(asked['table'])} is a part of a table and cannot be dropped",
-                next_step="branches and tags go by ALTER TABLE ... DROP BRANCH or DROP TAG; metadata tables go with their table",
+                f"{'.'.join(request['table'])} is a branch, tag, snapshot or metadata table and cannot be dropped",
+                next_step="drop a branch or tag with ALTER TABLE ... DROP BRANCH or DROP TAG; metadata tables exist as long as their table",
             ) from None
         return True
 
     @connector_method
-    def rename_table(self, asked: Asked) -> None:
-        new = tuple(asked["to"])
+    def rename_table(self, request: Request) -> None:
+        """Rename a table."""
+        new = tuple(request["to"])
         if len(new) > 2 and new[0] == self.name and not self._catalog.namespace_exists(new[:-1]):
-            new = new[1:]  # Spark takes the first part for a namespace, where it may be this catalog
+            new = new[1:]  # the first part may be this catalog, which Spark does not remove
         elif len(new) == 1:
-            new = (*asked["table"][:-1], *new)
-        self._catalog.rename_table(tuple(asked["table"]), new)
+            new = (*request["table"][:-1], *new)
+        self._catalog.rename_table(tuple(request["table"]), new)
 
     @connector_method
-    def default_namespace(self, _: Asked) -> list[str]:
+    def default_namespace(self, _: Request) -> list[str]:
         """Return the namespace that USE of this catalog chooses."""
         return list(self._catalog.default_namespace)
 
     @connector_method
-    def list_namespaces(self, asked: Asked) -> list[list[str]]:
-        return [list(name) for name in self._catalog.list_namespaces(tuple(asked["namespace"]))]
+    def list_namespaces(self, request: Request) -> list[list[str]]:
+        """Return the names of the namespaces in a namespace."""
+        return [list(name) for name in self._catalog.list_namespaces(tuple(request["namespace"]))]
 
     @connector_method
-    def namespace_exists(self, asked: Asked) -> bool:
-        return not asked["namespace"] or self._catalog.namespace_exists(tuple(asked["namespace"]))
+    def namespace_exists(self, request: Request) -> bool:
+        """Return True if the namespace exists; the root does."""
+        return not request["namespace"] or self._catalog.namespace_exists(tuple(request["namespace"]))
 
     @connector_method
-    def load_namespace(self, asked: Asked) -> dict[str, str]:
-        return dict(self._catalog.load_namespace_properties(tuple(asked["namespace"])))
+    def load_namespace(self, request: Request) -> dict[str, str]:
+        """Return the properties of a namespace."""
+        return dict(self._catalog.load_namespace_properties(tuple(request["namespace"])))
 
     @connector_method
-    def create_namespace(self, asked: Asked) -> None:
-        given = asked["properties"]
-        # Spark names the user on its own account, and folders have no properties.
-        is_plain = given.keys() == {_OWNER} and not self.keeps_namespace_properties(asked)
-        self._catalog.create_namespace(tuple(asked["namespace"]), {} if is_plain else given)
+    def create_namespace(self, request: Request) -> None:
+        """Create a namespace."""
+        properties = request["properties"]
+        # Spark always adds the user as the owner, which catalogs without namespace properties cannot keep.
+        is_default = properties.keys() == {_OWNER} and not self.keeps_namespace_properties(request)
+        self._catalog.create_namespace(tuple(request["namespace"]), {} if is_default else properties)
 
     @connector_method
-    def keeps_namespace_properties(self, _: Asked) -> bool:
-        """Whether namespaces have properties; folders have none."""
+    def keeps_namespace_properties(self, _: Request) -> bool:
+        """Return False for a catalog of folders, which keep no properties."""
         return not isinstance(self._catalog, FileSystemCatalog)
 
     @connector_method
-    def alter_namespace(self, asked: Asked) -> None:
+    def alter_namespace(self, request: Request) -> None:
+        """Set and remove properties of a namespace."""
         updates, removals = {}, set()
-        for change in asked["changes"]:
+        for change in request["changes"]:
             if change["is"] == "SetProperty":
                 updates[change["property"]] = change["value"]
             elif change["is"] == "RemoveProperty":
                 removals.add(change["property"])
             else:
-                raise UnsupportedFeatureError(f"namespaces have no change of the kind {change['is']}")
-        self._catalog.update_namespace_properties(tuple(asked["namespace"]), removals, updates)
+                raise UnsupportedFeatureError(f"namespaces do not support the change {change['is']}")
+        self._catalog.update_namespace_properties(tuple(request["namespace"]), removals, updates)
 
     @connector_method
-    def drop_namespace(self, asked: Asked) -> bool:
-        name = tuple(asked["namespace"])
+    def drop_namespace(self, request: Request) -> bool:
+        """Drop a namespace, with CASCADE also its tables and views; return False if there was none."""
+        name = tuple(request["namespace"])
         try:
-            if asked["cascade"]:
+            if request["cascade"]:
                 self._empty(name)
             self._catalog.drop_namespace(name)
         except NoSuchNamespaceError:
@@ -208,28 +227,30 @@ class SparkCatalog(PythonCallback):
         return True
 
     def _empty(self, name: tuple[str, ...]) -> None:
-        """Drops the tables and views of a namespace; nothing of it where namespaces lie below, which is no single namespace's loss."""
-        below = self._catalog.list_namespaces(name)
-        if below:
+        """Drop the tables and views of a namespace; if it has namespaces of its own, drop nothing and raise `InvalidInputError`."""
+        children = self._catalog.list_namespaces(name)
+        if children:
             raise InvalidInputError(
-                f"namespace {'.'.join(name)} has namespaces below it: {', '.join('.'.join(one) for one in below)}",
+                f"namespace {'.'.join(name)} has namespaces below it: {', '.join('.'.join(one) for one in children)}",
                 next_step="drop those first: CASCADE drops the tables and views of one namespace",
             )
         for view in self._catalog.list_views(name) if self._catalog.keeps_views else ():
-            with suppress(NoSuchViewError):  # someone else was faster
+            with suppress(NoSuchViewError):  # another process dropped it meanwhile
                 self._catalog.drop_view(view)
         for table in self._catalog.list_tables(name):
             with suppress(NoSuchTableError):
                 self._catalog.drop_table(table)
 
     @connector_method
-    def load_function(self, asked: Asked) -> SparkFunction | None:
-        *namespace, name = asked["function"]
+    def load_function(self, request: Request) -> SparkFunction | None:
+        """Return a function of Icefloe, or None."""
+        *namespace, name = request["function"]
         return SparkFunction(self._spark, name.lower()) if is_for_functions(namespace) and name.lower() in FUNCTIONS else None
 
     @connector_method
-    def list_functions(self, asked: Asked) -> list[list[str]]:
-        namespace = asked["namespace"]
+    def list_functions(self, request: Request) -> list[list[str]]:
+        """Return the names of the functions of a namespace."""
+        namespace = request["namespace"]
         if is_for_functions(namespace):
             return [[*namespace, name] for name in sorted(FUNCTIONS)]
         if not self._catalog.namespace_exists(tuple(namespace)):
@@ -237,24 +258,26 @@ class SparkCatalog(PythonCallback):
         return []
 
     @connector_method
-    def load_procedure(self, asked: Asked) -> SparkProcedure:
-        *namespace, name = asked["procedure"]
-        found = None
+    def load_procedure(self, request: Request) -> SparkProcedure:
+        """Return a procedure. Raises `AnalysisError` if there is none."""
+        *namespace, name = request["procedure"]
+        procedure = None
         if [part.lower() for part in namespace] == [SYSTEM]:
-            found = session_procedures(self._spark).get(name.lower()) or procedures_by_name().get(name.lower())
-        if found is None:
-            full_name = ".".join([self.name, *asked["procedure"]])
+            procedure = session_procedures(self._spark).get(name.lower()) or procedures_by_name().get(name.lower())
+        if procedure is None:
+            full_name = ".".join([self.name, *request["procedure"]])
             raise AnalysisError(
                 f"The routine {full_name} cannot be found.",
                 condition="ROUTINE_NOT_FOUND",
                 parameters={"routineName": full_name},
                 next_step=f"there are, in {self.name}.{SYSTEM}: {', '.join(self._procedure_names())}",
             )
-        return SparkProcedure(self._spark, self.name, self._catalog, found)
+        return SparkProcedure(self._spark, self.name, self._catalog, procedure)
 
     @connector_method
-    def list_procedures(self, asked: Asked) -> list[list[str]]:
-        namespace = asked["namespace"]
+    def list_procedures(self, request: Request) -> list[list[str]]:
+        """Return the names of the procedures of a namespace."""
+        namespace = request["namespace"]
         return [[*namespace, name] for name in self._procedure_names()] if [part.lower() for part in namespace] == [SYSTEM] else []
 
     def _procedure_names(self) -> list[str]:

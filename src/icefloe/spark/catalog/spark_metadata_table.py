@@ -1,4 +1,4 @@
-"""`SparkMetadataTable`: a metadata table, such as `lake.db.t.files`, as Spark SQL reads it. Its rows are made in `icefloe.inspect.metadata_tables`.
+"""`SparkMetadataTable`: a metadata table, such as `lake.db.t.files`, as Spark SQL reads it. `icefloe.inspect.metadata_tables` makes the rows.
 
 Spec: Snapshots; Manifests.
 """
@@ -22,24 +22,25 @@ from icefloe.spark.scan.scan_builder import ConnectorScan, ReadableTable, statis
 from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import quoted, schema_to_struct
 
-# Bytes that a row of a metadata table is taken for; most are small, and all of them are smaller than what they tell of.
+# Estimated bytes of a row of a metadata table, for Spark's optimizer.
 _ROW_BYTES = 200
 
 
 class SparkMetadataTable(ReadableTable):
-    """Reads alone: what a metadata table tells is changed by changing the table."""
+    """A metadata table; it is read-only."""
 
     def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, name: str) -> None:
         self._spark = spark
         self._catalog_name = catalog_name
         self._selected = selected
-        self._found = metadata_table(selected.table, name)
+        self._metadata_table = metadata_table(selected.table, name)
 
     def identity(self) -> str:
-        """Of the table's state."""
+        """Return a text that is equal for two loads of the same state of the table."""
         return f"{self._name()} {self._selected.table.metadata.table_uuid} {self._selected.table.metadata_location} {self._selected.text()}"
 
     def says(self) -> Mapping[str, Any]:
+        """Return the constant results of Spark's methods, by name."""
         return {
             "name": self._name(),
             "id": self._selected.table.metadata.table_uuid,
@@ -49,56 +50,59 @@ class SparkMetadataTable(ReadableTable):
         }
 
     def _name(self) -> str:
-        return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}.{self._found.name}"
+        return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}.{self._metadata_table.name}"
 
     def schema_json(self) -> str:
-        return schema_to_struct(self._found.schema, field_ids=False).json()
+        """Return the columns, in Spark's JSON."""
+        return schema_to_struct(self._metadata_table.schema, field_ids=False).json()
 
-    def scan(self, asked: PushedQuery) -> "MetadataTableScan":
-        return MetadataTableScan(self._spark, with_options(self._selected, asked["options"]), self._found, asked)
+    def scan(self, query: PushedQuery) -> "MetadataTableScan":
+        """Return a scan of the rows at the chosen snapshot."""
+        return MetadataTableScan(self._spark, with_options(self._selected, query["options"]), self._metadata_table, query)
 
 
 class MetadataTableScan(ConnectorScan):
     """One read of a metadata table."""
 
-    def __init__(self, spark: SparkSession, selected: TableSelection, found: MetadataTable, asked: PushedQuery) -> None:
-        super().__init__(asked)
+    def __init__(self, spark: SparkSession, selected: TableSelection, metadata_table: MetadataTable, query: PushedQuery) -> None:
+        super().__init__(query)
         self._spark = spark
         self._selected = selected
-        self._found = found
-        self._asked = asked
+        self._metadata_table = metadata_table
+        self._query = query
         self._columns = self._struct.names
-        days = LocalDays(spark, asked["zone"])
-        self._filter = pruning_filter(asked.get("filters") or (), found.schema, days)
+        days = LocalDays(spark, query["zone"])
+        self._filter = pruning_filter(query.get("filters") or (), metadata_table.schema, days)
 
     @connector_method
     def description(self) -> str:
-        return f"Icefloe {self._selected.table.full_name}.{self._found.name} [{self._filter}]"
+        """Return the text for EXPLAIN: the table and the filter that prunes."""
+        return f"Icefloe {self._selected.table.full_name}.{self._metadata_table.name} [{self._filter}]"
 
     @connector_method
     def rows(self) -> Any:
-        """Spark gets the rows themselves, read now; or, where they are many, a job that reads them."""
+        """Return Spark's plan of the rows: rows that are read now, or, where they are many, a job that reads them."""
         frame = self._frame()
         return frame.select(*map(quoted, self._columns))._jdf.queryExecution().optimizedPlan()
 
     def _frame(self) -> DataFrame:
-        """A row for each row, with the columns that are asked for at least."""
-        found = self._rows()
-        if isinstance(found, ManifestRows):
-            mode = planning_mode(self._asked, self._selected.table.metadata.properties)
-            if is_worth_a_job(found, mode):
-                return rows_by_job(self._spark, found)
-            found = found.arrow()
+        """Return a DataFrame of the rows, with at least the columns of the scan."""
+        rows = self._rows()
+        if isinstance(rows, ManifestRows):
+            mode = planning_mode(self._query, self._selected.table.metadata.properties)
+            if is_worth_a_job(rows, mode):
+                return rows_by_job(self._spark, rows)
+            rows = rows.arrow()
         if not self._columns:
-            return self._spark.range(found.num_rows)
-        return frame_of(self._spark, found, Schema(*(field for field in self._found.schema.fields if field.name in self._columns)))
+            return self._spark.range(rows.num_rows)
+        return frame_of(self._spark, rows, Schema(*(field for field in self._metadata_table.schema.fields if field.name in self._columns)))
 
     def _rows(self) -> Any:
-        """The rows, of these columns, as a `pyarrow.Table` or `ManifestRows`, perhaps with more than the filter lets through."""
-        return self._found.rows(columns=self._columns, row_filter=self._filter, snapshot_id=self._snapshot_id())
+        """Return the rows as a `pyarrow.Table` or `ManifestRows`; some may not match the filter, which Spark tests again."""
+        return self._metadata_table.rows(columns=self._columns, row_filter=self._filter, snapshot_id=self._snapshot_id())
 
     def _snapshot_id(self) -> int | None:
-        """The snapshot that was chosen."""
+        """Return the id of the chosen snapshot; None for the current one."""
         if not self._selected.is_past and self._selected.branch is None:
             return None
         snapshot = self._selected.scan().snapshot()
@@ -106,24 +110,24 @@ class MetadataTableScan(ConnectorScan):
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:
-        """A guess: counting would cost as much as reading."""
+        """Return a constant estimate: counting the rows would cost as much as reading them."""
         return statistics(None, _ROW_BYTES * 1000)
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Schema) -> DataFrame:
-    """Return a DataFrame that holds the rows of a `pyarrow.Table` of the columns of a schema. Members of its structs are nullable."""
+    """Return a DataFrame of the rows of a `pyarrow.Table`. Members of its structs are nullable."""
     struct = schema_to_struct(schema, field_ids=False)
     # PySpark casts the rows to the schema, and Arrow's cast refuses a null struct whose members are not nullable.
     columns = [StructField(field.name, _nullable_members(field.dataType), field.nullable, field.metadata) for field in struct.fields]
     return spark.createDataFrame(in_spark_form(rows, schema), StructType(columns))
 
 
-def _nullable_members(kind: DataType) -> DataType:
-    """Return a type whose structs, at every level, have nullable members."""
-    if isinstance(kind, StructType):
-        return StructType([StructField(field.name, _nullable_members(field.dataType), True, field.metadata) for field in kind.fields])
-    if isinstance(kind, ArrayType):
-        return ArrayType(_nullable_members(kind.elementType), kind.containsNull)
-    if isinstance(kind, MapType):
-        return MapType(_nullable_members(kind.keyType), _nullable_members(kind.valueType), kind.valueContainsNull)
-    return kind
+def _nullable_members(data_type: DataType) -> DataType:
+    """Return the type with nullable members in the structs of all levels."""
+    if isinstance(data_type, StructType):
+        return StructType([StructField(field.name, _nullable_members(field.dataType), True, field.metadata) for field in data_type.fields])
+    if isinstance(data_type, ArrayType):
+        return ArrayType(_nullable_members(data_type.elementType), data_type.containsNull)
+    if isinstance(data_type, MapType):
+        return MapType(_nullable_members(data_type.keyType), _nullable_members(data_type.valueType), data_type.valueContainsNull)
+    return data_type

@@ -1,4 +1,4 @@
-"""`SparkProcedure`: one procedure as `CALL lake.system.name(...)` runs it. What it does is in `icefloe.procedures`."""
+"""`SparkProcedure`: a procedure as `CALL lake.system.name(...)` binds and runs it. `icefloe.procedures` has the procedures themselves."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ from icefloe.spark.types.spark_types import schema_to_struct
 
 _PARTITION_FILTER = "partition_filter"
 _PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
-# By which a row of Spark's gives a value.
+# Methods of Spark's `SpecializedGetters`, by the Iceberg type of the value.
 _GETTERS: Mapping[type[IcebergType], str] = {
     BooleanType: "getBoolean",
     IntegerType: "getInt",
@@ -40,9 +40,10 @@ _GETTERS: Mapping[type[IcebergType], str] = {
 
 
 class SparkProcedure(ConnectorObject):
-    """A procedure of a catalog under the name it has in SQL, before its arguments are known.
+    """A procedure of a catalog under its name in SQL, before its arguments are known.
 
-    What is bound is another object: one that is both is taken for bound while arguments are still looked at, as `current_timestamp() - INTERVAL 5 DAYS` is.
+    The bound procedure is an object of another class. Spark takes one that implements both interfaces for bound while it still analyses arguments such as
+    `current_timestamp() - INTERVAL 5 DAYS`.
     """
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.procedures.UnboundProcedure",)
@@ -54,11 +55,12 @@ class SparkProcedure(ConnectorObject):
         self._procedure = procedure
 
     def says(self) -> Mapping[str, Any]:
+        """Return the constant results of Spark's methods, by name."""
         return {"name": self._procedure.name, "description": self._procedure.description}
 
     @connector_method
     def bind(self, _: Any) -> "BoundSparkProcedure":
-        """For arguments of any types, which Spark casts."""
+        """Return the bound procedure; Spark casts arguments of other types."""
         return BoundSparkProcedure(self._spark, self._catalog_name, self._catalog, self._procedure)
 
 
@@ -68,52 +70,53 @@ class BoundSparkProcedure(SparkProcedure):
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.procedures.BoundProcedure",)
 
     def says(self) -> Mapping[str, Any]:
+        """Return the constant results of Spark's methods, by name."""
         return {**super().says(), "isDeterministic": False}
 
     @connector_method
     def parameters(self) -> Any:
-        """Spark's own objects, in which it keeps a default as it wants it."""
+        """Return the parameters as Spark's `ProcedureParameter` objects, which hold defaults in Spark's form."""
         holder = java_class(self._spark, f"{_PROCEDURES}.ProcedureParameter")
-        made = []
+        spark_parameters = []
         for parameter in self._procedure.parameters:
             struct = schema_to_struct(Schema(NestedField(1, parameter.name, parameter.kind)), field_ids=False)
             builder = getattr(holder, "in")(parameter.name, self._spark._jsparkSession.parseDataType(struct.fields[0].dataType.json()))
-            made.append((builder if parameter.required else builder.defaultValue("NULL")).build())
-        return java_array(self._spark, f"{_PROCEDURES}.ProcedureParameter", made)
+            spark_parameters.append((builder if parameter.required else builder.defaultValue("NULL")).build())
+        return java_array(self._spark, f"{_PROCEDURES}.ProcedureParameter", spark_parameters)
 
     @connector_method
     def call(self, row: Any) -> "ProcedureResultScan":
-        """Runs it. `row` is Spark's, of the arguments in order."""
-        found = ((parameter, value_at(row, place, parameter.kind)) for place, parameter in enumerate(self._procedure.parameters))
-        given = {parameter.name: self._value(parameter, value) for parameter, value in found if value is not None}
-        self._find_sources(given)
-        rows = self._procedure(self._catalog, **given)
-        more = rows.more if isinstance(rows, WiderRows) else ()
-        places = enumerate(more, len(self._procedure.output) + 1)
-        added = (NestedField(100 * place, name, kind, required=True) for place, (name, kind) in places)
-        output = schema_to_struct(Schema(*self._procedure.output, *added), field_ids=False)
+        """Run the procedure with Spark's row of the arguments, in order, and return its result."""
+        values = ((parameter, value_at(row, place, parameter.kind)) for place, parameter in enumerate(self._procedure.parameters))
+        arguments = {parameter.name: self._argument(parameter, value) for parameter, value in values if value is not None}
+        self._resolve_source_tables(arguments)
+        rows = self._procedure(self._catalog, **arguments)
+        more_columns = rows.more if isinstance(rows, WiderRows) else ()
+        numbered = enumerate(more_columns, len(self._procedure.output) + 1)
+        added_fields = (NestedField(100 * place, name, field_type, required=True) for place, (name, field_type) in numbered)
+        output = schema_to_struct(Schema(*self._procedure.output, *added_fields), field_ids=False)
         for parameter in self._procedure.parameters:
-            if parameter.is_table and parameter.name in given:
-                recache(self._spark, [self._catalog_name, *given[parameter.name]])
+            if parameter.is_table and parameter.name in arguments:
+                recache(self._spark, [self._catalog_name, *arguments[parameter.name]])
         return ProcedureResultScan(self._spark, rows, output)
 
-    def _find_sources(self, given: dict[str, Any]) -> None:
-        """Put folders in the place of the name of a table of Spark's own catalog; its partitions are chosen here, by what that catalog says of them."""
+    def _resolve_source_tables(self, arguments: dict[str, Any]) -> None:
+        """Replace the name of a table of Spark's session catalog by its folders; that catalog also applies the partition filter."""
         for parameter in self._procedure.parameters:
-            if parameter.is_source and parameter.name in given:
-                folders = source_folders(self._spark, given[parameter.name], given.get(_PARTITION_FILTER) or {})
+            if parameter.is_source and parameter.name in arguments:
+                folders = source_folders(self._spark, arguments[parameter.name], arguments.get(_PARTITION_FILTER) or {})
                 if folders is not None:
-                    given[parameter.name] = folders
-                    given.pop(_PARTITION_FILTER, None)
+                    arguments[parameter.name] = folders
+                    arguments.pop(_PARTITION_FILTER, None)
 
-    def _value(self, parameter: Parameter, value: Any) -> Any:
+    def _argument(self, parameter: Parameter, value: Any) -> Any:
         if parameter.is_table:
             return _table_name(self._spark, self._catalog_name, value)
         return value // 1000 if isinstance(parameter.kind, TimestamptzType) else value
 
 
 class ProcedureResultScan(ConnectorObject):
-    """What a procedure returned."""
+    """The rows that a procedure returned."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("read.LocalScan",)
 
@@ -123,42 +126,46 @@ class ProcedureResultScan(ConnectorObject):
         self._columns = columns
 
     def says(self) -> Mapping[str, Any]:
+        """Return the constant results of Spark's methods, by name."""
         return {"readSchema": self._columns.json()}
 
     @connector_method
     def rows(self) -> Any:
-        """Spark's own rows."""
+        """Return the rows as Spark's internal rows."""
         return self._spark.createDataFrame(list(self._rows), self._columns)._jdf.queryExecution().executedPlan().executeCollect()
 
 
-def value_at(values: Any, place: int, kind: IcebergType) -> Any:
-    """The value at a place of a row, or of an array, of Spark's own; timestamps as microseconds since 1970-01-01 UTC."""
+def value_at(values: Any, place: int, field_type: IcebergType) -> Any:
+    """Return a value of Spark's internal row or array; timestamps as microseconds since 1970-01-01 UTC."""
     if values.isNullAt(place):
         return None
-    if isinstance(kind, StringType):
+    if isinstance(field_type, StringType):
         return values.getUTF8String(place).toString()
-    if isinstance(kind, ListType):
-        return _values_of(values.getArray(place), kind.element)
-    if isinstance(kind, MapType):
-        found = values.getMap(place)
-        return dict(zip(_values_of(found.keyArray(), kind.key_type), _values_of(found.valueArray(), kind.value_type), strict=True))
-    return getattr(values, _GETTERS[type(kind)])(place)
+    if isinstance(field_type, ListType):
+        return _values_of(values.getArray(place), field_type.element)
+    if isinstance(field_type, MapType):
+        entries = values.getMap(place)
+        keys, members = _values_of(entries.keyArray(), field_type.key_type), _values_of(entries.valueArray(), field_type.value_type)
+        return dict(zip(keys, members, strict=True))
+    return getattr(values, _GETTERS[type(field_type)])(place)
 
 
-def _values_of(array: Any, kind: IcebergType) -> list[Any]:
-    return [value_at(array, place, kind) for place in range(array.numElements())]
+def _values_of(array: Any, element_type: IcebergType) -> list[Any]:
+    return [value_at(array, place, element_type) for place in range(array.numElements())]
 
 
 def _table_name(spark: SparkSession, catalog_name: str, text: str) -> tuple[str, ...]:
-    """The parts of a table's name; one without a namespace lies in the session's current one, where that is of this catalog."""
+    """Return the parts of a table's name; one without a namespace is in the session's current one, if that is of this catalog."""
     try:
         parts = list(spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(text).mkString("\0").split("\0"))
     except PySparkException as error:
-        raise InvalidInputError(f"{text!r} names no table", next_step="write it as namespace.table, odd names in backticks") from error
+        raise InvalidInputError(
+            f"{text!r} is not the name of a table", next_step="write it as namespace.table, unusual names in backticks"
+        ) from error
     if len(parts) > 2 and parts[0] == catalog_name:
         parts = parts[1:]
     if len(parts) == 1 and spark.catalog.currentCatalog() == catalog_name:
         parts = [*spark.catalog.currentDatabase().split("."), *parts]
     if len(parts) < 2:
-        raise InvalidInputError(f"{text!r} names no table", next_step="write it as namespace.table")
+        raise InvalidInputError(f"{text!r} is not the name of a table", next_step="write it as namespace.table")
     return tuple(parts)

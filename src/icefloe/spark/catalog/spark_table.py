@@ -1,6 +1,7 @@
-"""`SparkTable`: one table as Spark SQL loaded it: what it is, and how it is scanned.
+"""`SparkTable`: a table as Spark SQL loads it: its description, its scans and its metadata columns.
 
-How rows are written to it is `write_builder.py`; UPDATE and MERGE are `row_level.py`. Spec: Schemas and Data Types; Partitioning.
+It inherits writes from `write/write_builder.py`, and UPDATE, MERGE and DELETE from `row_level/operation.py`.
+Spec: Schemas and Data Types; Partitioning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from icefloe.kernel.metadata.table_properties import ACCEPT_ANY_SCHEMA, AUTO_SCH
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
 from icefloe.kernel.types import NestedField
 from icefloe.spark.bridge.callback import connector_method
-from icefloe.spark.catalog.alter_table import takes_change
+from icefloe.spark.catalog.alter_table import supports_change
 from icefloe.spark.catalog.table_definition import columns_struct, partitioning_of, table_properties
 from icefloe.spark.row_level.operation import RowLevelTable
 from icefloe.spark.scan.distributed_planning import ScanPlans
@@ -25,8 +26,8 @@ from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.geo_types import with_geo_types
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
-# Capabilities that a property gives; Spark before 4.1 does not know the second.
-_ASKED_FOR = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTION": AUTO_SCHEMA_EVOLUTION}
+# Capabilities that a table property turns on; Spark before 4.1 does not have the second.
+_CAPABILITIES_BY_PROPERTY = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTION": AUTO_SCHEMA_EVOLUTION}
 
 
 class SparkTable(RowLevelTable):
@@ -48,26 +49,32 @@ class SparkTable(RowLevelTable):
         self._plans = ScanPlans(spark)
 
     def identity(self) -> str:
-        """Two loads of the same state are the same table, so that Spark finds what it cached."""
+        """Return a text that is equal for two loads of the same state, so that Spark finds what it cached."""
         return f"{self.name()} {self._selected.table.metadata.table_uuid} {self._selected.table.metadata_location} {self._selected.text()}"
 
     def says(self) -> Mapping[str, Any]:
+        """Return the constant results of Spark's methods, by name."""
         metadata = self._selected.table.metadata
         return {
             "name": self.name(),
-            "id": self._selected.table.metadata.table_uuid,  # Spark 4.1 and later keep rows by it, and refuse those of another table of the name
+            "id": self._selected.table.metadata.table_uuid,  # Spark 4.1 and later cache rows by it, and do not use those of another table of the same name
             "toString": self.name(),
             "schema": self.schema_json(),
             "properties": table_properties(metadata, self._selected.table.metadata_location),
-            "capabilities": [*_CAPABILITIES, *(name for name, known in _ASKED_FOR.items() if known.read(metadata.properties))],
+            "capabilities": [
+                *_CAPABILITIES,
+                *(name for name, switch in _CAPABILITIES_BY_PROPERTY.items() if switch.read(metadata.properties)),
+            ],
             "metadataColumns": metadata_columns(self.metadata_fields()),
             "canRenameConflictingMetadataColumns": True,
         }
 
     def name(self) -> str:
+        """Return the table's name in SQL, with its catalog."""
         return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}"
 
     def parts(self) -> Sequence[str]:
+        """Return the name of the table in statements: catalog, namespace, table, branch."""
         branch = self._selected.branch
         return [self._catalog_name, *self._selected.table.name(), *([] if branch is None else [f"branch_{branch}"])]
 
@@ -78,36 +85,42 @@ class SparkTable(RowLevelTable):
         return with_geo_types(self._spark, columns_struct(schema), schema).json()
 
     def schema_json(self) -> str:
+        """Return the columns, in Spark's JSON."""
         return self._schema_json
 
     @connector_method
     def partitioning(self) -> Any:
+        """Return the partition fields as Spark's transforms."""
         metadata = self._selected.table.metadata
         return partitioning_of(self._spark, metadata.spec(), metadata.schema())
 
     def metadata_fields(self) -> Sequence[NestedField]:
+        """Return the metadata columns; a column of the table with the same name hides one."""
         partition = partition_column(table_partition_type(self._selected.table.metadata))
-        own = set(self._selected.table.schema().names)
-        return [column for column in (*METADATA_COLUMNS.values(), partition) if column.name not in own]
+        column_names = set(self._selected.table.schema().names)
+        return [column for column in (*METADATA_COLUMNS.values(), partition) if column.name not in column_names]
 
     @connector_method
     def supports_column_change(self, change: Mapping[str, Any]) -> bool:
-        """Whether a statement WITH SCHEMA EVOLUTION may make a change of a column; where not, its rows are cast to the column as it is."""
-        return takes_change(self._spark, self._selected.table, change)
+        """Return False if the column cannot be changed so, and rows of a statement WITH SCHEMA EVOLUTION are cast to its type."""
+        return supports_change(self._spark, self._selected.table, change)
 
-    def filters(self, wanted: PushedQuery) -> list[bool]:
-        return self._question(wanted).filters_true_of_all_rows()
+    def filters(self, query: PushedQuery) -> list[bool]:
+        """Return for each predicate whether it holds for all rows of the planned files, so that Spark need not test it."""
+        return self._pushed(query).filters_true_of_all_rows()
 
-    def aggregate(self, wanted: PushedQuery) -> str | None:
-        return self._question(wanted).aggregate_schema()
+    def aggregate(self, query: PushedQuery) -> str | None:
+        """Return the schema of the aggregate's result if metadata alone gives it; None otherwise."""
+        return self._pushed(query).aggregate_schema()
 
-    def scan(self, wanted: PushedQuery) -> ConnectorScan:
-        question = self._question(wanted)
-        if wanted["operation"] is not None:
-            self._row_level_scans.append(question)
-        found = SparkScan(question)
-        found.owner = self
-        return found
+    def scan(self, query: PushedQuery) -> ConnectorScan:
+        """Return the scan; one of a row-level operation is remembered, because its filter limits the conflicts of the commit."""
+        pushed = self._pushed(query)
+        if query["operation"] is not None:
+            self._row_level_scans.append(pushed)
+        scan = SparkScan(pushed)
+        scan.owner = self
+        return scan
 
-    def _question(self, wanted: PushedQuery) -> PushedScan:
-        return PushedScan(spark=self._spark, selected=self._selected, query=wanted, plans=self._plans)
+    def _pushed(self, query: PushedQuery) -> PushedScan:
+        return PushedScan(spark=self._spark, selected=self._selected, query=query, plans=self._plans)

@@ -1,7 +1,7 @@
-"""Views as Spark SQL reads them: a catalog returns Spark's own definition of a view, and Spark's analyzer resolves its query.
+"""Views as Spark SQL reads them: the catalog returns Spark's own definition of a view, and Spark's analyzer resolves its query.
 
-The query is resolved in the catalog and namespace that the view names and sees nothing temporary; errors in it are Spark's, and name the view.
-What makes and changes views is `view_statements.py`; the Java side is `bridge/java/SparkViews.java`. Spec: View spec, View Metadata.
+The query is resolved in the catalog and namespace of the view and sees no temporary views or functions; errors in it are Spark's, and name the view.
+`statements/view_statements.py` creates and changes views; `bridge/java/SparkViews.java` is the Java side. Spec: View spec, View Metadata.
 """
 
 import json
@@ -18,12 +18,12 @@ from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.view.view import View
 
 DIALECT = "spark"
-# Names of the query's columns when the view was made, with commas between them, as Java's Spark writes them.
+# View property with the names of the query's columns at creation, separated by commas, as Java's Iceberg writes it.
 QUERY_COLUMNS = "spark.query-column-names"
 
 
 def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
-    """Return the relation of a view, an object of Spark's. Columns are matched by `query_columns`, else by position.
+    """Return Spark's relation of a view. Columns are matched by `query_columns`, else by position.
 
     Raises:
         UnsupportedFeatureError: the view has no query in Spark's SQL, or one that does more than read tables.
@@ -36,7 +36,7 @@ def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
     definition = _definition(
         name=(catalog_name, *view.name()),
         query=query,
-        place=(version.default_catalog or catalog_name, *version.default_namespace),
+        default_namespace=(version.default_catalog or catalog_name, *version.default_namespace),
         schema=with_geo_types(spark, schema_to_struct(view.schema(), field_ids=False), view.schema()),
         columns=columns or None,
         alias=None if columns else f"{_in_backticks(view.name()[-1])} ({names})",
@@ -44,42 +44,50 @@ def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
     return static_method(spark, "SparkViews", "table", spark._jsparkSession.sessionState(), definition)
 
 
-def analyzed_query(spark: SparkSession, name: Sequence[str], query: str, place: Sequence[str]) -> Any:
-    """Return Spark's analyzed plan of a query as the view `name` would read it, in a catalog and namespace. Raises Spark's own errors."""
-    definition = _definition(name=name, query=query, place=place, schema=StructType())
+def analyzed_query(spark: SparkSession, name: Sequence[str], query: str, default_namespace: Sequence[str]) -> Any:
+    """Return Spark's analyzed plan of a query as the view `name` would read it. Raises Spark's own errors.
+
+    Args:
+        spark: the session.
+        name: the view's name, with its catalog.
+        query: the query's text.
+        default_namespace: catalog and namespace of names without them.
+    """
+    definition = _definition(name=name, query=query, default_namespace=default_namespace, schema=StructType())
     return static_method(spark, "SparkViews", "plan", spark._jsparkSession.sessionState(), definition)
 
 
 def check_query(spark: SparkSession, name: str, query: str) -> None:
-    """Check that a view's query reads tables alone, and runs no commands and no methods of Java: others may have written it.
+    """Refuse a query of a view that does more than read tables, such as call Java methods: another user may have written it.
 
     Raises:
-        UnsupportedFeatureError: it does; every such part is named.
+        UnsupportedFeatureError: the query does so; the error names every such part.
     """
-    found = json.loads(static_method(spark, "ViewQueries", "code", spark._jsparkSession.sessionState(), query))
-    if found:
+    parts = json.loads(static_method(spark, "ViewQueries", "code", spark._jsparkSession.sessionState(), query))
+    if parts:
         raise UnsupportedFeatureError(
-            f"the query of view {name} does more than read tables: {', '.join(found)}",
+            f"the query of view {name} does more than read tables: {', '.join(parts)}",
             next_step="read the query, and run it yourself where you trust it",
         )
 
 
 def query_of(view: View) -> str:
-    """Return the view's query in Spark's SQL. Raises `UnsupportedFeatureError` where it has none."""
-    found = view.sql_for(DIALECT)
-    if found is None or found.dialect.lower() != DIALECT:
+    """Return the view's query in Spark's SQL. Raises `UnsupportedFeatureError` if it has none."""
+    representation = view.sql_for(DIALECT)
+    if representation is None or representation.dialect.lower() != DIALECT:
         raise UnsupportedFeatureError(
-            f"view {view.full_name} has no query in Spark's SQL" + (f", only in that of {found.dialect}" if found else ""),
-            next_step="give it one, with CREATE OR REPLACE VIEW",
+            f"view {view.full_name} has no query in Spark's SQL"
+            + (f", only in the dialect {representation.dialect}" if representation else ""),
+            next_step="add one with CREATE OR REPLACE VIEW",
         )
-    return found.sql.rstrip().rstrip(";")  # Spark takes one of a statement, and not of a query
+    return representation.sql.rstrip().rstrip(";")  # Spark accepts a semicolon after a statement, not after a query
 
 
 def query_columns(view: View) -> list[str]:
-    """Return the names of the query's columns when the view was made; empty where they are unknown, as for views that no SQL statement made."""
+    """Return the names of the query's columns at creation; empty if they are unknown, as for views that were not created by SQL."""
     names = view.properties.get(QUERY_COLUMNS, "")
-    found = names.split(",") if names else []
-    return found if len(found) == len(view.schema().fields) else []
+    columns = names.split(",") if names else []
+    return columns if len(columns) == len(view.schema().fields) else []
 
 
 def _in_backticks(name: str) -> str:
@@ -90,9 +98,11 @@ def _definition(
     *,
     name: Sequence[str],
     query: str,
-    place: Sequence[str],
+    default_namespace: Sequence[str],
     schema: StructType,
     columns: Sequence[str] | None = None,
     alias: str | None = None,
 ) -> str:
-    return json.dumps({"name": name, "query": query, "place": place, "schema": schema.json(), "columns": columns, "alias": alias})
+    return json.dumps(
+        {"name": name, "query": query, "place": default_namespace, "schema": schema.json(), "columns": columns, "alias": alias}
+    )

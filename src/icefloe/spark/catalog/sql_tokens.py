@@ -1,4 +1,7 @@
-"""`Tokens`: the words of a statement of Iceberg's own SQL, read one after the other, and where a wrong one stands."""
+"""`Tokens`: a cursor over the tokens of an SQL statement, for the recursive-descent parsers of the package `statements` and for sort orders as text.
+
+A wrong token raises `StatementSyntaxError`, which Spark reports at its line and column.
+"""
 
 import re
 from collections.abc import Iterator
@@ -16,12 +19,19 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
-_SUFFIXES = "LlSsYy"  # of numbers, by which SQL says their type
+_SUFFIXES = "LlSsYy"  # letters after a number that choose its SQL type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A word, a `quoted` name without its quotes, a `string` as it stands, a `number` or a single `sign`, and where it begins and stops in the text."""
+    """One token.
+
+    Attributes:
+        kind: `word`, `quoted` (a name in backticks), `string`, `number` or `sign`.
+        text: the text; of a quoted name without its backticks.
+        start: offset of its first character.
+        stop: offset after its last character.
+    """
 
     kind: str
     text: str
@@ -30,7 +40,7 @@ class Token:
 
 
 class Tokens:
-    """A cursor. What is asked for and is not there is a `StatementSyntaxError`; keywords are taken in any case."""
+    """A cursor over the tokens of a statement. Methods that need a token raise `StatementSyntaxError` if it is another; keywords match in any case."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -41,15 +51,16 @@ class Tokens:
 
     @property
     def at_end(self) -> bool:
+        """Return True if no token is left."""
         return self._place >= len(self._tokens)
 
     @property
     def position(self) -> int:
-        """Where the next token begins in the text."""
+        """Return the offset of the next token in the text."""
         return len(self.text) if self.at_end else self._tokens[self._place].start
 
     def take(self, *words: str) -> bool:
-        """Whether the next words are these; they are passed then."""
+        """Skip the next words and return True if they are these; else return False."""
         following = self._tokens[self._place : self._place + len(words)]
         if [token.text.upper() for token in following if token.kind in ("word", "sign")] != list(words):
             return False
@@ -57,33 +68,33 @@ class Tokens:
         return True
 
     def expect(self, *words: str) -> None:
-        """Passes these words."""
+        """Skip these words, which must be next."""
         if not self.take(*words):
             raise self.wrong(f"{' '.join(words)} was expected")
 
     def one_of(self, *words: str) -> str:
-        """Passes one of these words and returns it."""
+        """Skip the next word, which must be one of these, and return it."""
         for word in words:
             if self.take(word):
                 return word
         raise self.wrong(f"one of {', '.join(words)} was expected")
 
     def name(self) -> str:
-        """A name, quoted or not."""
+        """Read a name, quoted or not."""
         if not self.at_end and self._tokens[self._place].kind in ("word", "quoted"):
             self._place += 1
             return self._tokens[self._place - 1].text
         raise self.wrong("a name was expected")
 
     def dotted_name(self) -> tuple[str, ...]:
-        """The parts of a name such as lake.db.t."""
+        """Read a name such as lake.db.t, by its parts."""
         parts = [self.name()]
         while self.take("."):
             parts.append(self.name())
         return tuple(parts)
 
     def number(self) -> int:
-        """A whole number, which may have a minus sign, and a letter behind it that says its type."""
+        """Read an integer, which may have a minus sign and a letter for its SQL type."""
         sign = -1 if self.take("-") else 1
         if not self.at_end and self._tokens[self._place].kind == "number":
             self._place += 1
@@ -91,29 +102,29 @@ class Tokens:
         raise self.wrong("a number was expected")
 
     def string(self) -> str:
-        """A string's value."""
+        """Read a string literal and return its value."""
         if not self.at_end and self._tokens[self._place].kind == "string":
             self._place += 1
             return unquoted(self._tokens[self._place - 1].text)
         raise self.wrong("a text in quotes was expected")
 
     def is_number(self) -> bool:
-        """Whether a number comes next, with a minus sign or not."""
+        """Return True if the next token is a number, with or without a minus sign."""
         following = self._tokens[self._place : self._place + 2]
         return bool(following) and following[following[0].text == "-" and len(following) > 1].kind == "number"
 
     def is_string(self) -> bool:
-        """Whether the next token is a text in quotes."""
+        """Return True if the next token is a string literal."""
         return not self.at_end and self._tokens[self._place].kind == "string"
 
     def rest(self) -> str:
-        """The text from the next token to the last one, which are passed."""
-        found = "" if self.at_end else self.text[self.position : self._tokens[-1].stop]
+        """Read the text from the next token to the last one."""
+        rest = "" if self.at_end else self.text[self.position : self._tokens[-1].stop]
         self._place = len(self._tokens)
-        return found
+        return rest
 
     def until(self, *signs: str) -> str:
-        """The text up to the next of these signs; what stands there is passed, and the sign is not."""
+        """Read the text up to the next of these signs, which is not skipped."""
         start = stop = self.position
         while not self.at_end and not (self._tokens[self._place].kind == "sign" and self._tokens[self._place].text in signs):
             stop = self._tokens[self._place].stop
@@ -121,25 +132,25 @@ class Tokens:
         return self.text[start:stop]
 
     def skip(self) -> None:
-        """Passes the next token, whatever it is."""
+        """Skip the next token."""
         self._place += 1
 
     def end(self) -> None:
-        """The statement is over here."""
+        """Require the end of the statement."""
         if not self.at_end:
             raise self.wrong("the statement should be over")
 
     def wrong(self, what: str) -> StatementSyntaxError:
-        """The error at the next token."""
+        """Return the error for the next token."""
         near = "end of input" if self.at_end else f"'{self._tokens[self._place].text}'"
         return StatementSyntaxError(what, near=near, text=self.text, start=self.position)
 
 
 def unquoted(text: str) -> str:
-    """The value of a string literal of Spark's."""
+    """Return the value of a string literal of Spark's SQL."""
     quote, inner = text[0], text[1:-1].replace(text[0] * 2, text[0])
     escapes = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "\\": "\\", quote: quote}
-    return re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[1]), inner, flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda escape: escapes.get(escape[1], escape[1]), inner, flags=re.DOTALL)
 
 
 def _tokens_of(text: str) -> Iterator[Token]:
@@ -154,7 +165,7 @@ def _tokens_of(text: str) -> Iterator[Token]:
 
 
 def _end_of_comment(text: str, start: int) -> int:
-    """Comments in brackets may hold others."""
+    """Return the offset after a bracketed comment, which may contain others."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge[0] == "/*" else -1
@@ -165,5 +176,5 @@ def _end_of_comment(text: str, start: int) -> int:
 
 def _token(match: re.Match[str]) -> Token:
     kind, text = match.lastgroup or "", match[0]
-    shown = text[1:-1].replace("``", "`") if kind == "quoted" else text
-    return Token(kind=kind, text=shown, start=match.start(), stop=match.end())
+    value = text[1:-1].replace("``", "`") if kind == "quoted" else text
+    return Token(kind=kind, text=value, start=match.start(), stop=match.end())

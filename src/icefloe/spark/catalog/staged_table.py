@@ -1,6 +1,6 @@
-"""`StagedTable`: a table that CREATE TABLE AS, REPLACE TABLE and their kin make: its rows are written first, and one commit makes it or replaces it.
+"""`StagedTable`: the table of CREATE TABLE AS SELECT, REPLACE TABLE and similar statements: rows are written first, one commit creates or replaces it.
 
-Where the statement fails nothing is left, no file either. Spec: Table Metadata; Snapshots.
+A statement that fails leaves no table and no files. Spec: Table Metadata; Snapshots.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,49 +26,50 @@ from icefloe.table.table_handle import LoadedMetadata
 
 
 class StagedTable(SparkTable):
-    """`asked["how"]` is `create`, `replace` or `create or replace`."""
+    """A table that is not committed yet; `request["how"]` is `create`, `replace` or `create or replace`."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.StagedTable", *SparkTable.interfaces)
 
-    def __init__(self, spark: SparkSession, catalog_name: str, catalog: Catalog, asked: Mapping[str, Any]) -> None:
+    def __init__(self, spark: SparkSession, catalog_name: str, catalog: Catalog, request: Mapping[str, Any]) -> None:
         self._transaction = catalog.transaction()
         self._is_written = False
-        self._refused: InvalidSchemaError | None = None
+        self._default_error: InvalidSchemaError | None = None
         try:
-            self._member = _begun(self._transaction, asked["how"], asked["table"], definition_of(asked))
+            self._member = _staged(self._transaction, request["how"], request["table"], definition_of(request))
         except InvalidSchemaError as error:
-            # Columns of a query bring the defaults of the table that they are of, which nobody asked for: that it is a query shows when rows come.
-            self._refused = error
-            self._member = _begun(self._transaction, asked["how"], asked["table"], _without_defaults(definition_of(asked)))
-        unseen = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
-        super().__init__(spark, catalog_name, TableSelection(table=unseen))
+            # Columns of a query have the defaults of their tables, which the new table does not need. Whether there is a query shows when rows are written.
+            self._default_error = error
+            self._member = _staged(self._transaction, request["how"], request["table"], _without_defaults(definition_of(request)))
+        staged = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
+        super().__init__(spark, catalog_name, TableSelection(table=staged))
 
-    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], asked: SparkWriteBuilder) -> None:
-        """The rows of the new table: whatever was there before is gone with the commit already."""
+    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: SparkWriteBuilder) -> None:
+        """Write the rows of the new table; the commit removes what was there before."""
         self._is_written = True
         name = self._selected.table.full_name
-        how = options_of_write(spark, asked.options, self._member.table_metadata, name)
-        self._member.append(RowsInForm(rows=rows(), form=how.form), how.snapshot_properties, branch_of(how, None, name) or MAIN)
+        options = options_of_write(spark, builder.options, self._member.table_metadata, name)
+        self._member.append(RowsInForm(rows=rows(), form=options.form), options.snapshot_properties, branch_of(options, None, name) or MAIN)
 
     @connector_method
     def commit_staged_changes(self) -> None:
-        """Raises `InvalidSchemaError` where the statement itself gives defaults that the table's version does not know."""
-        if self._refused is not None and not self._is_written:
-            raise self._refused
+        """Commit the table and its rows. Raises `InvalidSchemaError` if the statement itself has defaults that the table's version does not allow."""
+        if self._default_error is not None and not self._is_written:
+            raise self._default_error
         self._transaction.commit_transaction()
 
     @connector_method
     def abort_staged_changes(self) -> None:
+        """Drop the staged table and delete its files."""
         self._transaction.give_up()
 
 
-def _begun(transaction: CatalogTransaction, how: str, name: Sequence[str], definition: Mapping[str, Any]) -> TableInTransaction:
-    make = {
+def _staged(transaction: CatalogTransaction, mode: str, name: Sequence[str], definition: Mapping[str, Any]) -> TableInTransaction:
+    stage = {
         "create": transaction.create_table,
         "replace": transaction.replace_table,
         "create or replace": transaction.create_or_replace_table,
-    }[how]
-    return make(tuple(name), **definition)
+    }[mode]
+    return stage(tuple(name), **definition)
 
 
 def _without_defaults(definition: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A table's definition between Spark and Iceberg: columns, partition transforms, properties, both ways.
+"""The definition of a table between Spark and Iceberg: columns, partition transforms and properties, in both directions.
 
 Spec: Schemas and Data Types; Partition Transforms.
 """
@@ -23,13 +23,13 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.spark.bridge.gateway import java_array, java_class
-from icefloe.spark.catalog.column_defaults import default_texts, given_default
+from icefloe.spark.catalog.column_defaults import default_of_clause, default_texts
 from icefloe.spark.catalog.sort_keys import FROM_SPARK, sort_order_of, sort_order_text
 from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct, struct_to_schema, to_iceberg_type
 
-# Spark's names of transforms, where they differ from the spec's; both are taken.
+# Spark's names of transforms that differ from the specification's.
 _TO_SPARK = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
-# Properties by which Spark's statements say other things than table properties.
+# Properties of Spark's statements that are not table properties.
 _NOT_PROPERTIES = frozenset(
     {
         *("provider", "location", "owner", "external", "is_managed_location", "comment", "collation", "table_type"),
@@ -41,40 +41,46 @@ _FILE_FORMATS = ("parquet", "orc", "avro")
 
 
 def spark_type_of(text: str) -> DataType:
-    """A type from Spark's JSON of it."""
+    """Return the type of Spark's JSON."""
     return _parse_datatype_json_value(json.loads(text))
 
 
-def iceberg_type(kind: DataType, column: str) -> IcebergType:
-    """The type of a column that a statement adds or changes; ids in it mean nothing yet. Raises `UnsupportedTypeError`."""
-    numbers, problems = count(1), list[Problem]()
-    found = to_iceberg_type(kind, lambda: next(numbers), (column,), problems)
+def iceberg_type(data_type: DataType, column: str) -> IcebergType:
+    """Return the type of a column that a statement adds or changes; its field ids have no meaning yet. Raises `UnsupportedTypeError`."""
+    ids, problems = count(1), list[Problem]()
+    field_type = to_iceberg_type(data_type, lambda: next(ids), (column,), problems)
     if problems:
         raise UnsupportedTypeError("Iceberg has no counterpart for a type", problems=problems, next_step="choose another type")
-    return found
+    return field_type
 
 
 def schema_of(columns: Sequence[Mapping[str, Any]]) -> Schema:
-    """The schema of Spark's columns, with fresh ids and their defaults. Raises `UnsupportedTypeError`, `UnsupportedFeatureError`, `InvalidSchemaError`."""
+    """Return the schema of Spark's columns, with new field ids and their defaults.
+
+    Raises:
+        UnsupportedTypeError: Iceberg has no counterpart of a type.
+        UnsupportedFeatureError: a column is generated, or its default is not a constant.
+        InvalidSchemaError: the columns are not a valid schema.
+    """
     fields = []
     for column in columns:
         metadata = {} if column.get("comment") is None else {COMMENT_KEY: column["comment"]}
         fields.append(StructField(column["name"], spark_type_of(column["dataType"]), column["nullable"], metadata))
         if column.get("generationExpression") or column.get("identityColumnSpec"):
-            raise UnsupportedFeatureError(f"column {column['name']} cannot be computed: Iceberg keeps no expressions")
+            raise UnsupportedFeatureError(f"column {column['name']} cannot be generated: Iceberg tables have no column expressions")
     schema = struct_to_schema(SparkStruct(fields))
     return Schema(*(_with_default(field, column) for field, column in zip(schema.fields, columns, strict=True)))
 
 
 def _with_default(field: NestedField, column: Mapping[str, Any]) -> NestedField:
-    given = given_default(column.get("defaultValue"), field.name)
-    # Which versions of the format know defaults is for the table to say, once its version is known.
-    default = to_default_value(field.field_type, given, field.name, FIRST_VERSION_OF_DEFAULTS)
+    value = default_of_clause(column.get("defaultValue"), field.name)
+    # The table checks whether its format version allows defaults; the version is not known here.
+    default = to_default_value(field.field_type, value, field.name, FIRST_VERSION_OF_DEFAULTS)
     return field if default is None else replace(field, initial_default=default, write_default=default)
 
 
 def partition_texts(transforms: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Partition fields as `catalog.create_table` takes them: `["bucket(16, s)", "day(ts)", "kind"]`. Raises `InvalidPartitionSpecError`."""
+    """Return partition fields as `Catalog.create_table` takes them: `["bucket(16, s)", "day(ts)", "kind"]`. Raises `InvalidPartitionSpecError`."""
     return [_partition_text(transform) for transform in transforms]
 
 
@@ -85,31 +91,31 @@ def _partition_text(transform: Mapping[str, Any]) -> str:
     name = FROM_SPARK.get(transform["name"].lower(), transform["name"].lower())
     if len(columns) != 1 or len(numbers) > 1 or len(columns) + len(numbers) != len(arguments):
         text = f"{transform['name']}({', '.join([*numbers, *columns])})"
-        raise InvalidPartitionSpecError(f"{text} is no partition transform", next_step="a transform is of one column: bucket(16, c)")
+        raise InvalidPartitionSpecError(f"{text} is not a partition transform", next_step="give a transform one column: bucket(16, c)")
     return columns[0] if name == "identity" else f"{name}({', '.join([*numbers, *columns])})"
 
 
 def partitioning_of(spark: SparkSession, spec: PartitionSpec, schema: Schema) -> Any:
-    """Partition fields as an array of Spark's transforms, whose arguments are a number, where one takes that, and the column."""
+    """Return the partition fields as a Java array of Spark's transforms; arguments are a number, if the transform has one, and the column."""
     expressions = java_class(spark, "org.apache.spark.sql.connector.expressions.Expressions")
-    found = []
+    transforms = []
     for field in spec.fields:
         path = schema.path_of(field.source_id)
         if path is None or isinstance(field.transform, VoidTransform):
             continue
-        column = ".".join(map(_quoted, path))  # Spark parses it
+        column = ".".join(map(_quoted, path))  # Spark parses the name
         name = str(field.transform).partition("[")[0]
-        # `bucket` and `identity` are classes of their own in Spark; all others are names with arguments.
+        # Spark has classes for `bucket` and `identity`; every other transform is a name with arguments.
         if isinstance(field.transform, BucketTransform):
-            made = expressions.bucket(field.transform.num_buckets, java_array(spark, "java.lang.String", [column]))
+            transform = expressions.bucket(field.transform.num_buckets, java_array(spark, "java.lang.String", [column]))
         elif isinstance(field.transform, IdentityTransform):
-            made = expressions.identity(column)
+            transform = expressions.identity(column)
         else:
             numbers = [expressions.literal(field.transform.width)] if isinstance(field.transform, TruncateTransform) else []
             arguments = java_array(spark, "org.apache.spark.sql.connector.expressions.Expression", [*numbers, expressions.column(column)])
-            made = expressions.apply(_TO_SPARK.get(name, name), arguments)
-        found.append(made)
-    return java_array(spark, "org.apache.spark.sql.connector.expressions.Transform", found)
+            transform = expressions.apply(_TO_SPARK.get(name, name), arguments)
+        transforms.append(transform)
+    return java_array(spark, "org.apache.spark.sql.connector.expressions.Transform", transforms)
 
 
 def _quoted(name: str) -> str:
@@ -117,36 +123,36 @@ def _quoted(name: str) -> str:
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The table properties among those of a statement, and the file format where its provider is one.
+    """Return the table properties among those of a statement, with the file format if its provider is one.
 
-    Those written as options come twice, once with `option.` before them. What SHOW CREATE TABLE shows of a table's state is left out.
+    Properties of OPTIONS are there twice, once with the prefix `option.`. Those that describe a state, which SHOW CREATE TABLE shows, are left out.
 
     Raises:
-        UnsupportedFeatureError: the provider is another than Iceberg.
+        UnsupportedFeatureError: the provider is not Iceberg or a file format.
     """
-    kept = {key: value for key, value in properties.items() if key.lower() not in _NOT_PROPERTIES and not key.startswith("option.")}
+    own = {key: value for key, value in properties.items() if key.lower() not in _NOT_PROPERTIES and not key.startswith("option.")}
     provider = properties.get("provider", "iceberg").lower()
     if provider in _FILE_FORMATS:
-        kept.setdefault("write.format.default", provider)
+        own.setdefault("write.format.default", provider)
     elif provider not in _PROVIDERS:
         raise UnsupportedFeatureError(
-            f"USING {provider} makes no Iceberg table",
+            f"USING {provider} does not create an Iceberg table",
             next_step="write USING iceberg; or parquet, orc or avro for the format of its data files",
         )
-    return kept | ({"comment": properties["comment"]} if "comment" in properties else {})
+    return own | ({"comment": properties["comment"]} if "comment" in properties else {})
 
 
 def columns_struct(schema: Schema) -> SparkStruct:
-    """The schema as Spark's columns, with their defaults in the keys by which Spark knows them."""
+    """Return the schema as Spark's columns, with defaults in the metadata keys that Spark reads."""
     fields = []
-    for field, known in zip(schema_to_struct(schema, field_ids=False).fields, schema.fields, strict=True):
-        texts = default_texts(known.field_type, known.initial_default, known.write_default)
+    for field, column in zip(schema_to_struct(schema, field_ids=False).fields, schema.fields, strict=True):
+        texts = default_texts(column.field_type, column.initial_default, column.write_default)
         fields.append(StructField(field.name, field.dataType, field.nullable, {**field.metadata, **texts}))
     return SparkStruct(fields)
 
 
 def table_properties(metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
-    """What SHOW TBLPROPERTIES and DESCRIBE EXTENDED show: the table's own, and what Java adds to them."""
+    """Return the properties that SHOW TBLPROPERTIES and DESCRIBE EXTENDED show: the table's own, and those that Java's Iceberg adds."""
     snapshot = metadata.current_snapshot_id
     order = metadata.sort_order()
     ids = sorted(metadata.schema().identifier_field_ids)
@@ -164,10 +170,10 @@ def table_properties(metadata: TableMetadata, metadata_location: str) -> dict[st
     }
 
 
-def definition_of(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What a CREATE or REPLACE TABLE says, as `Catalog.create_table` takes it. Raises as the functions above."""
-    schema = schema_of(asked["columns"])
-    properties = asked["properties"]
+def definition_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the definition of a CREATE or REPLACE TABLE as arguments of `Catalog.create_table`. Raises what this module's functions raise."""
+    schema = schema_of(request["columns"])
+    properties = request["properties"]
     identifiers = [name.strip() for name in properties.get("identifier-fields", "").strip("[]").split(",") if name.strip()]
     if identifiers:
         schema = Schema(*schema.fields, identifier_field_ids=[schema.find_field(name).field_id for name in identifiers])
@@ -175,7 +181,7 @@ def definition_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "schema": schema,
         "location": properties.get("location"),
-        "partition_spec": partition_texts(asked["partitioning"]),
+        "partition_spec": partition_texts(request["partitioning"]),
         "sort_order": UNSORTED_SORT_ORDER if order is None else sort_order_of(order, schema),
         "properties": own_properties(properties),
     }

@@ -1,6 +1,6 @@
-"""Iceberg's own ALTER TABLE statements: partition fields, write order, identifier fields, branches and tags: from text to changes of a table.
+"""ALTER TABLE statements of Iceberg's SQL extensions: partition fields, write order, identifier fields, branches and tags.
 
-Spark does not parse them; `statement_parser.py` hands them over. What Spark parses itself is `alter_table.py`.
+Spark does not parse them; `statement_parser.py` receives their text. ALTER TABLE statements that Spark parses are `catalog/alter_table.py`.
 Spec: Partition Evolution; Sorting; Identifier Field IDs; Snapshot References.
 """
 
@@ -17,7 +17,7 @@ from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
 
-# Makes the change, with names of columns and partition fields taken in their case or in any.
+# Adds the change to a transaction; the flag is True if names of columns and partition fields are case-sensitive.
 Change = Callable[[Transaction, bool], None]
 _MS = {"DAYS": 86_400_000, "HOURS": 3_600_000, "MINUTES": 60_000}
 _DISTRIBUTION = "write.distribution-mode"
@@ -26,20 +26,36 @@ _WRITE_CLAUSES = "DISTRIBUTED BY PARTITION, [LOCALLY] ORDERED BY or UNORDERED wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterStatement:
-    """A statement that changes the table of a name, whose parts stand as written."""
+    """A statement that changes a table.
+
+    Attributes:
+        name: the table's name as written, by its parts.
+        change: what it changes.
+    """
 
     name: tuple[str, ...]
     change: Change
 
     def run(self, table: Table, *, case_sensitive: bool = True) -> list[tuple[Any, ...]]:
-        """Makes the change in one commit; there are no rows to show. Raises what the table's own methods do."""
+        """Change the table in one commit.
+
+        Args:
+            table: the table.
+            case_sensitive: whether names of columns and partition fields are.
+
+        Returns:
+            No rows.
+
+        Raises:
+            IcefloeError: what the table's methods raise.
+        """
         with table.transaction() as tx:
             self.change(tx, case_sensitive)
         return []
 
 
 def alter_statement(text: str) -> AlterStatement | None:
-    """The statement, or None where it is none of these from its first words on. Raises `StatementSyntaxError` where only its rest is wrong."""
+    """Return the statement; None if its first words are those of another. Raises `StatementSyntaxError` for an error after them."""
     tokens = Tokens(text)
     if not tokens.take("ALTER", "TABLE") or tokens.at_end:
         return None
@@ -90,7 +106,7 @@ def _replace_field(tokens: Tokens) -> Change:
 
 
 def _field_name(tx: Transaction, call: TransformCall, case_sensitive: bool) -> str:
-    """The partition field of a transform of a column; a bare name is a field's name first, and one in its case before others."""
+    """Return the name of a partition field by transform and column. A name alone is a field's name first, with exact case before any case."""
     metadata = tx.table_metadata
     fields = metadata.spec().fields
     if call.transform == "identity":
@@ -99,13 +115,13 @@ def _field_name(tx: Transaction, call: TransformCall, case_sensitive: bool) -> s
         if names:
             return names[0]
     source = metadata.schema().find_id(call.column, case_sensitive=case_sensitive)
-    found = [field.name for field in fields if field.source_id == source and field.transform == parse_transform(call.transform)]
-    if not found:
-        known = ", ".join(f"{field.name} ({field.transform})" for field in fields) or "none"
+    matching = [field.name for field in fields if field.source_id == source and field.transform == parse_transform(call.transform)]
+    if not matching:
+        shown = ", ".join(f"{field.name} ({field.transform})" for field in fields) or "none"
         raise InvalidPartitionSpecError(
-            f"the table has no partition field {call.transform} of {call.column}", next_step=f"use one of its fields: {known}"
+            f"the table has no partition field {call.transform} of {call.column}", next_step=f"use one of its fields: {shown}"
         )
-    return found[0]
+    return matching[0]
 
 
 # ---- how rows are written ----
@@ -127,7 +143,7 @@ def _write(tokens: Tokens) -> Change:
             raise tokens.wrong(f"{_WRITE_CLAUSES}, each at most once")
     if order is None and not by_partition:
         raise tokens.wrong(_WRITE_CLAUSES)
-    # ORDERED BY asks for ranges by itself; beside DISTRIBUTED BY PARTITION, rows stay with their partition. LOCALLY leaves the distribution as it is.
+    # ORDERED BY alone distributes rows by range; with DISTRIBUTED BY PARTITION, by partition. LOCALLY does not change the distribution.
     mode, keys = order or ("", ())
     return lambda tx, case_sensitive: _set_order(tx, case_sensitive, keys, "hash" if by_partition else mode)
 
@@ -144,7 +160,7 @@ def _set_order(tx: Transaction, case_sensitive: bool, keys: tuple[SortKey, ...],
 # ---- identifier fields ----
 
 
-def _fields(tokens: Tokens) -> tuple[str, ...]:
+def _column_names(tokens: Tokens) -> tuple[str, ...]:
     names = [".".join(tokens.dotted_name())]
     while tokens.take(","):
         names.append(".".join(tokens.dotted_name()))
@@ -152,26 +168,26 @@ def _fields(tokens: Tokens) -> tuple[str, ...]:
 
 
 def _set_identifiers(tokens: Tokens) -> Change:
-    wanted = _fields(tokens)
-    return lambda tx, case_sensitive: _identify(tx, case_sensitive, wanted)
+    names = _column_names(tokens)
+    return lambda tx, case_sensitive: _set_identifier_fields(tx, case_sensitive, names)
 
 
 def _drop_identifiers(tokens: Tokens) -> Change:
-    gone = _fields(tokens)
+    dropped = _column_names(tokens)
 
     def change(tx: Transaction, case_sensitive: bool) -> None:
         schema = tx.table_metadata.schema()
-        ids = [schema.find_field(name, case_sensitive=case_sensitive).field_id for name in gone]
-        missing = [name for name, field_id in zip(gone, ids, strict=True) if field_id not in schema.identifier_field_ids]
+        ids = [schema.find_field(name, case_sensitive=case_sensitive).field_id for name in dropped]
+        missing = [name for name, field_id in zip(dropped, ids, strict=True) if field_id not in schema.identifier_field_ids]
         if missing:
-            raise InvalidSchemaError(f"{', '.join(missing)} is no identifier field", next_step="see SHOW TBLPROPERTIES")
-        kept = [schema.find_column_name(field_id) for field_id in schema.identifier_field_ids if field_id not in ids]
-        _identify(tx, True, tuple(name for name in kept if name is not None))
+            raise InvalidSchemaError(f"not an identifier field: {', '.join(missing)}", next_step="see SHOW TBLPROPERTIES")
+        remaining = [schema.find_column_name(field_id) for field_id in schema.identifier_field_ids if field_id not in ids]
+        _set_identifier_fields(tx, True, tuple(name for name in remaining if name is not None))
 
     return change
 
 
-def _identify(tx: Transaction, case_sensitive: bool, names: tuple[str, ...]) -> None:
+def _set_identifier_fields(tx: Transaction, case_sensitive: bool, names: tuple[str, ...]) -> None:
     with tx.update_schema(case_sensitive=case_sensitive) as update:
         update.set_identifier_fields(*names)
 
@@ -181,7 +197,7 @@ def _identify(tx: Transaction, case_sensitive: bool, names: tuple[str, ...]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefOptions:
-    """What CREATE and REPLACE of a branch or tag say of it; None: nothing."""
+    """The options of CREATE and REPLACE BRANCH or TAG; None for those that the statement does not have."""
 
     name: str
     is_branch: bool
@@ -193,11 +209,11 @@ class RefOptions:
 
 def _create(tokens: Tokens) -> Change:
     is_branch = tokens.one_of("BRANCH", "TAG") == "BRANCH"
-    unless_there = tokens.take("IF", "NOT", "EXISTS")
+    if_not_exists = tokens.take("IF", "NOT", "EXISTS")
     options = _ref_options(tokens, is_branch)
 
     def change(tx: Transaction, _: bool) -> None:
-        if not (unless_there and options.name in tx.table_metadata.refs):
+        if not (if_not_exists and options.name in tx.table_metadata.refs):
             _create_ref(tx, options)
 
     return change
@@ -249,10 +265,10 @@ def _create_ref(tx: Transaction, options: RefOptions) -> None:
 
 
 def _replace_ref(tx: Transaction, options: RefOptions) -> None:
-    known = tx.table_metadata.refs
-    if options.name not in known:
+    refs = tx.table_metadata.refs
+    if options.name not in refs:
         kind = "branch" if options.is_branch else "tag"
-        names = ", ".join(sorted(known)) or "none"
+        names = ", ".join(sorted(refs)) or "none"
         raise NoSuchSnapshotError(f"there is no {kind} {options.name!r}", next_step=f"use CREATE OR REPLACE; there are: {names}")
     source = MAIN if options.snapshot_id is None else options.snapshot_id
     with tx.manage_snapshots() as manage:
@@ -269,11 +285,11 @@ def _replace_ref(tx: Transaction, options: RefOptions) -> None:
 
 
 def _drop_ref(tokens: Tokens, is_branch: bool) -> Change:
-    if_there = tokens.take("IF", "EXISTS")
+    if_exists = tokens.take("IF", "EXISTS")
     name = tokens.name()
 
     def change(tx: Transaction, _: bool) -> None:
-        if if_there and name not in tx.table_metadata.refs:
+        if if_exists and name not in tx.table_metadata.refs:
             return
         with tx.manage_snapshots() as manage:
             if is_branch:
@@ -293,13 +309,13 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Tokens], Change]], ...] = (
     (("DROP", "IDENTIFIER", "FIELDS"), _drop_identifiers),
     (("CREATE", "OR", "REPLACE"), _create_or_replace),
     (("CREATE",), _create),
-    (("REPLACE", "BRANCH"), lambda tokens: _replacing(tokens, True)),
-    (("REPLACE", "TAG"), lambda tokens: _replacing(tokens, False)),
+    (("REPLACE", "BRANCH"), lambda tokens: _replace(tokens, True)),
+    (("REPLACE", "TAG"), lambda tokens: _replace(tokens, False)),
     (("DROP", "BRANCH"), lambda tokens: _drop_ref(tokens, True)),
     (("DROP", "TAG"), lambda tokens: _drop_ref(tokens, False)),
 )
 
 
-def _replacing(tokens: Tokens, is_branch: bool) -> Change:
+def _replace(tokens: Tokens, is_branch: bool) -> Change:
     options = _ref_options(tokens, is_branch)
     return lambda tx, _: _replace_ref(tx, options)

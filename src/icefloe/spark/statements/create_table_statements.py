@@ -1,12 +1,12 @@
-"""CREATE TABLE as Icefloe runs it itself: `LIKE` of Iceberg tables; and tables of Spark's own that are to have the name of an Iceberg table.
+"""CREATE TABLE statements that Icefloe runs: `LIKE` of Iceberg tables; and tables of Spark's session catalog with the name of an Iceberg table.
 
-Not every version of Spark parses LIKE where it is about a name of three parts. All else is Spark's.
+Some versions of Spark do not parse LIKE with a name of three parts. Spark runs all other CREATE TABLE statements.
 """
 
 from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError, UnsupportedFeatureError
-from icefloe.spark.catalog.attached_catalogs import found_in
+from icefloe.spark.catalog.attached_catalogs import resolve_name
 from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.spark.catalog.table_definition import own_properties
 from icefloe.spark.statements.view_statements import Place, Rows, Statement, is_temporary, properties_of
@@ -14,7 +14,13 @@ from icefloe.table.table import Table
 
 
 def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -> Statement | None:
-    """Return the statement, or None where Spark runs it or says why it does not parse it. Raises `StatementSyntaxError`."""
+    """Return the statement; None if Spark runs it, or reports why it does not parse it. Raises `StatementSyntaxError`.
+
+    Args:
+        spark: the session.
+        text: the statement's text.
+        is_parsed: True if Spark parsed it.
+    """
     tokens = Tokens(text)
     if tokens.take("CREATE", "TABLE") or tokens.take("CREATE", "EXTERNAL", "TABLE"):
         return _create_table(spark, tokens)
@@ -22,28 +28,28 @@ def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -
 
 
 def _rename(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    """A table of Spark's own that gets a name: nothing, unless an Iceberg table in the session catalog has the name."""
+    """Return a statement that refuses a new name for a table of Spark, if an Iceberg table in the session catalog has that name."""
     name = tokens.dotted_name()
     if not tokens.take("RENAME", "TO") or is_temporary(spark, name):
         return None
-    old, new = found_in(spark, name), tokens.dotted_name()
+    old, new = resolve_name(spark, name), tokens.dotted_name()
     if old is None or not old[0].is_session_catalog or old[0].catalog.table_exists(old[1]):
         return None
-    return _in_session_catalog(spark, new, unless_there=False)
+    return _in_session_catalog(spark, new, if_not_exists=False)
 
 
 def _create_table(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    """CREATE TABLE a LIKE b: the definition of an Iceberg table, without its rows. All else is Spark's, but where the name is taken."""
-    unless_there = tokens.take("IF", "NOT", "EXISTS")
+    """Return a CREATE TABLE LIKE of an Iceberg table, which copies the definition without rows; or the refusal of a name that is taken."""
+    if_not_exists = tokens.take("IF", "NOT", "EXISTS")
     name = tokens.dotted_name()
     if not tokens.take("LIKE"):
-        return _in_session_catalog(spark, name, unless_there=unless_there)
+        return _in_session_catalog(spark, name, if_not_exists=if_not_exists)
     source_name = tokens.dotted_name()
-    target, source = found_in(spark, name), found_in(spark, source_name)
+    target, source = resolve_name(spark, name), resolve_name(spark, source_name)
     if target is None:
         return None
     if target[0].is_session_catalog and (source is None or not source[0].catalog.table_exists(source[1])):
-        return None  # one of Spark's own tables like another
+        return None  # both are tables of Spark's session catalog
     if source is None:
         raise UnsupportedFeatureError(
             "CREATE TABLE LIKE takes its definition from a table of an attached catalog", next_step="name the columns"
@@ -61,42 +67,42 @@ def _create_table(spark: SparkSession, tokens: Tokens) -> Statement | None:
             raise tokens.wrong("USING, LOCATION or TBLPROPERTIES was expected")
 
     def run() -> Rows:
-        known = _source_of_like(source, ".".join(source_name))
-        make = target[0].catalog.create_table_if_not_exists if unless_there else target[0].catalog.create_table
-        make(
+        like = _source_of_like(source, ".".join(source_name))
+        create = target[0].catalog.create_table_if_not_exists if if_not_exists else target[0].catalog.create_table
+        create(
             target[1],
-            known.schema(),
+            like.schema(),
             location=location,
-            partition_spec=known.spec(),
-            sort_order=known.sort_order(),
-            properties={**known.properties, "format-version": str(known.metadata.format_version), **properties},
+            partition_spec=like.spec(),
+            sort_order=like.sort_order(),
+            properties={**like.properties, "format-version": str(like.metadata.format_version), **properties},
         )
         return []
 
     return Statement(name=target[1], run=run)
 
 
-def _in_session_catalog(spark: SparkSession, name: tuple[str, ...], *, unless_there: bool) -> Statement | None:
-    """A table of Spark's own is to have a name of an Iceberg table: Spark looks among its own alone, and nobody could read the new one."""
-    found = found_in(spark, name)
-    if found is None or not found[0].is_session_catalog or len(found[1]) < 2 or not found[0].catalog.table_exists(found[1]):
+def _in_session_catalog(spark: SparkSession, name: tuple[str, ...], *, if_not_exists: bool) -> Statement | None:
+    """Return a refusal if a table of Spark would get the name of an Iceberg table, because every statement would find the Iceberg table."""
+    place = resolve_name(spark, name)
+    if place is None or not place[0].is_session_catalog or len(place[1]) < 2 or not place[0].catalog.table_exists(place[1]):
         return None
 
     def run() -> Rows:
-        if not unless_there:
+        if not if_not_exists:
             raise TableAlreadyExistsError(
                 f"there is an Iceberg table {'.'.join(name)}", next_step="choose another name, or DROP TABLE first"
             )
         return []
 
-    return Statement(name=found[1], run=run)
+    return Statement(name=place[1], run=run)
 
 
 def _source_of_like(place: Place, name: str) -> Table:
     try:
         return place[0].catalog.load_table(place[1])
     except NoSuchTableError as error:
-        # Not as such: Spark's own error would say the name of the table that is to be made.
+        # Another class of error: Spark's own for a missing table would name the table that is to be created.
         raise InvalidInputError(
-            f"there is no Iceberg table {name} to take the columns from", next_step="name a table; views and metadata tables will not do"
+            f"there is no Iceberg table {name} to take the columns from", next_step="name a table, not a view or a metadata table"
         ) from error

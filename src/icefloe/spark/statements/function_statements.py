@@ -1,20 +1,20 @@
-"""SHOW FUNCTIONS IN and DESCRIBE FUNCTION, of the functions of our catalogs.
+"""SHOW FUNCTIONS IN and DESCRIBE FUNCTION for the functions of attached catalogs (`functions/spark_functions.py`).
 
-Spark parses them and knows them of its own catalog alone. The functions are `spark_functions.py`'s.
+Spark parses these statements, but runs them for its session catalog only.
 """
 
 from fnmatch import fnmatchcase
 
 from pyspark.sql import SparkSession
 
-from icefloe.spark.catalog.attached_catalogs import SESSION_CATALOG, attached_catalog, found_in
+from icefloe.spark.catalog.attached_catalogs import SESSION_CATALOG, attached_catalog, resolve_name
 from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, Function, is_for_functions
 from icefloe.spark.statements.view_statements import Statement
 
 
 def function_statement(spark: SparkSession, text: str) -> Statement | None:
-    """The statement, or None where it is none of these or is about functions of others. Raises `StatementSyntaxError`."""
+    """Return the statement; None if it is another one, or about a catalog that is not attached. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if tokens.take("SHOW"):
         return _show(spark, tokens)
@@ -28,7 +28,7 @@ def _show(spark: SparkSession, tokens: Tokens) -> Statement | None:
         return None
     catalog, *namespace = tokens.dotted_name()
     if attached_catalog(spark, catalog) is None:
-        place = found_in(spark, (catalog, *namespace, "any"))
+        place = resolve_name(spark, (catalog, *namespace, "any"))
         if place is None:
             return None
         catalog, namespace = place[0].name, list(place[1][:-1])
@@ -42,13 +42,13 @@ def _show(spark: SparkSession, tokens: Tokens) -> Statement | None:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Spark's patterns: `*` is any text, `|` is or, upper and lower case are one."""
+    """Return True if a pattern of Spark matches: `*` is any text, `|` separates alternatives, case does not matter."""
     return any(fnmatchcase(name, part.strip().lower()) for part in pattern.split("|"))
 
 
 def _describe(spark: SparkSession, tokens: Tokens) -> Statement | None:
     tokens.take("EXTENDED")
-    place = found_in(spark, ("",) if tokens.is_string() else tokens.dotted_name())
+    place = resolve_name(spark, ("",) if tokens.is_string() else tokens.dotted_name())
     if place is None or not is_for_functions(place[1][:-1]) or place[1][-1].lower() not in FUNCTIONS:
         return None
     tokens.end()

@@ -1,6 +1,6 @@
-"""Statements that show views of our catalogs: SHOW VIEWS, SHOW CREATE TABLE, SHOW TBLPROPERTIES and DESCRIBE, with the rows that Java's Spark shows.
+"""Statements that describe views of attached catalogs, with the rows of Java's Iceberg: SHOW VIEWS, SHOW CREATE TABLE, SHOW TBLPROPERTIES, DESCRIBE.
 
-Spark parses them and knows views of its own catalog alone. What changes views is `view_statements.py`. Spec: View spec, View Metadata.
+Spark parses these statements, but runs them for views of its session catalog only. `view_statements.py` changes views. Spec: View spec, View Metadata.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from icefloe.spark.bridge.gateway import jvm_of
-from icefloe.spark.catalog.attached_catalogs import attached_catalog, current_place, is_catalog
+from icefloe.spark.catalog.attached_catalogs import attached_catalog, current_namespace, is_catalog
 from icefloe.spark.catalog.sort_keys import quoted
 from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, query_columns, query_of
 from icefloe.spark.catalog.sql_tokens import Tokens
@@ -17,12 +17,12 @@ from icefloe.spark.statements.view_statements import Place, Rows, Statement, vie
 from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct
 from icefloe.view.view import View
 
-# Properties that Spark keeps for itself and shows in places of their own.
+# Properties that Spark sets and shows elsewhere.
 _NOT_SHOWN = frozenset({"comment", "owner", "create_engine_version", "engine_version", QUERY_COLUMNS})
 
 
 def shown_view(spark: SparkSession, text: str) -> Statement | None:
-    """Return the statement, or None where it is none of these or is not about a view of an attached catalog. Raises `StatementSyntaxError`."""
+    """Return the statement; None if it is another, or not about a view of an attached catalog. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
         if tokens.take(*words):
@@ -40,59 +40,59 @@ def shown_properties(view: View) -> dict[str, str]:
 
 
 def _show_views(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    current, namespace = current_place(spark)
-    answers = attached_catalog(spark, current)
+    current, namespace = current_namespace(spark)
+    spark_catalog = attached_catalog(spark, current)
     if tokens.take("FROM") or tokens.take("IN"):
         parts = tokens.dotted_name()
-        named = attached_catalog(spark, parts[0])
-        if named is None and is_catalog(spark, parts[0]):
+        named_catalog = attached_catalog(spark, parts[0])
+        if named_catalog is None and is_catalog(spark, parts[0]):
             return None
-        answers, namespace = (named, parts[1:]) if named is not None else (answers, parts)
-    if answers is None or answers.is_session_catalog:
+        spark_catalog, namespace = (named_catalog, parts[1:]) if named_catalog is not None else (spark_catalog, parts)
+    if spark_catalog is None or spark_catalog.is_session_catalog:
         return None
     tokens.take("LIKE")
     pattern = "*" if tokens.at_end else tokens.string()
     tokens.end()
-    catalog = answers.catalog
+    catalog = spark_catalog.catalog
 
     def run() -> Rows:
         state = spark._jsparkSession.sessionState()
-        temporary = state.catalog()
-        everywhere = state.conf().globalTempDatabase()
-        if namespace[:1] == (everywhere,):
-            found = temporary.globalTempViewManager().listViewNames(pattern)
-            rows = [(everywhere, name, True) for name in _members(found)]
+        temporary_views = state.catalog()
+        global_database = state.conf().globalTempDatabase()
+        if namespace[:1] == (global_database,):
+            view_names = temporary_views.globalTempViewManager().listViewNames(pattern)
+            rows = [(global_database, name, True) for name in _members(view_names)]
         else:
             names = [name[-1] for name in catalog.list_views(namespace)] if namespace else []
             rows = [(".".join(map(quoted, namespace)), name, False) for name in _matching(spark, names, pattern)]
-        return [*rows, *(("", name.table(), True) for name in _members(temporary.listLocalTempViews(pattern)))]
+        return [*rows, *(("", name.table(), True) for name in _members(temporary_views.listLocalTempViews(pattern)))]
 
     return Statement(name=(*namespace, "*"), run=run, names=("namespace", "viewName", "isTemporary"))
 
 
 def _matching(spark: SparkSession, names: Iterable[str], pattern: str) -> list[str]:
-    """Return the names that Spark's pattern matches, in order."""
+    """Return the names that a pattern of Spark matches, in order."""
     jvm = jvm_of(spark)
-    given = jvm.java.util.ArrayList()
+    name_list = jvm.java.util.ArrayList()
     for name in names:
-        given.add(name)
-    sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq(given)
+        name_list.add(name)
+    sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq(name_list)
     return _members(jvm.org.apache.spark.sql.catalyst.util.StringUtils.filterPattern(sequence, pattern))
 
 
 def _members(sequence: Any) -> list[Any]:
-    """Return the members of one of Scala's sequences."""
-    iterator, found = sequence.iterator(), []
+    """Return the members of a Scala sequence."""
+    iterator, members = sequence.iterator(), []
     while iterator.hasNext():
-        found.append(iterator.next())
-    return found
+        members.append(iterator.next())
+    return members
 
 
 # ---- one view ----
 
 
 def _of_view(spark: SparkSession, tokens: Tokens) -> Place | None:
-    """Return the view that a name means; None where it means anything else."""
+    """Read a name and return its view; None if it is not a view of an attached catalog."""
     place = view_place(spark, tokens)
     if place is None or len(place[1]) < 2 or not place[0].catalog.keeps_views or not place[0].catalog.view_exists(place[1]):
         return None
@@ -103,12 +103,12 @@ def _show_create(spark: SparkSession, tokens: Tokens) -> Statement | None:
     place = _of_view(spark, tokens)
     if place is None or not tokens.at_end:
         return None
-    return _rows_of(place, lambda view: [(_text_of(place[0].name, view),)], "createtab_stmt")
+    return _rows_of(place, lambda view: [(_create_statement(place[0].name, view),)], "createtab_stmt")
 
 
-def _text_of(catalog_name: str, view: View) -> str:
+def _create_statement(catalog_name: str, view: View) -> str:
     columns = ",\n  ".join(quoted(field.name) + (f" COMMENT {_literal(field.doc)}" if field.doc else "") for field in view.schema().fields)
-    lines = [f"CREATE VIEW {_name_of(catalog_name, view)} (\n  {columns})"]
+    lines = [f"CREATE VIEW {_quoted_name(catalog_name, view)} (\n  {columns})"]
     if "comment" in view.properties:
         lines.append(f"COMMENT {_literal(view.properties['comment'])}")
     pairs = ",\n  ".join(f"{_literal(key)} = {_literal(value)}" for key, value in shown_properties(view).items())
@@ -119,7 +119,7 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _name_of(catalog_name: str, view: View) -> str:
+def _quoted_name(catalog_name: str, view: View) -> str:
     return ".".join(map(quoted, (catalog_name, *view.name())))
 
 
@@ -134,15 +134,15 @@ def _show_properties(spark: SparkSession, tokens: Tokens) -> Statement | None:
     tokens.expect(")")
     tokens.end()
 
-    def one(view: View) -> Rows:
-        missing = f"View {_name_of(place[0].name, view)} does not have property: {key}"
+    def property_row(view: View) -> Rows:
+        missing = f"View {_quoted_name(place[0].name, view)} does not have property: {key}"
         return [(key, shown_properties(view).get(key, missing))]
 
-    return _rows_of(place, one, "key", "value")
+    return _rows_of(place, property_row, "key", "value")
 
 
 def _describe(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    """One column of a view is described by Spark itself, as are functions, namespaces and queries."""
+    """Return DESCRIBE of a view; Spark itself describes one column of a view, functions, namespaces and queries."""
     tokens.take("TABLE")
     is_extended = tokens.take("EXTENDED") or tokens.take("FORMATTED")
     if tokens.at_end:

@@ -1,8 +1,7 @@
-"""Statements that change views of our catalogs: CREATE, ALTER and DROP, from text to the catalog's own methods.
+"""Statements that change views of attached catalogs: CREATE, ALTER and DROP VIEW.
 
-Spark parses them and can run them in its own catalog alone, so that they are read again here. Reading a view is `spark_views.py`, showing one is
-`view_descriptions.py`.
-Spec: View spec, View Metadata.
+Spark parses these statements, but runs them in its session catalog only, so they are parsed again here. `catalog/spark_views.py` reads a view,
+`view_descriptions.py` describes one. Spec: View spec, View Metadata.
 """
 
 import json
@@ -17,7 +16,7 @@ from icefloe.errors import NoSuchTableError, NoSuchViewError, UnsupportedFeature
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.java_compiler import static_method
 from icefloe.spark.bridge.spark_errors import AnalysisError
-from icefloe.spark.catalog.attached_catalogs import current_place, found_in, is_catalog
+from icefloe.spark.catalog.attached_catalogs import current_namespace, is_catalog, resolve_name
 from icefloe.spark.catalog.sort_keys import quoted
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, analyzed_query, check_query
@@ -27,14 +26,22 @@ from icefloe.view.view import View
 
 Place = tuple[SparkCatalog, tuple[str, ...]]
 Rows = list[tuple[Any, ...]]
-# Names that SHOW TBLPROPERTIES lists among a view's properties, though they are parts of the view itself.
+# Names that SHOW TBLPROPERTIES lists among a view's properties although they are fields of its metadata.
 SHOWN_PARTS = ("format-version", "location", "provider")
 _RESERVED = frozenset({*SHOWN_PARTS, QUERY_COLUMNS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What to do to what, which gets a new name or not; `names` are the columns of its rows, all text but `isTemporary`, empty where it gives none."""
+    """A parsed statement.
+
+    Attributes:
+        name: its table or view, within its catalog.
+        run: runs it and returns its rows.
+        names: names of the rows' columns, all text except `isTemporary`; empty if it has no rows.
+        new_name: the new name of a rename.
+        is_of_view: True if errors name a view, not a table.
+    """
 
     name: tuple[str, ...]  # within its catalog
     run: Callable[[], Rows]
@@ -44,7 +51,7 @@ class Statement:
 
 
 def view_statement(spark: SparkSession, text: str) -> Statement | None:
-    """The statement, or None where it is none of these or is about a catalog of others. Raises `StatementSyntaxError`."""
+    """Return the statement; None if it is another one, or about a catalog that is not attached. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
         if tokens.take(*words):
@@ -53,28 +60,28 @@ def view_statement(spark: SparkSession, text: str) -> Statement | None:
 
 
 def view_place(spark: SparkSession, tokens: Tokens) -> Place | None:
-    """Return the catalog and name that come next; None where Spark runs the statement, as for temporary views, which come before all others of their name."""
+    """Read a name and return its catalog and name there; None if Spark runs the statement, as for temporary views, which hide others of their name."""
     name = tokens.dotted_name()
     return None if is_temporary(spark, name) else place_of_view(spark, name)
 
 
 def place_of_view(spark: SparkSession, name: tuple[str, ...]) -> Place | None:
-    """Return the catalog and name of a view; None where Spark keeps it."""
-    found = found_in(spark, name)
-    return None if found is not None and found[0].is_session_catalog else found
+    """Return the catalog and name of a view; None if it is in Spark's session catalog or not in an attached one."""
+    place = resolve_name(spark, name)
+    return None if place is not None and place[0].is_session_catalog else place
 
 
 def is_temporary(spark: SparkSession, name: tuple[str, ...]) -> bool:
-    """Return True if a name is that of a temporary view."""
+    """Return True if the name is a temporary view."""
     state = spark._jsparkSession.sessionState()
     return bool(state.catalog().isTempView(state.sqlParser().parseMultipartIdentifier(".".join(map(quoted, name)))))
 
 
-# ---- making ----
+# ---- CREATE VIEW ----
 
 
 def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> Statement | None:
-    unless_there = tokens.take("IF", "NOT", "EXISTS")
+    if_not_exists = tokens.take("IF", "NOT", "EXISTS")
     place = place_of_view(spark, tokens.dotted_name())
     if place is None:
         return None
@@ -97,63 +104,68 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> S
     query = tokens.rest()
     return Statement(
         name=place[1],
-        run=lambda: _make(spark, place, query, columns, properties, unless_there=unless_there, replaces=replaces),
+        run=lambda: _create_view(spark, place, query, columns, properties, if_not_exists=if_not_exists, replaces=replaces),
         is_of_view=True,
     )
 
 
 def _schema_binding(tokens: Tokens) -> None:
-    """WITH SCHEMA COMPENSATION is what Spark takes where nothing is said. Raises `UnsupportedFeatureError` for another."""
+    """Skip WITH SCHEMA COMPENSATION, Spark's default. Raises `UnsupportedFeatureError` for another binding."""
     if tokens.take("WITH", "SCHEMA") and not tokens.take("COMPENSATION"):
         raise UnsupportedFeatureError(
-            "a view of Iceberg keeps the columns that it was made of, and casts what its query gives to their types",
-            next_step="write WITH SCHEMA COMPENSATION, which says so, or leave it out",
+            "an Iceberg view keeps its columns, and casts those of its query to their types",
+            next_step="write WITH SCHEMA COMPENSATION, which means this, or leave it out",
         )
 
 
-def _make(
+def _create_view(
     spark: SparkSession,
     place: Place,
     query: str,
     columns: list[tuple[str, str | None]],
     properties: Mapping[str, str],
     *,
-    unless_there: bool,
+    if_not_exists: bool,
     replaces: bool,
 ) -> Rows:
-    answers, name = place
-    catalog = answers.catalog
-    if unless_there and (catalog.view_exists(name) or catalog.table_exists(name)):
+    spark_catalog, name = place
+    catalog = spark_catalog.catalog
+    if if_not_exists and (catalog.view_exists(name) or catalog.table_exists(name)):
         return []
-    current, namespace = current_place(spark)
-    full_name = (answers.name, *name)
+    current, namespace = current_namespace(spark)
+    full_name = (spark_catalog.name, *name)
     query = static_method(spark, "ViewQueries", "substituted", query)
     check_query(spark, ".".join(full_name), query)
     _check_nothing_temporary(spark, full_name, query)
     plan = analyzed_query(spark, full_name, query, (current, *namespace))
     if replaces:
         _check_no_cycle(spark, full_name, plan)
-    found = StructType.fromJson(json.loads(plan.schema().json()))
-    made_by = f"Spark {spark.version}"
-    own = {key: value for key, value in properties.items() if key not in SHOWN_PARTS}
-    make = catalog.create_or_replace_view if replaces else catalog.create_view
-    make(
+    query_schema = StructType.fromJson(json.loads(plan.schema().json()))
+    engine_version = f"Spark {spark.version}"
+    view_properties = {key: value for key, value in properties.items() if key not in SHOWN_PARTS}
+    create = catalog.create_or_replace_view if replaces else catalog.create_view
+    create(
         name,
         query,
-        _schema_of(full_name, found, columns),
-        default_catalog=None if current == answers.name else current,
+        _schema_of(full_name, query_schema, columns),
+        default_catalog=None if current == spark_catalog.name else current,
         default_namespace=namespace,
-        properties={**own, "create_engine_version": made_by, "engine_version": made_by, QUERY_COLUMNS: ",".join(found.names)},
+        properties={
+            **view_properties,
+            "create_engine_version": engine_version,
+            "engine_version": engine_version,
+            QUERY_COLUMNS: ",".join(query_schema.names),
+        },
         location=properties.get("location"),
     )
     return []
 
 
 def _check_nothing_temporary(spark: SparkSession, name: Sequence[str], query: str) -> None:
-    """Check that a query names no temporary view or function: the view must mean the same in every session. Raises `AnalysisError`."""
+    """Refuse a query that names a temporary view or function: the view must mean the same in every session. Raises `AnalysisError`."""
     state = spark._jsparkSession.sessionState()
-    found = json.loads(static_method(spark, "SparkViews", "temporary", state, state.sqlParser().parseQuery(query)))
-    for kind, names in zip(("VIEW", "FUNCTION"), found, strict=True):
+    temporary_names = json.loads(static_method(spark, "SparkViews", "temporary", state, state.sqlParser().parseQuery(query)))
+    for kind, names in zip(("VIEW", "FUNCTION"), temporary_names, strict=True):
         if names:
             raise AnalysisError(
                 f"view {'.'.join(name)} cannot be made of the temporary {kind.lower()} {'.'.join(names[0])}",
@@ -163,16 +175,16 @@ def _check_nothing_temporary(spark: SparkSession, name: Sequence[str], query: st
 
 
 def _check_no_cycle(spark: SparkSession, name: Sequence[str], plan: Any) -> None:
-    """Check that no view which the plan reads is the view `name`, which nobody could read any more. Raises `AnalysisError`."""
-    wanted = [name[0], ".".join(name[1:-1]), name[-1]]  # Spark has one name for a namespace of several levels
-    paths = [([wanted, view["name"]], view["reads"]) for view in json.loads(static_method(spark, "SparkViews", "views", plan))]
+    """Refuse a plan that reads the view `name`, which could no longer be read. Raises `AnalysisError`."""
+    created = [name[0], ".".join(name[1:-1]), name[-1]]  # Spark joins the levels of a namespace
+    paths = [([created, view["name"]], view["reads"]) for view in json.loads(static_method(spark, "SparkViews", "views", plan))]
     while paths:
         path, reads = paths.pop()
-        if path[-1] == wanted:
+        if path[-1] == created:
             raise AnalysisError(
-                f"view {'.'.join(name)} would read itself: {' reads '.join('.'.join(one) for one in path)}",
+                f"view {'.'.join(name)} would read itself: {' reads '.join('.'.join(view) for view in path)}",
                 condition="RECURSIVE_VIEW",
-                parameters={"viewIdent": _identifier(wanted), "newPath": " -> ".join(map(_identifier, path))},
+                parameters={"viewIdent": _identifier(created), "newPath": " -> ".join(map(_identifier, path))},
             )
         paths.extend(([*path, view["name"]], view["reads"]) for view in reads)
 
@@ -182,19 +194,19 @@ def _identifier(name: Sequence[str]) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in name)
 
 
-def _schema_of(view: Sequence[str], found: StructType, columns: list[tuple[str, str | None]]) -> Schema:
-    if columns and len(columns) != len(found.fields):
-        few = len(columns) > len(found.fields)
+def _schema_of(view: Sequence[str], query_schema: StructType, columns: list[tuple[str, str | None]]) -> Schema:
+    if columns and len(columns) != len(query_schema.fields):
+        has_too_few = len(columns) > len(query_schema.fields)
         raise AnalysisError(
-            f"view {'.'.join(view)} has {len(columns)} columns, and its query gives {len(found.fields)}",
-            condition=f"CREATE_VIEW_COLUMN_ARITY_MISMATCH.{'NOT_ENOUGH' if few else 'TOO_MANY'}_DATA_COLUMNS",
+            f"view {'.'.join(view)} has {len(columns)} columns, and its query returns {len(query_schema.fields)}",
+            condition=f"CREATE_VIEW_COLUMN_ARITY_MISMATCH.{'NOT_ENOUGH' if has_too_few else 'TOO_MANY'}_DATA_COLUMNS",
             parameters={
                 "viewName": _identifier(view),
                 "viewColumns": ", ".join(name for name, _ in columns),
-                "dataColumns": ", ".join(found.names),
+                "dataColumns": ", ".join(query_schema.names),
             },
         )
-    names = columns or [(field.name, field.metadata.get(COMMENT_KEY)) for field in found.fields]
+    names = columns or [(field.name, field.metadata.get(COMMENT_KEY)) for field in query_schema.fields]
     seen: set[str] = set()
     for name, _ in names:
         if name.lower() in seen:
@@ -206,46 +218,47 @@ def _schema_of(view: Sequence[str], found: StructType, columns: list[tuple[str, 
         seen.add(name.lower())
     fields = [
         StructField(name, field.dataType, True, {} if comment is None else {COMMENT_KEY: comment})
-        for (name, comment), field in zip(names, found.fields, strict=True)
+        for (name, comment), field in zip(names, query_schema.fields, strict=True)
     ]
     return struct_to_schema(StructType(fields))
 
 
 def properties_of(tokens: Tokens) -> dict[str, str]:
-    """Return the properties of a list in parentheses, as texts."""
-    found: dict[str, str] = {}
+    """Read a list of properties in parentheses; values are text."""
+    properties: dict[str, str] = {}
     tokens.expect("(")
     while True:
         name = tokens.string() if tokens.is_string() else ".".join(tokens.dotted_name())
         tokens.take("=")
-        found[name] = tokens.string() if tokens.is_string() else _plain_value(tokens)
+        properties[name] = tokens.string() if tokens.is_string() else _plain_value(tokens)
         if not tokens.take(","):
             break
     tokens.expect(")")
-    return found
+    return properties
 
 
 def _plain_value(tokens: Tokens) -> str:
-    """A number as it is written, or a truth value in small letters."""
-    found = tokens.until(",", ")")
-    return found.lower() if found.upper() in ("TRUE", "FALSE") else found
+    """Read a number as it is written, or a boolean in lower case."""
+    value = tokens.until(",", ")")
+    return value.lower() if value.upper() in ("TRUE", "FALSE") else value
 
 
-# ---- changing ----
+# ---- ALTER and DROP VIEW ----
 
 
 def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
     place = view_place(spark, tokens)
     if place is None:
         return None
-    answers, name = place
+    spark_catalog, name = place
     if tokens.take("RENAME", "TO"):
         new = tokens.dotted_name()
         tokens.end()
-        target = new[1:] if new[0] == answers.name else new if len(new) > 1 else (*name[:-1], *new)
-        if len(new) > 1 and new[0] != answers.name and is_catalog(spark, new[0]):
+        target = new[1:] if new[0] == spark_catalog.name else new if len(new) > 1 else (*name[:-1], *new)
+        if len(new) > 1 and new[0] != spark_catalog.name and is_catalog(spark, new[0]):
             raise AnalysisError(
-                f"Cannot move view between catalogs: from={answers.name} and to={new[0]}", next_step="CREATE VIEW in the other catalog"
+                f"Cannot move view between catalogs: from={spark_catalog.name} and to={new[0]}",
+                next_step="CREATE VIEW in the other catalog",
             )
         return Statement(name=name, run=lambda: _rename(place, target), new_name=target, is_of_view=True)
     if tokens.take("AS"):
@@ -254,17 +267,17 @@ def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
     if tokens.take("SET", "TBLPROPERTIES"):
         properties = properties_of(tokens)
         tokens.end()
-        return Statement(name=name, run=lambda: _set(place, properties, ()), is_of_view=True)
+        return Statement(name=name, run=lambda: _set_properties(place, properties, ()), is_of_view=True)
     if tokens.take("UNSET", "TBLPROPERTIES"):
-        if_there = tokens.take("IF", "EXISTS")
-        gone = _names(tokens)
+        if_exists = tokens.take("IF", "EXISTS")
+        removals = _names(tokens)
         tokens.end()
-        return Statement(name=name, run=lambda: _set(place, {}, gone, if_there=if_there), is_of_view=True)
+        return Statement(name=name, run=lambda: _set_properties(place, {}, removals, if_exists=if_exists), is_of_view=True)
     return None
 
 
 def _loaded(place: Place) -> View:
-    """Return the view of a statement that changes it. Raises `NoSuchTableError`: Spark names a missing one so, whatever it should have been."""
+    """Return the view. Raises `NoSuchTableError`: Spark reports a missing view as a missing table."""
     try:
         return place[0].catalog.load_view(place[1])
     except NoSuchViewError as error:
@@ -279,14 +292,14 @@ def _rename(place: Place, target: tuple[str, ...]) -> Rows:
 
 def _redefine(spark: SparkSession, place: Place, query: str) -> Rows:
     _loaded(place)
-    return _make(spark, place, query, [], {}, unless_there=False, replaces=True)
+    return _create_view(spark, place, query, [], {}, if_not_exists=False, replaces=True)
 
 
-def _set(place: Place, properties: Mapping[str, str], removals: tuple[str, ...], *, if_there: bool = True) -> Rows:
+def _set_properties(place: Place, properties: Mapping[str, str], removals: tuple[str, ...], *, if_exists: bool = True) -> Rows:
     view = _loaded(place)
-    known = view.properties.keys() - {QUERY_COLUMNS} | set(SHOWN_PARTS)
-    missing = [key for key in removals if key not in known]
-    if missing and not if_there:
+    existing = view.properties.keys() - {QUERY_COLUMNS} | set(SHOWN_PARTS)
+    missing = [key for key in removals if key not in existing]
+    if missing and not if_exists:
         raise AnalysisError(
             f"Cannot remove property that is not set: '{missing[0]}' of view {view.full_name}",
             next_step="write UNSET TBLPROPERTIES IF EXISTS",
@@ -295,7 +308,7 @@ def _set(place: Place, properties: Mapping[str, str], removals: tuple[str, ...],
         refused = [key for key in keys if key.lower() in _RESERVED]
         if refused:
             raise UnsupportedFeatureError(
-                f"Cannot {action} reserved property: '{refused[0]}' of view {view.full_name}; it is a part of the view itself",
+                f"Cannot {action} reserved property: '{refused[0]}' of view {view.full_name}; it is a field of the view's metadata",
                 next_step="leave it out",
             )
     with view.update_properties() as update:
@@ -316,19 +329,19 @@ def _names(tokens: Tokens) -> tuple[str, ...]:
 
 
 def _drop(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    if_there = tokens.take("IF", "EXISTS")
+    if_exists = tokens.take("IF", "EXISTS")
     place = view_place(spark, tokens)
     tokens.end()
     if place is None:
         return None
 
     def run() -> Rows:
-        if if_there and len(place[1]) < 2:
-            return []  # where no namespace is the current one
+        if if_exists and len(place[1]) < 2:
+            return []  # there is no current namespace
         try:
             place[0].catalog.drop_view(place[1])
         except NoSuchViewError:
-            if not if_there:
+            if not if_exists:
                 raise
         return []
 
