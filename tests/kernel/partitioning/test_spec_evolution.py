@@ -100,7 +100,7 @@ def test_a_field_added_in_the_same_update_may_be_renamed_and_removed(version: in
         ([rename("id_bucket", "name")], "partition field name already"),
         ([add("ratio", "bucket[4]")], r"bucket\[4\] does not work on column 'ratio'"),
         ([add("name", "day")], "day does not work on column 'name'"),
-        ([add("place", "identity")], "column 'place' is not a primitive value"),
+        ([add("place", "identity")], "column 'place' is not a primitive column"),
         ([add("name", "zorder")], "no transform 'zorder'"),
         ([add("ts", "day"), add("ts", "hour")], "already partitioned by time"),
         ([add("ts", "day", "ratio")], "a column has this name"),
