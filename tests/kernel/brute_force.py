@@ -1,4 +1,4 @@
-"""Filters over plain Python rows, one row at a time: what the vectorised evaluators and the pruning are compared with.
+"""Filters over plain Python rows, one row at a time: the model for the vectorized evaluators and for pruning.
 
 Rows are dicts of physical values by column. The semantics are written down here a second time on purpose: three-valued logic, NaN after everything.
 """
@@ -63,7 +63,7 @@ ARROW_TYPES = {
 }
 HOUR = 3_600_000_000
 
-# Few values, so that filters often hit them, with the edges of each type among them.
+# Few values, so that filters often match them, including the limits of each type.
 _INTS = [-(2**31), -(2**31) + 1, -11, -10, -1, 0, 1, 2, 5, 9, 10, 11, 2**31 - 2, 2**31 - 1]
 _FLOATS = [-math.inf, -1.5, -0.0, 0.0, 0.5, 1.0, 3.0, math.inf, math.nan]
 _TEXTS = ["", "a", "aa", "aab", "ab", "abc", "abd", "b", "ba", "é", "ééé", "a\ud7ff", "a\ue000", "\U0010ffff", "\U0010ffff\U0010ffff", "ÿ"]
@@ -85,13 +85,13 @@ VALUES: dict[str, list[Any]] = {
     "z": [-1, 0, 1, 31 * 24 * HOUR * 1000],
     "c": [0, 1, HOUR - 1, HOUR, 12 * HOUR, 24 * HOUR - 1],
 }
-# Literals that stand between or beyond a column's values.
+# Literals between or beyond a column's values.
 _ODD_LITERALS: dict[str, list[Any]] = {
     "i": [2.5, -10.5, 2**31, -(2**31) - 1, 10**30, Decimal("1.5"), math.inf, math.nan, "5"],
     "l": [2.5, 2**63, -(2**63) - 1, Decimal("0.1")],
     "f": [0.1, 2, Decimal("0.5"), 10**400],
     "g": [0.1, 2, Decimal("0.5")],
-    # A moment is beside a value, not an int: what lies between two microseconds, and what no nanoseconds reach.
+    # Times between two microseconds, and times beyond the range of nanoseconds.
     "t": [np.datetime64(1, "ns"), np.datetime64(-1, "ns"), np.datetime64(HOUR * 1000 + 1, "ns")],
     "d": [np.datetime64(1, "ns"), np.datetime64(-1, "s")],
     "n": [np.datetime64("2500-01-01"), np.datetime64("1500-01-01"), np.datetime64(1, "us")],
@@ -101,19 +101,19 @@ _LITERAL_KINDS = [p.EqualTo, p.NotEqualTo, p.LessThan, p.LessThanOrEqual, p.Grea
 
 
 def rows(columns: tuple[str, ...] = tuple(VALUES), max_size: int = 12) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Rows of these columns, in which every value may be null; the other columns are null."""
+    """Generate rows of these columns, in which every value may be null; the other columns are null."""
     cells = st.tuples(*(st.sampled_from([None, *VALUES[name]]) for name in columns))
     return st.lists(cells.map(lambda drawn: {**dict.fromkeys(VALUES), **dict(zip(columns, drawn, strict=True))}), max_size=max_size)
 
 
 def some_columns() -> st.SearchStrategy[tuple[str, ...]]:
-    """One or two columns: few, so that filters, partitions and rows meet."""
+    """Generate one or two columns: few, so that filters and partitions use the columns of the rows."""
     return st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=2, unique=True).map(tuple)
 
 
 @st.composite
 def leaves(draw: st.DrawFn, columns: tuple[str, ...] = tuple(VALUES)) -> p.BooleanExpression:
-    """One predicate on one of the columns."""
+    """Generate one predicate on one of the columns."""
     column = draw(st.sampled_from(columns))
     literals = st.sampled_from([*VALUES[column], *_ODD_LITERALS.get(column, [])])
     forms = (
@@ -133,7 +133,7 @@ def leaves(draw: st.DrawFn, columns: tuple[str, ...] = tuple(VALUES)) -> p.Boole
 
 
 def filters(columns: tuple[str, ...] = tuple(VALUES)) -> st.SearchStrategy[p.BooleanExpression]:
-    """Predicates, and trees of AND, OR and NOT over them."""
+    """Generate predicates, and trees of AND, OR and NOT over them."""
     return st.recursive(
         leaves(columns),
         lambda inner: st.one_of(st.builds(p.And, inner, inner), st.builds(p.Or, inner, inner), st.builds(p.Not, inner)),
@@ -142,7 +142,7 @@ def filters(columns: tuple[str, ...] = tuple(VALUES)) -> st.SearchStrategy[p.Boo
 
 
 def truth(expression: p.BooleanExpression, row: Row) -> bool | None:
-    """TRUE, FALSE or null (None), as SQL has it."""
+    """Evaluate to TRUE, FALSE or null (None), as in SQL."""
     match expression:
         case p.AlwaysTrue():
             return True
@@ -193,14 +193,14 @@ _NANOS = {"d": 24 * HOUR * 1000, "t": 1000, "n": 1, "z": 1}
 
 
 def _moment(literal: np.datetime64) -> Fraction:
-    """Nanoseconds since 1970, without end."""
+    """Return nanoseconds since 1970 in unbounded integers."""
     unit, step = np.datetime_data(literal.dtype)
     scale = {"D": 24 * HOUR * 1000, "s": 10**9, "us": 1000, "ns": 1}[unit]
     return Fraction(int(literal.astype(np.int64)) * step * scale)
 
 
 def _order(value: Any, literal: Any, column: str = "") -> int:
-    """-1, 0 or 1."""
+    """Compare and return -1, 0 or 1."""
     if isinstance(literal, np.datetime64):
         literal = _moment(literal) / Fraction(_NANOS[column])
     if isinstance(literal, str) and not isinstance(value, str):
@@ -216,7 +216,7 @@ def _order(value: Any, literal: Any, column: str = "") -> int:
 
 
 def arrow_table(found: list[dict[str, Any]]) -> Any:
-    """The rows as an Arrow table in the schema's Arrow types."""
+    """Return the rows as an Arrow table in the schema's Arrow types."""
     columns = {}
     for field in SCHEMA.fields:
         array = physical_array(field.field_type, [row[field.name] for row in found])

@@ -1,4 +1,4 @@
-"""Small partitioned tables made of random rows: their files' statistics, as good and bad writers give them, in the arrays that pruning works on.
+"""Small partitioned tables of random rows: statistics of their files, as good and bad writers compute them, in the arrays that pruning uses.
 
 Everything that a writer may do, or has been seen doing, is drawn: shortened and loosened bounds, missing bounds and counts, widths from before a promotion,
 NaN as a bound, times before 1970 rounded the wrong way.
@@ -65,7 +65,7 @@ TRANSFORMS: list[Transform] = [
 
 @dataclass
 class MadeUpFile:
-    """Rows of one partition, and what the manifest says of them."""
+    """Rows of one partition, and their entry in the manifest."""
 
     rows: list[dict[str, Any]]
     partition: tuple[Any, ...]
@@ -74,7 +74,7 @@ class MadeUpFile:
 
 @st.composite
 def specs(draw: st.DrawFn, columns: tuple[str, ...]) -> PartitionSpec:
-    """Up to two partition fields of these columns, of any transform that fits."""
+    """Generate up to two partition fields of these columns, of any transform that fits."""
     choices = [
         (column, transform)
         for column in SCHEMA.fields
@@ -88,8 +88,8 @@ def specs(draw: st.DrawFn, columns: tuple[str, ...]) -> PartitionSpec:
 
 @st.composite
 def tables(draw: st.DrawFn, spec: PartitionSpec, columns: tuple[str, ...], *, sloppy: bool = True) -> list[MadeUpFile]:
-    """Files of random rows under a spec; only `columns` are not all null, and only they have statistics."""
-    # The faults are drawn by a generator of their own: there are many, and each is plain to see in the failing example.
+    """Generate files of random rows under a spec; only `columns` are not all null, and only they have statistics."""
+    # A separate random generator draws the faults: there are many, and each is visible in a failing example.
     chance = Random(draw(st.integers(0, 2**16)))
     rounds_up = sloppy and chance.random() < 0.5
     by_partition: dict[str, MadeUpFile] = {}
@@ -157,7 +157,7 @@ def _bound(chance: Random, kind: PrimitiveType, value: Any, sloppy: bool) -> byt
 
 
 def columns_of(files: list[MadeUpFile], spec: PartitionSpec, schema: Schema = SCHEMA) -> ManifestColumns:
-    """The files as one manifest's columns with every statistic."""
+    """Return the files as one manifest's columns with every statistic."""
     names = ["value_count", "null_value_count", "nan_value_count", "lower_bound", "upper_bound"]
     arrays: dict[str, Any] = {
         item.name: pa.array([_entry(item.name, index, file) for index, file in enumerate(files)], item.type) for item in ENTRY_FIELDS
@@ -178,8 +178,8 @@ def _entry(name: str, index: int, file: MadeUpFile) -> Any:
     return known.get(name, None if name in ("split_offsets", "sort_order_id") else 100 + index)
 
 
-def manifest_of(files: list[MadeUpFile], spec: PartitionSpec, says_nan: bool | None = True) -> ManifestFile:
-    """The manifest list's entry for a manifest of these files. With `says_nan` None, `contains_nan` is left out."""
+def manifest_of(files: list[MadeUpFile], spec: PartitionSpec, contains_nan: bool | None = True) -> ManifestFile:
+    """Return the manifest list's entry for a manifest of these files. With `contains_nan` None, `contains_nan` is left out."""
     summaries = []
     for index, item in enumerate(partition_type(spec, SCHEMA).fields):
         assert isinstance(item.field_type, PrimitiveType)
@@ -189,7 +189,7 @@ def manifest_of(files: list[MadeUpFile], spec: PartitionSpec, says_nan: bool | N
         summaries.append(
             PartitionFieldSummary(
                 contains_null=None in values,
-                contains_nan=None if says_nan is None else bool(nans),
+                contains_nan=None if contains_nan is None else bool(nans),
                 lower_bound=to_bytes(item.field_type, min(ordinary)) if ordinary else None,
                 upper_bound=to_bytes(item.field_type, max(ordinary)) if ordinary else None,
             )

@@ -1,4 +1,4 @@
-"""Arrow without pandas gives what pyarrow itself gives."""
+"""Arrow values converted without pandas equal those of PyArrow."""
 
 from decimal import Decimal
 
@@ -25,7 +25,7 @@ VALUES = {
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_arrays_and_scalars_are_those_of_pyarrow(data):
+def test_arrays_and_scalars_equal_those_of_pyarrow(data):
     kind = data.draw(st.sampled_from(list(VALUES)))
     values = data.draw(st.lists(st.none() | VALUES[kind], max_size=20))
     found = array_of(values, kind)
@@ -37,7 +37,7 @@ def test_arrays_and_scalars_are_those_of_pyarrow(data):
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_numpy_gets_what_arrow_has_sliced_and_chunked_too(data):
+def test_numpy_gets_the_values_of_sliced_and_chunked_arrays(data):
     kind = data.draw(st.sampled_from([pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()]))
     chunks = data.draw(st.lists(st.lists(VALUES[kind], max_size=12), max_size=3))
     start, length = data.draw(st.integers(0, 12)), data.draw(st.integers(0, 12))
@@ -47,7 +47,7 @@ def test_numpy_gets_what_arrow_has_sliced_and_chunked_too(data):
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-9, 9))))
-def test_masks_and_numbers_become_arrow_with_nulls_where_nothing_is_known(rows):
+def test_masks_and_numbers_become_arrow_with_nulls_where_unknown(rows):
     known, numbers = np.array([row[0] for row in rows], bool), np.array([row[1] for row in rows], np.int64)
     assert mask_array(known).to_pylist() == known.tolist()
     assert numbers_array(numbers, pa.int64(), known).to_pylist() == [number if is_known else None for is_known, number in rows]

@@ -1,4 +1,4 @@
-"""Shortened bounds still enclose every value they stand for."""
+"""Truncated bounds still enclose every value of the column."""
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +10,7 @@ from icefloe.kernel.values import to_bytes
 
 few = settings(max_examples=100, deadline=None)
 
-# Where raising a code point goes wrong if it goes wrong.
+# Code points that are hard to increment.
 EDGES = st.sampled_from(["a", "\x7f", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff"])
 
 
@@ -27,7 +27,7 @@ EDGES = st.sampled_from(["a", "\x7f", "\ud7ff", "\ue000", "\uffff", "\U00010000"
         ("😀😀😀", 2, "😀😁"),
     ],
 )
-def test_the_upper_bound_of_a_string_is_raised_at_its_last_code_point_that_can_be(value: str, width: int, upper: str | None) -> None:
+def test_the_upper_bound_of_a_string_increments_its_last_possible_code_point(value: str, width: int, upper: str | None) -> None:
     assert truncate_upper_bound(StringType(), value, width) == upper
 
 
@@ -41,7 +41,7 @@ def test_the_upper_bound_of_a_string_is_raised_at_its_last_code_point_that_can_b
         (b"", 2, b""),
     ],
 )
-def test_the_upper_bound_of_bytes_is_raised_at_its_last_byte_that_can_be(value: bytes, width: int, upper: bytes | None) -> None:
+def test_the_upper_bound_of_bytes_increments_its_last_possible_byte(value: bytes, width: int, upper: bytes | None) -> None:
     assert truncate_upper_bound(BinaryType(), value, width) == upper
     assert truncate_upper_bound(FixedType(3), value, width) == upper
 
@@ -51,7 +51,7 @@ def test_the_lower_bound_is_a_prefix_by_code_points_or_bytes() -> None:
     assert truncate_lower_bound(BinaryType(), b"abc", 2) == b"ab"
 
 
-def test_numbers_are_never_cut() -> None:
+def test_numbers_are_never_truncated() -> None:
     assert truncate_lower_bound(LongType(), 12345, 2) == 12345
     assert truncate_upper_bound(LongType(), 12345, 2) == 12345
 

@@ -1,4 +1,4 @@
-"""Hashes of whole columns, judged by hashing one serialized value after the other."""
+"""Hashes of whole columns, compared with the hashes of single serialized values."""
 
 import struct
 from decimal import Decimal
@@ -37,7 +37,7 @@ from icefloe.kernel.types import (
 from icefloe.kernel.values import to_bytes, unscaled
 
 I32, I64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
-# The type, its Arrow type, physical values, and how a physical value is given to Arrow.
+# The type, its Arrow type, physical values, and the conversion of a physical value for Arrow.
 CASES: list[tuple[PrimitiveType, Any, st.SearchStrategy[Any], Any]] = [
     (BooleanType(), pa.bool_(), st.booleans(), None),
     (IntegerType(), pa.int32(), I32, None),
@@ -82,7 +82,7 @@ def test_a_column_has_the_hashes_of_its_values(
     check()
 
 
-def test_floats_count_by_their_bits() -> None:
+def test_floats_are_distinct_by_their_bits() -> None:
     column = pa.array([0.0, -0.0, float("nan"), struct.unpack("<d", b"\x01\0\0\0\0\0\xf8\x7f")[0], None])
     assert len(set(column_hashes(DoubleType(), column).tolist())) == 4
 
@@ -93,13 +93,13 @@ def test_a_value_without_bytes_has_no_hash() -> None:
     assert not len(column_hashes(UnknownType(), pa.nulls(3)))
 
 
-def test_uuids_of_arrow_s_own_type_are_their_bytes() -> None:
+def test_uuids_of_the_arrow_extension_type_are_hashed_by_their_bytes() -> None:
     value = UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
     column = pa.array([value.bytes], pa.uuid())
     assert column_hashes(UUIDType(), column).tolist() == list(expected(UUIDType(), [value]))
 
 
-def test_the_bytes_of_decimals_are_as_few_as_hold_them() -> None:
+def test_decimals_are_hashed_in_the_fewest_bytes() -> None:
     numbers = [
         n
         for width in range(1, 16)

@@ -1,4 +1,4 @@
-"""The box around shapes: judged by every coordinate of every shape, and by the box that Parquet's own statistics give."""
+"""Bounds of shapes, compared with every coordinate of every shape and with Parquet's statistics."""
 
 import io
 import math
@@ -28,9 +28,9 @@ def points_of(shape: Shape) -> list[dict[str, float]]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.none() | shapes(), max_size=6))
-def test_the_box_is_that_of_every_coordinate(found: list[Shape | None]) -> None:
-    array = pa.array([None if shape is None else big_endian(shape) for shape in found], pa.binary())
-    points = [point for shape in found if shape is not None for point in points_of(shape)]
+def test_the_bounds_enclose_every_coordinate_exactly(drawn: list[Shape | None]) -> None:
+    array = pa.array([None if shape is None else big_endian(shape) for shape in drawn], pa.binary())
+    points = [point for shape in drawn if shape is not None for point in points_of(shape)]
     axes = {axis: [point[axis] for point in points if axis in point] for axis in "XYZM"}
     expected = None
     if points:
@@ -43,7 +43,7 @@ def wkb(*texts: str | None) -> Any:
     return pa.array([None if text is None else wkb_of_text(text) for text in texts], pa.binary())
 
 
-def test_points_are_read_at_once_with_the_same_box() -> None:
+def test_points_read_at_once_have_the_same_bounds() -> None:
     points = [f"POINT Z ({x} {-x} {x * 2})" for x in range(-5, 6)]
     expected = (GeospatialBound(-5, -5, -10), GeospatialBound(5, 5, 10))
     array = wkb(*points, None)
@@ -52,7 +52,7 @@ def test_points_are_read_at_once_with_the_same_box() -> None:
     assert geo_bounds(GeometryType(), array.cast(pa.large_binary())) == expected
 
 
-def test_nan_adds_nothing_and_without_x_or_y_there_is_no_box() -> None:
+def test_nan_is_ignored_and_without_x_or_y_there_are_no_bounds() -> None:
     assert geo_bounds(GeometryType(), wkb("POINT (1 nan)")) is None
     assert geo_bounds(GeometryType(), wkb("POINT (1 nan)", "POINT (0 5)")) == (GeospatialBound(0, 5), GeospatialBound(1, 5))
     assert geo_bounds(GeometryType(), wkb("POINT EMPTY", None)) is None
@@ -60,7 +60,7 @@ def test_nan_adds_nothing_and_without_x_or_y_there_is_no_box() -> None:
     assert geo_bounds(BinaryType(), wkb("POINT (1 2)")) is None
 
 
-def test_a_geography_has_a_box_for_points_on_the_globe_alone() -> None:
+def test_a_geography_has_bounds_only_for_points_on_the_globe() -> None:
     kind = GeographyType()
     assert geo_bounds(kind, wkb("POINT (170 10)", "MULTIPOINT ((-170 5))")) == (GeospatialBound(-170, 5), GeospatialBound(170, 10))
     assert geo_bounds(kind, wkb("POINT (1 2)", "LINESTRING (170 10, -170 10)")) is None  # the edge crosses the date line, and bends
@@ -68,8 +68,8 @@ def test_a_geography_has_a_box_for_points_on_the_globe_alone() -> None:
     assert geo_bounds(kind, wkb("POLYGON EMPTY", "POINT (1 2)")) == (GeospatialBound(1, 2),) * 2
 
 
-def test_a_value_that_is_no_shape_is_our_error() -> None:
-    with pytest.raises(FormatError, match="no shape in WKB"):
+def test_a_value_that_is_not_a_shape_is_a_format_error() -> None:
+    with pytest.raises(FormatError, match="not a shape in WKB"):
         geo_bounds(GeometryType(), pa.array([b"\x01\x02"]))
 
 
@@ -82,20 +82,20 @@ def test_a_value_that_is_no_shape_is_our_error() -> None:
         (GeospatialBound(1, 2, 3, 4), (1, 2, 3, 4)),
     ],
 )
-def test_corners_in_bytes_are_those_of_the_spec(corner: GeospatialBound, numbers: tuple[float, ...]) -> None:
+def test_the_bytes_of_bounds_are_those_of_the_spec(corner: GeospatialBound, numbers: tuple[float, ...]) -> None:
     data = struct.pack(f"<{len(numbers)}d", *numbers)
     assert geospatial_bound_to_bytes(corner) == data
     assert geospatial_bound_from_bytes(data) == corner
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 8, b"\0" * 17, b"\0" * 40, struct.pack("<dd", math.nan, 1)])
-def test_bytes_that_are_no_corner_are_our_error(data: bytes) -> None:
+def test_bytes_that_are_not_a_bound_are_a_format_error(data: bytes) -> None:
     with pytest.raises(FormatError):
         geospatial_bound_from_bytes(data)
 
 
 class Wkb(pa.ExtensionType):
-    """What Arrow's Parquet writer makes a GEOMETRY column of."""
+    """Return an Arrow array that the Parquet writer stores as a GEOMETRY column."""
 
     def __init__(self) -> None:
         super().__init__(pa.binary(), "geoarrow.wkb")
@@ -108,7 +108,7 @@ class Wkb(pa.ExtensionType):
         return cls()
 
 
-def test_the_box_is_that_of_parquet() -> None:
+def test_the_bounds_are_those_of_parquet_statistics() -> None:
     texts = [
         "LINESTRING Z (1 2 3, 4 5 6)",
         "POLYGON ((0 0, 9 0, 9 -7, 0 0))",

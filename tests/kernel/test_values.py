@@ -1,4 +1,4 @@
-"""Every primitive type's value through bytes, JSON, Arrow and Python, and the literals users write."""
+"""Values of every primitive type in bytes, JSON, Arrow and Python, and the literals of users."""
 
 import json
 import math
@@ -62,7 +62,7 @@ few = settings(max_examples=60, deadline=None)
 
 
 def physical_values(kind: PrimitiveType) -> st.SearchStrategy[object]:
-    """Values of every primitive type, including the ends of its range."""
+    """Generate values of every primitive type, including the limits of its range."""
     if type(kind) in INTEGER_RANGES:
         if isinstance(kind, TimestampType | TimestamptzType):
             return st.integers(-62135596800000000, 253402300799999999)  # the years 1 to 9999, which text and Python can hold
@@ -162,7 +162,7 @@ def test_a_value_survives_bytes_json_and_arrow(kind: PrimitiveType) -> None:
             assert_same(from_bytes(kind, to_bytes(kind, value)), value)
             if not isinstance(value, float) or math.isfinite(value):
                 assert_same(from_json_value(kind, json.loads(json.dumps(to_json_value(kind, value)))), value)
-            if not (isinstance(kind, TimestampNanoType | TimestamptzNanoType) and value % 1000):  # Python knows no nanoseconds
+            if not (isinstance(kind, TimestampNanoType | TimestamptzNanoType) and value % 1000):  # Python has no nanoseconds
                 assert_same(to_physical(kind, to_python(kind, value)), value)
         with_null = [None, *values]
         array = physical_array(kind, with_null)
@@ -174,7 +174,7 @@ def test_a_value_survives_bytes_json_and_arrow(kind: PrimitiveType) -> None:
 
 def assert_same(found: object, expected: object) -> None:
     assert found == expected
-    assert repr(found) == repr(expected)  # tells -0.0 from 0.0, and 1.0 from 1.00
+    assert repr(found) == repr(expected)  # distinguishes -0.0 from 0.0, and 1.0 from 1.00
 
 
 def test_a_value_from_before_a_promotion_is_read() -> None:
@@ -329,7 +329,7 @@ def test_text_for_people_is_iso(kind: PrimitiveType, value: object, text: str) -
     assert to_human(kind, value) == text
 
 
-def test_python_values_are_of_their_own_classes() -> None:
+def test_python_values_are_of_pythons_classes() -> None:
     assert to_python(DateType(), -1) == date(1969, 12, 31)
     assert to_python(TimeType(), 81068123456) == time(22, 31, 8, 123456)
     assert to_python(TimestampType(), NOON_MICROS) == NOON
@@ -338,7 +338,7 @@ def test_python_values_are_of_their_own_classes() -> None:
     assert to_python(TimestampType(), None) is None
 
 
-def test_a_time_python_cannot_hold_is_named() -> None:
+def test_a_time_that_python_cannot_represent_is_named_in_the_error() -> None:
     with pytest.raises(InvalidInputError, match="10000-01-01"):
         to_python(TimestampType(), 253402300800000000)
 
@@ -445,7 +445,7 @@ def test_a_literal_that_does_not_fit_is_refused_by_type(kind: PrimitiveType, lit
 
 
 @every_kind
-def test_a_column_of_bounds_reads_like_each_bound_alone(kind: PrimitiveType) -> None:
+def test_a_column_of_bounds_reads_like_its_single_bounds(kind: PrimitiveType) -> None:
     @few
     @given(st.lists(st.none() | physical_values(kind), max_size=8), st.booleans(), st.integers(0, 2))
     def check(values: list[object], large: bool, skipped: int) -> None:
@@ -459,7 +459,7 @@ def test_a_column_of_bounds_reads_like_each_bound_alone(kind: PrimitiveType) -> 
     check()
 
 
-def test_bounds_from_before_a_promotion_stand_beside_new_ones() -> None:
+def test_bounds_from_before_a_promotion_are_read_with_new_ones() -> None:
     longs = bounds_to_array(LongType(), pa.array([struct.pack("<i", -5), struct.pack("<q", 2**40), None]))
     assert longs.to_pylist() == [-5, 2**40, None]
     doubles = bounds_to_array(DoubleType(), pa.array([struct.pack("<f", 1.5), struct.pack("<d", 0.1)]))

@@ -1,4 +1,4 @@
-"""Variants in their binary encoding: judged by PySpark's own reader and writer of them, and never an error but ours for damaged bytes."""
+"""Variants in their binary encoding, compared with PySpark's reader and writer; damaged bytes raise only FormatError."""
 
 import datetime as dt
 import json
@@ -30,7 +30,7 @@ from icefloe.kernel.values import to_python
 from icefloe.kernel.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, encode, normalized_path
 
 NOON = dt.datetime(2017, 11, 16, 22, 31, 8, 123456)
-# What PySpark reads too: it knows neither times, UUIDs nor nanoseconds.
+# Values that PySpark reads too: it supports neither times, UUIDs nor nanoseconds.
 SCALARS: st.SearchStrategy[Any] = (
     st.none()
     | st.booleans()
@@ -55,7 +55,7 @@ few = settings(max_examples=150, deadline=None)
 
 
 def plain(value: Any) -> Any:
-    """A decoded value as Python has it."""
+    """Return a decoded value as a Python value."""
     if isinstance(value, Scalar):
         return to_python(value.kind, value.value)
     if isinstance(value, dict):
@@ -65,7 +65,7 @@ def plain(value: Any) -> Any:
 
 @few
 @given(VALUES)
-def test_what_is_encoded_is_read_back_and_by_pyspark_too(value: Any) -> None:
+def test_an_encoded_value_is_decoded_here_and_by_pyspark(value: Any) -> None:
     metadata, encoded = encode(value)
     assert plain(decode(metadata, encoded)) == value
     assert VariantUtils.to_python(encoded, metadata) == value
@@ -73,7 +73,7 @@ def test_what_is_encoded_is_read_back_and_by_pyspark_too(value: Any) -> None:
 
 @few
 @given(JSON_VALUES)
-def test_what_pyspark_encoded_is_read(value: Any) -> None:
+def test_a_value_encoded_by_pyspark_is_decoded(value: Any) -> None:
     encoded, metadata = VariantUtils.parse_json(json.dumps(value))
     assert plain(decode(metadata, encoded)) == value
 
@@ -120,12 +120,12 @@ def test_large_arrays_objects_and_offsets_are_wider() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, 2**63, Decimal("NaN"), Decimal("1e39"), "\ud800", {"\ud800": 1}, [float], {1, 2}])
-def test_what_a_variant_cannot_hold_is_refused(value: Any) -> None:
+def test_a_value_that_a_variant_cannot_hold_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError):
         encode(value)
 
 
-def test_values_nested_without_end_are_refused() -> None:
+def test_values_nested_too_deeply_are_refused() -> None:
     deep: list[Any] = []
     deep.append(deep)
     with pytest.raises(InvalidInputError, match="deeper"):
@@ -134,7 +134,7 @@ def test_values_nested_without_end_are_refused() -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(st.binary(max_size=20), st.binary(max_size=40), VALUES, st.integers(0, 200), st.integers(0, 255))
-def test_damaged_bytes_are_our_error(metadata: bytes, encoded: bytes, value: Any, place: int, byte: int) -> None:
+def test_damaged_bytes_are_a_format_error_or_a_value(metadata: bytes, encoded: bytes, value: Any, place: int, byte: int) -> None:
     good = encode(value)
     damaged = bytearray(good.value)
     damaged[place % len(damaged)] = byte
@@ -145,8 +145,8 @@ def test_damaged_bytes_are_our_error(metadata: bytes, encoded: bytes, value: Any
             continue
 
 
-def test_values_that_stand_in_each_other_are_refused_before_they_multiply() -> None:
-    # An array of two whose offsets both lead to the array itself, two bytes on.
+def test_overlapping_values_are_refused_before_they_multiply() -> None:
+    # An array of two elements, whose offsets both point to the array itself.
     ring = bytes((0x03, 2, 0, 0, 0)) * 40
     with pytest.raises(FormatError):
         decode(b"\x01\x00\x00", ring)
@@ -169,6 +169,6 @@ def test_bounds_are_read_by_path() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\x02\x00\x00\x00", b"".join(encode([1])), b"".join(encode({"$": [1]})), b"".join(encode({"$": None}))]
 )
-def test_bounds_of_another_form_are_our_error(data: bytes) -> None:
+def test_bounds_of_another_form_are_a_format_error(data: bytes) -> None:
     with pytest.raises(FormatError):
         bounds_from_bytes(data)

@@ -1,4 +1,4 @@
-"""Variants as Python's own values and as JSON: what Spark wrote is read, what is written is read again, and damage is our error."""
+"""Variants as Python values and as JSON: Spark's variants are decoded, encoded ones are decoded again, and damage is a FormatError."""
 
 import datetime as dt
 import json
@@ -15,7 +15,7 @@ from icefloe.errors import FormatError, InvalidInputError
 from icefloe.kernel.types import DoubleType
 from icefloe.kernel.variant import Scalar, encode, to_json, to_python
 
-# Metadata and value in hex, as Spark wrote them (apache/parquet-testing, folder variant), and what they are.
+# Metadata and value in hex, as Spark wrote them (apache/parquet-testing, folder variant), and the Python value.
 _WRITTEN_BY_SPARK = [
     (
         "010000",
@@ -59,33 +59,33 @@ _VALUES = st.recursive(
 
 
 @pytest.mark.parametrize(("metadata", "value", "expected"), _WRITTEN_BY_SPARK)
-def test_what_spark_wrote_is_read(metadata: str, value: str, expected: Any) -> None:
+def test_a_variant_of_spark_is_decoded(metadata: str, value: str, expected: Any) -> None:
     assert to_python(bytes.fromhex(metadata), bytes.fromhex(value)) == expected
 
 
 @given(_VALUES)
-def test_a_value_comes_back_as_it_was(value: Any) -> None:
+def test_a_value_survives_encoding(value: Any) -> None:
     assert to_python(*encode(value)) == value
 
 
-def test_large_objects_and_arrays_come_back_as_they_were() -> None:
+def test_large_objects_and_arrays_survive_encoding() -> None:
     value = {f"name{number}": list(range(number)) for number in range(300)} | {"text": "x" * 70_000}
     assert to_python(*encode(value)) == value
 
 
-def test_nanoseconds_come_back_as_they_were() -> None:
+def test_nanoseconds_survive_encoding() -> None:
     moment = np.datetime64("2024-11-07T12:33:54.123456789", "ns")
     assert to_python(*encode(moment)) == moment
 
 
-def test_the_names_of_an_object_stand_in_the_order_of_their_bytes() -> None:
+def test_the_names_of_an_object_are_in_the_order_of_their_bytes() -> None:
     metadata, value = encode({"\U00010000": 1, "\uffff": 2, "a": 3})
     assert metadata.endswith("a\uffff\U00010000".encode())
     assert value[2:5] == bytes([0, 1, 2])
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, 2**63, Decimal(10) ** 39])
-def test_what_no_variant_can_hold_is_refused(value: Any) -> None:
+def test_a_value_that_no_variant_can_hold_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError):
         encode(value)
 
@@ -115,7 +115,7 @@ def test_any_value_has_a_form_in_json(value: Any) -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
-def test_what_json_has_no_form_for_is_text() -> None:
+def test_numbers_that_json_lacks_are_text() -> None:
     value = {
         "amount": Decimal("14.20"),
         "at": dt.datetime(2025, 4, 16, 16, 34, 56, 780000, tzinfo=dt.UTC),

@@ -1,4 +1,4 @@
-"""Shapes as WKB and WKT: the forms of the standard, any shape both ways, and damaged bytes and texts."""
+"""Shapes as WKB and WKT: the forms of the standard, round trips of any shape, and damaged bytes and texts."""
 
 import math
 import struct
@@ -42,7 +42,7 @@ def test_any_shape_survives_text_and_bytes(shape: Shape) -> None:
 
 
 def text_of_shape(shape: Shape) -> str:
-    """Another writer of WKT than the one under test: every number in full, every word in small letters."""
+    """Write WKT independently of the code under test: every number in full, every word in small letters."""
     names = ["", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"]
 
     def body(shape: Shape) -> str:
@@ -117,7 +117,7 @@ def test_the_old_form_of_many_points_is_read() -> None:
         "GEOMETRYCOLLECTION (" * 2000,
     ],
 )
-def test_a_text_that_is_no_shape_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_shape_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         shape_of_text(text)
 
@@ -137,14 +137,14 @@ def test_a_text_that_is_no_shape_is_refused(text: str) -> None:
         "010700000001000000" * 5000,
     ],
 )
-def test_bytes_that_are_no_shape_are_refused(data: str) -> None:
+def test_bytes_that_are_not_a_shape_are_refused(data: str) -> None:
     with pytest.raises(ValueError):
         check_wkb(bytes.fromhex(data))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60), shapes(), st.integers(0, 500), st.integers(0, 255))
-def test_damaged_bytes_raise_nothing_else(data: bytes, shape: Shape, place: int, byte: int) -> None:
+def test_damaged_bytes_raise_only_value_error(data: bytes, shape: Shape, place: int, byte: int) -> None:
     damaged = bytearray(big_endian(shape))
     damaged[place % len(damaged)] = byte
     for found in (data, b"\x01\x07\x00\x00\x00" + data, bytes(damaged)):

@@ -81,7 +81,7 @@ def test_one_partition_field_may_stand_alone_and_a_sort_order_is_no_list(catalog
 def test_a_list_is_no_field_and_a_text_is_no_type() -> None:
     fields = [NestedField(1, "id", LongType()), NestedField(2, "n", LongType())]
     for made in (Schema, StructType):
-        with pytest.raises(InvalidSchemaError, match=r"made of fields, and this is a list(?s:.)*one NestedField after the other"):
+        with pytest.raises(InvalidSchemaError, match=r"consists of fields, and this is a list(?s:.)*one NestedField after the other"):
             made(fields)  # type: ignore[arg-type]
     with pytest.raises(InvalidSchemaError, match=r"id: 'long' is not a type; pass one such as LongType\(\)"):
         Schema(NestedField(1, "id", "long"), fields[1])  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Python values and numpy arrays as Arrow, and back, without pandas: `pyarrow.array`, `pyarrow.scalar` and `to_numpy` import it first, which takes as long
-as planning a scan of 30,000 files.
+"""Conversion of Python values and numpy arrays to Arrow and back without pandas.
 
-What the values mean is decided in `values.py`. Spec: none, this is memory layout.
+`pyarrow.array`, `pyarrow.scalar` and `to_numpy` import pandas first, which takes as long as planning a scan of 30,000 files.
+`values.py` determines what the values mean. Spec: none, this is memory layout.
 """
 
 from array import array
@@ -14,43 +14,43 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-# Arrow's fixed-width types by the code of `array.array`, which refuses values of other types or beyond the width.
+# The code of `array.array` for Arrow's fixed-width types; `array.array` refuses values of other types or beyond the width.
 _CODES = {pa.int32(): "i", pa.int64(): "q", pa.float32(): "f", pa.float64(): "d"}
 
 
 def array_of(values: Sequence[Any], kind: Any) -> Any:
-    """An array of an Arrow type of Python values, None for null; text may be given as UTF-8 too.
+    """Return Python values as an array of an Arrow type, None as null; text may be passed as UTF-8 bytes too.
 
     Raises:
-        TypeError, ValueError, OverflowError, pyarrow.ArrowException: a value does not fit the type.
+        TypeError, ValueError, OverflowError, pyarrow.ArrowException: A value does not fit the type.
     """
     if None not in values:
         return _array(values, kind, None)
     known = [value is not None for value in values]
     if not any(known):
         return pa.nulls(len(values), kind)
-    stand_in = next(value for value in values if value is not None)
-    return _array([stand_in if value is None else value for value in values], kind, np.array(known, dtype=bool))
+    placeholder = next(value for value in values if value is not None)
+    return _array([placeholder if value is None else value for value in values], kind, np.array(known, dtype=bool))
 
 
 def scalar_of(value: Any, kind: Any) -> Any:
-    """One value as a scalar of an Arrow type. Raises as `array_of` does."""
+    """Return one value as a scalar of an Arrow type; raises as `array_of` does."""
     return array_of((value,), kind)[0]
 
 
 def filled(values: Any, value: Any) -> Any:
-    """An Arrow array with a value in place of nulls."""
+    """Return an Arrow array with its nulls replaced by a value."""
     return pc.fill_null(values, scalar_of(value, values.type))
 
 
 def numbers_array(numbers: NDArray[Any], kind: Any, known: NDArray[np.bool_] | None = None) -> Any:
-    """An array of a fixed-width Arrow type of numpy numbers of that width, or of a mask; null where not `known`."""
+    """Return numpy numbers, or a mask, as an array of a fixed-width Arrow type of the same width, null where `known` is False."""
     data = np.packbits(numbers, bitorder="little") if pa.types.is_boolean(kind) else np.ascontiguousarray(numbers)
     return pa.Array.from_buffers(kind, len(numbers), [validity_buffer(known), pa.py_buffer(data)])
 
 
 def numpy_of(values: Any) -> NDArray[Any]:
-    """The values of a fixed-width Arrow array without nulls, chunked or not, as numpy has them; a view where Arrow's bytes will do."""
+    """Return the values of a fixed-width Arrow array without nulls, chunked or not, as numpy; a view where Arrow's bytes allow it."""
     plain = array_of_chunks(values)
     start, end = plain.offset, plain.offset + len(plain)
     data = plain.buffers()[1] or b""
@@ -60,39 +60,39 @@ def numpy_of(values: Any) -> NDArray[Any]:
 
 
 def chunks_of(values: Any) -> list[Any]:
-    """The pieces of an Arrow array, chunked or not."""
+    """Return the chunks of an Arrow array, chunked or not."""
     return list(values.chunks) if isinstance(values, pa.ChunkedArray) else [values]
 
 
 def array_of_chunks(values: Any) -> Any:
-    """A chunked array as one array, without copying where it is in one piece."""
+    """Return a chunked array as one array, without a copy if it has one chunk."""
     if not isinstance(values, pa.ChunkedArray):
         return values
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
 
 
 def offsets_of(lists: Any) -> NDArray[np.int32]:
-    """Where the items of each list of an Arrow array begin in its `values`, and where the last ends."""
+    """Return where the items of each list of an Arrow array begin in its `values`, and where the last list ends."""
     return np.frombuffer(lists.buffers()[1], np.int32)[lists.offset : lists.offset + len(lists) + 1]
 
 
 def validity_buffer(known: NDArray[np.bool_] | None) -> Any:
-    """Arrow's validity bitmap of a mask; None, which stands for all known, is that for Arrow too."""
+    """Return Arrow's validity bitmap of a mask; None, for no nulls, stays None."""
     return None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))
 
 
 def mask_array(mask: NDArray[np.bool_]) -> Any:
-    """A mask as an Arrow array."""
+    """Return a mask as an Arrow array."""
     return numbers_array(mask, pa.bool_())
 
 
 def _array(values: Sequence[Any], kind: Any, known: NDArray[np.bool_] | None) -> Any:
-    """Values without None; `known` is false where one only stands in for null."""
+    """Convert values without None; where `known` is False the value is a placeholder for null."""
     if kind in _CODES:
         return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), pa.py_buffer(array(_CODES[kind], values))])
     if pa.types.is_boolean(kind):
         if set(map(type, values)) - {bool}:
-            raise TypeError("a truth value is neither True nor False")
+            raise TypeError("a Boolean value is neither True nor False")
         return numbers_array(np.array(values, dtype=bool), kind, known)
     if kind == pa.binary():
         return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), _offsets(values), pa.py_buffer(b"".join(values))])

@@ -1,6 +1,6 @@
-"""Arrow columns of serialized values read as numpy arrays, without a Python object per value.
+"""Arrow columns of serialized values, read into numpy arrays without a Python object per value.
 
-Which type's values they are is decided in `values.py`. Spec: Appendix D, binary single-value serialization.
+`values.py` determines the type of the values. Spec: Appendix D, binary single-value serialization.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _DAY_WIDTH = 4
 
 
 class ByteSpans(NamedTuple):
-    """Where each value of a binary column lies in `data`; null values have length 0."""
+    """The start and length of each value of a binary column in `data`; null values have length 0."""
 
     data: NDArray[np.uint8]
     starts: NDArray[np.int64]
@@ -27,7 +27,7 @@ class ByteSpans(NamedTuple):
 
 
 def spans_of(column: Any) -> ByteSpans:
-    """The spans of an Arrow binary, large_binary, string, large_string or fixed_size_binary array, sliced and chunked ones too."""
+    """Return the spans of an Arrow binary, large_binary, string, large_string or fixed_size_binary array; it may be sliced and chunked."""
     array = array_of_chunks(column)
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
@@ -45,23 +45,23 @@ def spans_of(column: Any) -> ByteSpans:
 
 
 def rows_of_width(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-    """Which values are exactly `width` bytes long, and those as a matrix of one row per such value."""
+    """Return which values are exactly `width` bytes long, and these values as a matrix of one row per value."""
     chosen = spans.valid & (spans.lengths == width)
-    if len(chosen) and chosen.all():  # then they lie one behind the other
+    if len(chosen) and chosen.all():  # then they are contiguous
         return chosen, spans.data[spans.starts[0] : spans.starts[0] + len(chosen) * width].reshape(len(chosen), width)
     return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
 
 
 def rows_starting_with(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-    """Which values have at least `width` bytes, and the first `width` of those as a matrix of one row per such value."""
+    """Return which values have at least `width` bytes, and the first `width` bytes of these as a matrix of one row per value."""
     chosen = spans.valid & (spans.lengths >= width)
     return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
 
 
 def fixed_width_numbers(spans: ByteSpans, dtypes: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The values as numbers of the first of `dtypes`, and which are known.
+    """Return the values as numbers of the first of `dtypes`, and which are known.
 
-    A value as long as another of `dtypes` was written before its column was promoted; one of no such length is unknown.
+    A value with the width of another of `dtypes` was written before its column was promoted; a value of any other width is unknown.
     """
     numbers = np.zeros(len(spans.starts), dtypes[0])
     known = np.zeros(len(spans.starts), np.bool_)
@@ -73,7 +73,7 @@ def fixed_width_numbers(spans: ByteSpans, dtypes: Sequence[str]) -> tuple[NDArra
 
 
 def decimal_words(spans: ByteSpans) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """The big-endian two's complement values as rows of 16 little-endian bytes, and which are known (1 to 16 bytes long)."""
+    """Return the big-endian two's complement values as rows of 16 little-endian bytes, and which are known (1 to 16 bytes long)."""
     words = np.zeros((len(spans.starts), DECIMAL_WIDTH), np.uint8)
     known = np.zeros(len(spans.starts), np.bool_)
     for width in np.unique(spans.lengths[spans.valid]).tolist():
@@ -87,7 +87,16 @@ def decimal_words(spans: ByteSpans) -> tuple[NDArray[np.uint8], NDArray[np.bool_
 
 
 def days_in_units(spans: ByteSpans, units_per_day: int, limits: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The values of 4 bytes, which are dates, in the units of a timestamp, and which of the values those are; a date outside the limits is unknown."""
+    """Convert the values of 4 bytes, which are dates, to the units of a timestamp.
+
+    Args:
+        spans: The values.
+        units_per_day: Units of the timestamp in one day.
+        limits: The least and greatest timestamp; a date outside of them is unknown.
+
+    Returns:
+        The timestamps, and which of the values are known dates.
+    """
     chosen, rows = rows_of_width(spans, _DAY_WIDTH)
     days = rows.view("<i4").ravel().astype(np.int64)
     low, high = limits
@@ -100,7 +109,7 @@ def days_in_units(spans: ByteSpans, units_per_day: int, limits: tuple[int, int])
 
 
 def strings_of(column: Any) -> Any:
-    """A binary column as an Arrow string array; null where it is not UTF-8."""
+    """Return a binary column as an Arrow string array; null where a value is not UTF-8."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:

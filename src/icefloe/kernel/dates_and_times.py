@@ -1,7 +1,7 @@
-"""Days, microseconds and nanoseconds since 1970 against text and Python's date and time classes.
+"""Conversion of days, microseconds and nanoseconds since 1970 to text and to Python's date and time classes, both ways.
 
-The type each number belongs to is chosen in `values.py`; partition transforms of time are `partitioning/transforms.py`. Everything here is exact integer
-arithmetic on the proleptic Gregorian calendar, before 1970 too. Spec: Primitive Types; Appendix D, JSON single-value
+`values.py` determines the type of each number; partition transforms of time are in `partitioning/transforms.py`. All arithmetic is exact, on integers and the
+proleptic Gregorian calendar, also before 1970. Spec: Primitive Types; Appendix D, JSON single-value
 serialization.
 """
 
@@ -18,13 +18,13 @@ NANOS_PER_MICRO = 1_000
 NANOS_PER_DAY = NANOS_PER_MICRO * MICROS_PER_DAY
 
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the spec's `timestamp` has no zone
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - `timestamp` of the spec has no zone
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
-# The calendar repeats itself after so many years; Python's own dates end at the year 9999.
+# The calendar repeats after this many years; Python's dates end at the year 9999.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 
-# Years beyond 9999 and below 0 have a sign, as ISO 8601 wants it and Java writes it.
+# Years beyond 9999 and below 0 have a sign, as ISO 8601 requires and Java writes.
 _DATE = r"(?:\d{4}|[+-]\d{4,9})-\d{2}-\d{2}"
 _CLOCK = r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?"
 _DATE_TEXT = re.compile(_DATE, re.ASCII)
@@ -33,22 +33,30 @@ _TIMESTAMP_TEXT = re.compile(rf"({_DATE})(?:[T ]{_CLOCK}(?: ?(Z|UTC|[+-]\d{{2}}:
 
 
 def days_of(value: date) -> int:
-    """Days since 1970-01-01."""
+    """Return the days since 1970-01-01."""
     return value.toordinal() - _EPOCH_ORDINAL
 
 
 def date_of(days: int) -> date:
-    """The date of a number of days. Raises `OverflowError` or `ValueError` outside the years 1 to 9999."""
+    """Return the date of a number of days.
+
+    Raises:
+        OverflowError, ValueError: The year is not from 1 to 9999.
+    """
     return date.fromordinal(days + _EPOCH_ORDINAL)
 
 
 def micros_of_time(value: time) -> int:
-    """Microseconds since midnight; a zone is not looked at."""
+    """Return the microseconds since midnight; a time zone is ignored."""
     return ((value.hour * 60 + value.minute) * 60 + value.second) * MICROS_PER_SECOND + value.microsecond
 
 
 def time_of(micros: int) -> time:
-    """The time of day of microseconds since midnight. Raises `ValueError` outside one day."""
+    """Return the time of day of microseconds since midnight.
+
+    Raises:
+        ValueError: The microseconds are outside of one day.
+    """
     seconds, micro = divmod(micros, MICROS_PER_SECOND)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -56,17 +64,25 @@ def time_of(micros: int) -> time:
 
 
 def micros_of(value: datetime) -> int:
-    """Microseconds since 1970-01-01T00:00:00; of an aware datetime, since that instant in UTC."""
+    """Return the microseconds since 1970-01-01T00:00:00; of an aware datetime, since that instant in UTC."""
     return (value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MICRO
 
 
 def datetime_of(micros: int, *, utc: bool) -> datetime:
-    """The datetime of microseconds since 1970: naive, or aware in UTC. Raises `OverflowError` outside the years 1 to 9999."""
+    """Return the datetime of microseconds since 1970: naive, or aware in UTC.
+
+    Raises:
+        OverflowError: The year is not from 1 to 9999.
+    """
     return (_EPOCH_UTC if utc else _EPOCH) + micros * _MICRO
 
 
 def parse_date(text: str) -> int:
-    """Days of `2024-01-31`, `-0044-03-15` or `+12345-01-01`. Raises `ValueError`."""
+    """Parse a date such as `2024-01-31`, `-0044-03-15` or `+12345-01-01` to days.
+
+    Raises:
+        ValueError: The text has another form.
+    """
     if not _DATE_TEXT.fullmatch(text):
         raise ValueError("expected a date such as 2024-01-31")
     year_text, month, day = text.rsplit("-", 2)
@@ -76,39 +92,45 @@ def parse_date(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Microseconds since midnight of `22:31`, `22:31:08` or `22:31:08.123456`. Raises `ValueError`."""
-    found = _TIME_TEXT.fullmatch(text)
-    if not found:
+    """Parse a time such as `22:31`, `22:31:08` or `22:31:08.123456` to microseconds since midnight.
+
+    Raises:
+        ValueError: The text has another form.
+    """
+    match = _TIME_TEXT.fullmatch(text)
+    if not match:
         raise ValueError("expected a time such as 22:31:08.123456")
-    return _of_clock(found.groups(), nanos=False)
+    return _parse_clock(match.groups(), nanos=False)
 
 
 def parse_timestamp(text: str, *, utc: bool, nanos: bool = False) -> int:
-    """Microseconds, or with `nanos` nanoseconds, since 1970 of `2024-01-31`, `2024-01-31T22:31:08.123456` or, with `utc`, the same with a zone
-    such as `+01:00`.
+    """Parse a timestamp such as `2024-01-31` or `2024-01-31T22:31:08.123456`; without a time it is midnight.
 
-    Without a time it is midnight; with `utc` and without a zone it is UTC.
+    Args:
+        text: The timestamp.
+        utc: Whether a zone such as `+01:00` is allowed; without one the time is UTC.
+        nanos: Whether to return nanoseconds instead of microseconds since 1970.
 
     Raises:
-        ValueError: the text has another form, a digit finer than the unit, or a zone although `utc` is false.
+        ValueError: The text has another form, a digit finer than the unit, or a zone although `utc` is False.
     """
-    found = _TIMESTAMP_TEXT.fullmatch(text)
-    if not found:
+    match = _TIMESTAMP_TEXT.fullmatch(text)
+    if not match:
         raise ValueError("expected a timestamp such as 2024-01-31T22:31:08.123456" + ("+00:00" if utc else ""))
-    day, *clock, zone = found.groups()
+    day, *clock, zone = match.groups()
     if zone and not utc:
-        raise ValueError(f"the column is without time zone, so the zone {zone} cannot be used")
+        raise ValueError(f"the column has no time zone, so the zone {zone} cannot be used")
     scale = NANOS_PER_MICRO if nanos else 1
-    return parse_date(day) * MICROS_PER_DAY * scale + _of_clock(clock, nanos=nanos) - _offset_micros(zone) * scale
+    return parse_date(day) * MICROS_PER_DAY * scale + _parse_clock(clock, nanos=nanos) - _offset_micros(zone) * scale
 
 
 def format_date(days: int) -> str:
-    """`2017-11-16`; other years than 0 to 9999 as Java writes them for people, without a plus sign."""
+    """Return a date such as `2017-11-16`; years outside of 0 to 9999 as Java formats them for people, without a plus sign."""
     return str(np.datetime_as_string(np.datetime64(days, "D")))
 
 
 def format_iso_date(days: int) -> str:
-    """ISO 8601, such as `2017-11-16`, `-0044-03-15` or `+12345-01-01`."""
+    """Return a date in ISO 8601, such as `2017-11-16`, `-0044-03-15` or `+12345-01-01`."""
     cycles, within = divmod(days, _CYCLE_DAYS)
     near = date_of(within)
     year = near.year + cycles * _CYCLE_YEARS
@@ -117,15 +139,20 @@ def format_iso_date(days: int) -> str:
 
 
 def format_time(micros: int) -> str:
-    """ISO 8601 with as many fraction digits as needed, such as `22:31:08` or `22:31:08.1`."""
+    """Return a time in ISO 8601 with as many fraction digits as needed, such as `22:31:08` or `22:31:08.1`."""
     seconds, fraction = divmod(micros, MICROS_PER_SECOND)
     minutes, second = divmod(seconds, 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}" + (f".{fraction:06d}".rstrip("0") if fraction else "")
 
 
 def format_timestamp(count: int, *, utc: bool, nanos: bool = False) -> str:
-    """Microseconds, or with `nanos` nanoseconds, as ISO 8601 with as many fraction digits as needed; `utc` adds `+00:00`, the only offset the spec lets
-    be written."""
+    """Return a timestamp in ISO 8601 with as many fraction digits as needed.
+
+    Args:
+        count: Microseconds, or with `nanos` nanoseconds, since 1970.
+        utc: Whether to add `+00:00`, the only offset that the spec allows writing.
+        nanos: Whether `count` is in nanoseconds.
+    """
     micros, rest = divmod(count, NANOS_PER_MICRO) if nanos else (count, 0)
     days, of_day = divmod(micros, MICROS_PER_DAY)
     second, _, fraction = format_time(of_day).partition(".")
@@ -134,8 +161,8 @@ def format_timestamp(count: int, *, utc: bool, nanos: bool = False) -> str:
     return f"{format_iso_date(days)}T{second}" + (f".{fraction}" if fraction else "") + ("+00:00" if utc else "")
 
 
-def _of_clock(groups: Sequence[str | None], *, nanos: bool) -> int:
-    """Microseconds, or nanoseconds, since midnight of the hour, minute, second and fraction of a text."""
+def _parse_clock(groups: Sequence[str | None], *, nanos: bool) -> int:
+    """Return the microseconds, or nanoseconds, since midnight of the hour, minute, second and fraction of a text."""
     hour, minute, second, fraction = groups
     whole = micros_of_time(time(int(hour or 0), int(minute or 0), int(second or 0)))
     digits = 9 if nanos else 6

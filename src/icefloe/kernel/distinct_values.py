@@ -1,6 +1,6 @@
-"""Columns of rows as the hashes that theta sketches count: each distinct value in its binary single-value serialization.
+"""Hashes of the distinct values of a column, for theta sketches; each value is hashed in its binary single-value serialization.
 
-The sketches are `puffin/theta_sketch.py`; one value's bytes are `values.py`, which this must agree with.
+The sketches are in `puffin/theta_sketch.py`; `values.py` serializes single values, and this module must agree with it.
 Spec: Puffin file format, `apache-datasketches-theta-v1` blob type; Appendix D, binary single-value serialization.
 """
 
@@ -17,14 +17,14 @@ from icefloe.kernel.puffin.theta_hash import Hashes, theta_hashes, theta_hashes_
 from icefloe.kernel.types import BooleanType, DecimalType, PrimitiveType, UnknownType
 
 _NONE = np.zeros(0, np.uint64)
-# Bytes. Values as short are hashed all at once, those of one length together; longer ones one by one.
-_MOST_TOGETHER = 16
+# In bytes. Values up to this length are hashed together by length; longer ones one by one.
+_MAX_VECTORIZED_WIDTH = 16
 
 
 def column_hashes(kind: PrimitiveType, column: Any) -> Hashes:
-    """The hashes of the distinct values of an Arrow array of the column's in-memory type; nulls, and values without bytes, have none.
+    """Return the hashes of the distinct values of an Arrow array of the column's in-memory type; nulls, and values without bytes, have none.
 
-    Floats count by their bits, as they are serialized: 0.0 and -0.0 are two values.
+    Floats are compared by their bits, as they are serialized: 0.0 and -0.0 are two values.
     """
     if isinstance(kind, UnknownType) or not len(column):
         return _NONE
@@ -50,21 +50,21 @@ def _is_bytes(kind: Any) -> bool:
 
 
 def _span_hashes(spans: ByteSpans) -> Hashes:
-    long = [spans.data[start : start + length].tobytes() for start, length in _longer(spans)]
-    found = [theta_hashes_of_values(long)]
-    for width in np.unique(spans.lengths[spans.lengths <= _MOST_TOGETHER]).tolist():
+    long_values = [spans.data[start : start + length].tobytes() for start, length in _longer(spans)]
+    hashes = [theta_hashes_of_values(long_values)]
+    for width in np.unique(spans.lengths[spans.lengths <= _MAX_VECTORIZED_WIDTH]).tolist():
         starts = spans.starts[spans.lengths == width]
-        found.append(theta_hashes(spans.data[starts[:, None] + np.arange(width)]))
-    return np.concatenate(found)
+        hashes.append(theta_hashes(spans.data[starts[:, None] + np.arange(width)]))
+    return np.concatenate(hashes)
 
 
 def _longer(spans: ByteSpans) -> list[tuple[int, int]]:
-    chosen = spans.lengths > _MOST_TOGETHER
+    chosen = spans.lengths > _MAX_VECTORIZED_WIDTH
     return list(zip(spans.starts[chosen].tolist(), spans.lengths[chosen].tolist(), strict=True))
 
 
 def _decimal_hashes(array: Any) -> Hashes:
-    """Decimals are their unscaled numbers, big endian in two's complement, in as few bytes as hold them."""
+    """Hash decimals as unscaled numbers, big endian in two's complement, in as few bytes as possible."""
     if not len(array):
         return _NONE
     wide = array.cast(pa.decimal128(38, array.type.scale))
@@ -75,7 +75,10 @@ def _decimal_hashes(array: Any) -> Hashes:
 
 
 def _fewest_bytes(words: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """How many bytes each little-endian number of 16 bytes takes with its sign: a byte is needed where it, or the top bit of the one below, says more."""
+    """Return the number of bytes that each little-endian number of 16 bytes needs with its sign.
+
+    A byte is needed where it, or the top bit of the byte below, differs from the sign.
+    """
     sign = np.where(words[:, -1:] & 0x80, 0xFF, 0).astype(np.uint8)
     magnitude = words ^ sign
     # The bit above the highest that differs from the sign must be there too.

@@ -1,6 +1,6 @@
-"""Python's own values and texts as physical values: what a user may write in a filter or a partition value.
+"""Conversion of Python values and texts to physical values: the literals of filters and the values of partitions and defaults.
 
-The door is `values.to_physical`, which turns the plain errors here into Icefloe's. Spec: Primitive Types.
+The entry point is `values.to_physical`, which converts the plain errors here to Icefloe's. Spec: Primitive Types.
 """
 
 import re
@@ -58,14 +58,14 @@ ZONED_TYPES = (TimestamptzType, TimestamptzNanoType)
 
 
 def native_to_physical(kind: PrimitiveType, value: Any) -> Any:
-    """The physical value of a Python value, a numpy scalar or a text.
+    """Return the physical value of a Python value, a numpy scalar or a text.
 
     Raises:
-        ValueError, TypeError, ArithmeticError, AttributeError: the value cannot be one of the type; the text says why.
+        ValueError, TypeError, ArithmeticError, AttributeError: The value is not a value of the type; the text states why.
     """
     native = _native(kind, value)
     if native is None:
-        raise ValueError("null is not a literal; ask with IS NULL")
+        raise ValueError("null is not a literal; use IS NULL")
     return _CONVERSIONS[type(kind)](kind, native)
 
 
@@ -175,8 +175,8 @@ def _timestamp_count(kind: PrimitiveType, value: Any, *, utc: bool, nanos: bool)
     scale = iso.NANOS_PER_MICRO if nanos else 1
     if isinstance(value, datetime):
         if value.tzinfo is not None and not utc:
-            raise ValueError("the column is without time zone; leave the zone out")
-        finer = getattr(value, "nanosecond", 0)  # pandas' datetimes have three digits more than Python's
+            raise ValueError("the column has no time zone; leave the zone out")
+        finer = getattr(value, "nanosecond", 0)  # datetimes of pandas have three digits more than those of Python
         if finer and not nanos:
             raise ValueError("the finest unit is the microsecond")
         whole: Any = value
@@ -225,7 +225,7 @@ def _to_wkb(_: PrimitiveType, value: Any) -> bytes:
 
 
 def _to_unknown(_: PrimitiveType, value: Any) -> None:
-    raise ValueError(f"a column of which only nulls are known has no value such as a {type(value).__name__}")
+    raise ValueError(f"an unknown column contains only nulls, not a {type(value).__name__}")
 
 
 _CONVERSIONS: Mapping[type[PrimitiveType], Callable[[PrimitiveType, Any], Any]] = {
@@ -252,7 +252,7 @@ _CONVERSIONS: Mapping[type[PrimitiveType], Callable[[PrimitiveType, Any], Any]] 
 
 _DATE = r"(?:\d{4}|[+-]\d{4,9})-\d\d-\d\d"
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?"
-# Texts that a user may write in other forms, and JSON may not: the zone of a timestamptz must be there and be UTC. Spec: Appendix D, JSON.
+# Forms that JSON requires of texts for which users have more freedom: a timestamptz must have a zone, which is UTC. Spec: Appendix D, JSON.
 JSON_FORMS: Mapping[type[PrimitiveType], re.Pattern[str]] = {
     kind: re.compile(form, re.ASCII)
     for kind, form in (

@@ -1,6 +1,6 @@
-"""Single values of any type, nested ones too: physical, JSON and Python's own, as column defaults have them.
+"""Single values of any type, including nested ones: physical, JSON and Python values, used for column defaults.
 
-Primitive values are `values.py`, and only those have a form in bytes. A nested physical value can be hashed: a list is a tuple of values, a map a tuple of
+Primitive values are in `values.py`, and only those have a binary form. A nested physical value can be hashed: a list is a tuple of values, a map a tuple of
 (key, value) pairs in order, a struct a tuple of (field id, value) pairs of the fields it has, in the struct's order. So `()` is the default `{}` of a
 struct, the empty list and the empty map. Spec: Default values; Appendix D, JSON single-value serialization.
 """
@@ -23,15 +23,15 @@ from icefloe.kernel.types import (
 )
 from icefloe.kernel.values import from_json_value, to_json_value, to_physical
 
-# Columns of these types may have no default but null. Spec: Default values.
+# Columns of these types may have no default except null. Spec: Default values.
 ALWAYS_NULL_BY_DEFAULT = (UnknownType, VariantType, GeometryType, GeographyType)
 
 
 def nested_to_json(kind: IcebergType, value: Any) -> Any:
-    """A physical value of any type as JSON; None for null.
+    """Return a physical value of any type as JSON; None for null.
 
     Raises:
-        InvalidInputError: the value has no form in JSON, as a variant or an infinite float.
+        InvalidInputError: The value has no form in JSON, such as a variant or an infinite float.
     Spec: Appendix D, JSON single-value serialization.
     """
     if value is None:
@@ -49,10 +49,12 @@ def nested_to_json(kind: IcebergType, value: Any) -> Any:
 
 
 def nested_from_json(kind: IcebergType, value: Any) -> Any:
-    """The physical value of a JSON value of any type; None for null. A struct's keys are field ids; ids that it does not have are left out.
+    """Return the physical value of a JSON value of any type; None for null.
+
+    A struct's keys are field ids; other ids are ignored.
 
     Raises:
-        FormatError: the JSON value is not one of the type; the message says which part of it.
+        FormatError: The JSON value is not a value of the type; the message names the wrong part.
     Spec: Appendix D, JSON single-value serialization.
     """
     if value is None:
@@ -67,17 +69,19 @@ def nested_from_json(kind: IcebergType, value: Any) -> Any:
     if isinstance(kind, ListType):
         if not isinstance(value, list | tuple):
             raise FormatError(f"{value!r} is not a list in JSON")
-        return tuple(_present(kind.element_field, nested_from_json(kind.element, inner)) for inner in value)
+        return tuple(_check_required(kind.element_field, nested_from_json(kind.element, inner)) for inner in value)
     if isinstance(kind, MapType):
         return _map_from_json(kind, value)
-    raise FormatError(f"a value of type {kind} has no form in JSON, so {value!r} is none")
+    raise FormatError(f"a value of type {kind} has no form in JSON, so {value!r} is not one")
 
 
 def nested_to_physical(kind: IcebergType, value: Any) -> Any:
-    """A Python value as the physical value of any type: a dict by field name for a struct, a list or tuple for a list, a dict for a map; None for null.
+    """Return a Python value as the physical value of any type; None for null.
+
+    A struct is passed as a dict by field name, a list as a list or tuple, a map as a dict.
 
     Raises:
-        InvalidInputError: the value cannot be one of the type exactly.
+        InvalidInputError: The value is not exactly a value of the type.
     """
     if value is None:
         return None
@@ -85,18 +89,18 @@ def nested_to_physical(kind: IcebergType, value: Any) -> Any:
         return to_physical(kind, value)
     if isinstance(kind, StructType) and isinstance(value, Mapping):
         names = {field.name for field in kind.fields}
-        strange = [name for name in value if name not in names]
-        if strange:
-            raise InvalidInputError(f"{strange[0]!r} is not a field of {kind}")
-        given = (field for field in kind.fields if field.name in value)
-        return tuple((field.field_id, nested_to_physical(field.field_type, value[field.name])) for field in given)
+        unknown = [name for name in value if name not in names]
+        if unknown:
+            raise InvalidInputError(f"{unknown[0]!r} is not a field of {kind}")
+        fields = (field for field in kind.fields if field.name in value)
+        return tuple((field.field_id, nested_to_physical(field.field_type, value[field.name])) for field in fields)
     if isinstance(kind, ListType) and isinstance(value, list | tuple):
-        return tuple(_given(kind.element_field, nested_to_physical(kind.element, inner)) for inner in value)
+        return tuple(_check_required_input(kind.element_field, nested_to_physical(kind.element, inner)) for inner in value)
     if isinstance(kind, MapType) and isinstance(value, Mapping):
         return tuple(
             (
-                _given(kind.key_field, nested_to_physical(kind.key_type, key)),
-                _given(kind.value_field, nested_to_physical(kind.value_type, inner)),
+                _check_required_input(kind.key_field, nested_to_physical(kind.key_type, key)),
+                _check_required_input(kind.value_field, nested_to_physical(kind.value_type, inner)),
             )
             for key, inner in value.items()
         )
@@ -104,11 +108,11 @@ def nested_to_physical(kind: IcebergType, value: Any) -> Any:
 
 
 def with_field_ids(kind: IcebergType, value: Any, new_ids: Mapping[int, int]) -> Any:
-    """A physical value of a type whose fields get other ids; `new_ids` takes the ids of `kind` to those."""
+    """Return a physical value of a type whose fields get other ids; `new_ids` has the new id of each id of `kind`."""
     if value is None or isinstance(kind, PrimitiveType):
         return value
     if isinstance(kind, StructType):
-        return tuple((new_ids[one], with_field_ids(kind.by_id[one].field_type, inner, new_ids)) for one, inner in value)
+        return tuple((new_ids[field_id], with_field_ids(kind.by_id[field_id].field_type, inner, new_ids)) for field_id, inner in value)
     if isinstance(kind, ListType):
         return tuple(with_field_ids(kind.element, inner, new_ids) for inner in value)
     if isinstance(kind, MapType):
@@ -117,11 +121,14 @@ def with_field_ids(kind: IcebergType, value: Any, new_ids: Mapping[int, int]) ->
 
 
 def default_problem(kind: IcebergType, value: Any) -> str | None:
-    """Why a physical value cannot be the default of a column of a type, or None. Spec: Default values."""
+    """Return why a physical value cannot be the default of a column of a type, or None.
+
+    Spec: Default values.
+    """
     if value is None:
         return None
     if isinstance(kind, ALWAYS_NULL_BY_DEFAULT):
-        return f"a column of type {kind} has no default but null"
+        return f"a column of type {kind} has no default except null"
     if isinstance(kind, StructType) and value != ():
         return "the default of a struct is null or {}, and its fields have defaults of their own"
     try:
@@ -137,20 +144,20 @@ def _map_from_json(kind: MapType, value: Any) -> tuple[tuple[Any, Any], ...]:
         raise FormatError(f"{value!r} is not a map in JSON, which is an object of as many keys as values")
     return tuple(
         (
-            _present(kind.key_field, nested_from_json(kind.key_type, key)),
-            _present(kind.value_field, nested_from_json(kind.value_type, inner)),
+            _check_required(kind.key_field, nested_from_json(kind.key_type, key)),
+            _check_required(kind.value_field, nested_from_json(kind.value_type, inner)),
         )
         for key, inner in zip(keys, values, strict=True)
     )
 
 
-def _present(field: NestedField, value: Any) -> Any:
+def _check_required(field: NestedField, value: Any) -> Any:
     if value is None and field.required:
-        raise FormatError(f"null is no {field.name} of this list or map, which is required")
+        raise FormatError(f"null is not allowed as the {field.name} of this list or map, which is required")
     return value
 
 
-def _given(field: NestedField, value: Any) -> Any:
+def _check_required_input(field: NestedField, value: Any) -> Any:
     if value is None and field.required:
-        raise InvalidInputError(f"None cannot be the {field.name} of this list or map, which is required")
+        raise InvalidInputError(f"None is not allowed as the {field.name} of this list or map, which is required")
     return value

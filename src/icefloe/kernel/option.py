@@ -1,6 +1,6 @@
-"""`Option`: one name that users may set, with its meaning, for the configuration reference.
+"""`Option`: one name that users may set, with its meaning, for the generated configuration reference.
 
-Table and view properties are declared by `kernel/metadata/table_properties.py`, which reads them too. Layer: kernel.option. The format has no such names.
+Table and view properties are declared in `kernel/metadata/table_properties.py`, which also reads them. The format has no such names.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One name, what it does, and its default as text; `java` is False for a name that Java's Iceberg does not have."""
+    """One name, its effect, and its default as text; `java` is False for a name that Java's Iceberg does not have."""
 
     name: str
     meaning: str

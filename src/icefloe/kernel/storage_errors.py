@@ -1,7 +1,7 @@
-"""Which error of ours an operating system's error is: one table for every holder of the `FileIO` port.
+"""Translation of an operating system's errors into Icefloe's: one table for every user of the `FileIO` port.
 
-The port promises storage errors that name the location, but a `pyarrow.NativeFile` it hands out raises plain `OSError` later, far from the port; whoever
-reads or writes through it translates with this.
+The port promises storage errors that name the location, but a `pyarrow.NativeFile` that it opened raises plain `OSError` later. The code that reads or
+writes through such a file translates its errors with this module.
 """
 
 import errno
@@ -22,12 +22,12 @@ _Case = tuple[type[IcefloeError], str, str]
 
 _FULL = (StorageFullError, "no space is left to write {location}", "free space, or use another location")
 _DENIED = (StoragePermissionError, "access to {location} is denied", "check the owner and the permissions of the file and its folder")
-_AWAY = (StorageUnavailableError, "storage did not answer for {location}", "try again; check the network and the mount if it lasts")
+_UNAVAILABLE = (StorageUnavailableError, "storage did not respond for {location}", "try again; check the network and the mount if it lasts")
 
 _BY_ERRNO: dict[int, _Case] = {
     errno.ENOENT: (NoSuchFileError, "there is no file {location}", "check the path; the file may have been deleted or moved"),
     errno.ENOTDIR: (NoSuchFileError, "there is no file {location}: a part of its path is a file, not a folder", "check the path"),
-    errno.EEXIST: (FileAlreadyExistsError, "{location} is already there", "choose another name, or delete the file if nothing uses it"),
+    errno.EEXIST: (FileAlreadyExistsError, "{location} exists already", "choose another name, or delete the file if nothing uses it"),
     errno.EISDIR: (StorageError, "{location} is a folder, not a file", "name a file"),
     errno.ENAMETOOLONG: (
         StorageError,
@@ -45,19 +45,24 @@ _BY_ERRNO: dict[int, _Case] = {
         "set a smaller write.target-file-size-bytes",
     ),
     errno.EMFILE: (StorageUnavailableError, "too many files are open to open {location}", "raise the limit on open files (ulimit -n)"),
-    errno.ETIMEDOUT: _AWAY,
-    errno.ECONNREFUSED: _AWAY,
-    errno.ECONNRESET: _AWAY,
-    errno.EHOSTUNREACH: _AWAY,
-    errno.ENETUNREACH: _AWAY,
-    errno.ESTALE: _AWAY,
+    errno.ETIMEDOUT: _UNAVAILABLE,
+    errno.ECONNREFUSED: _UNAVAILABLE,
+    errno.ECONNRESET: _UNAVAILABLE,
+    errno.EHOSTUNREACH: _UNAVAILABLE,
+    errno.ENETUNREACH: _UNAVAILABLE,
+    errno.ESTALE: _UNAVAILABLE,
 }
 
 
 def storage_error(error: OSError, location: str, secrets: Collection[str] = ()) -> IcefloeError:
-    """The error to raise (from `error`) for an operating system's error met at `location`; `secrets` are left out of its text.
+    """Return the error to raise (from `error`) for an operating system's error at `location`.
 
-    Built-in subclasses that carry no number (as object stores raise them) are told by their type; anything else is a `StorageError` with its own text.
+    Built-in subclasses without a number (object stores raise them) are recognized by their type; any other error becomes a `StorageError` with its text.
+
+    Args:
+        error: The operating system's error.
+        location: The location that was read or written.
+        secrets: Values that are removed from the text.
     """
     number = error.errno
     if number is None:
@@ -69,27 +74,30 @@ def storage_error(error: OSError, location: str, secrets: Collection[str] = ()) 
     return kind(text.format(location=location), path=location, next_step=next_step)
 
 
-# What libraries of object stores quote in their errors: signatures and tokens of URLs and headers, keys of connection strings.
+# Secrets that libraries of object stores quote in errors: signatures and tokens of URLs and headers, keys of connection strings.
 _SIGNED = re.compile(
     r"((?:[?&;\s](?:sig|signature|token|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential))|\bAccountKey|\bSharedAccessSignature)=)[^&;\s'\"]+"
     r"|(\b(?:Bearer|SharedKey)\s+)[^\s'\"]+",
     re.IGNORECASE,
 )
-# A shorter value is left, because it would be found in ordinary words.
+# A shorter value is kept, because it would be found in ordinary words.
 SHORTEST_SECRET = 4
 HIDDEN = "***"
 
 
 def without_secrets(text: str, secrets: Collection[str] = ()) -> str:
-    """Return the text of a library's error as it may be shown: without these values, and without signatures and keys in the forms that stores use."""
+    """Return the text of a library's error without these values, and without signatures and keys in the forms that object stores use."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, HIDDEN)
-    return _SIGNED.sub(lambda found: f"{found[1] or found[2]}{HIDDEN}", text)
+    return _SIGNED.sub(lambda match: f"{match[1] or match[2]}{HIDDEN}", text)
 
 
 def cause_without_secrets(error: BaseException, secrets: Collection[str] = ()) -> BaseException | None:
-    """Return the error, to be the cause of ours, or None where its text, or that of an error before it, holds a secret: tracebacks print causes."""
+    """Return the error to use as the cause of another, or None where its text, or that of an earlier error in the chain, contains a secret.
+
+    Tracebacks print causes.
+    """
     link: BaseException | None = error
     seen: set[int] = set()
     while link is not None and id(link) not in seen:

@@ -1,6 +1,6 @@
 """Iceberg types as values: primitives, variant, and struct, list and map with field ids.
 
-What a value of a type looks like in bytes or JSON is `values.py`; a whole schema is `schema/`.
+`values.py` has the binary and JSON forms of values; `schema/` has whole schemas.
 Spec: Schemas and Data Types; Nested Types; CRS; Edge-Interpolation Algorithm.
 """
 
@@ -12,7 +12,7 @@ from icefloe.errors import InvalidSchemaError
 
 # A decimal's precision may not exceed 38 digits. Spec: Primitive Types.
 MAX_DECIMAL_PRECISION = 38
-# What geometry and geography mean where they name neither. Spec: Primitive Types.
+# The reference system and the algorithm of geometry and geography without parameters. Spec: Primitive Types.
 DEFAULT_CRS = "OGC:CRS84"
 DEFAULT_EDGE_ALGORITHM = "spherical"
 EDGE_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
@@ -20,14 +20,16 @@ EDGE_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 
 @dataclass(frozen=True)
 class IcebergType:
-    """Any Iceberg type. `str(type)` is the spec's type string for primitives."""
+    """A type of the format. `str(type)` is the spec's type string for primitives."""
 
     @property
     def is_primitive(self) -> bool:
+        """Whether the type is a primitive."""
         return isinstance(self, PrimitiveType)
 
     @property
     def is_struct(self) -> bool:
+        """Whether the type is a struct."""
         return isinstance(self, StructType)
 
 
@@ -152,7 +154,7 @@ class BinaryType(PrimitiveType):
 
 @dataclass(frozen=True, repr=False)
 class UnknownType(PrimitiveType):
-    """A column of which only nulls are known yet; it is always optional and is left out of data files. From format version 3 on."""
+    """The type of a column with only nulls; it is always optional and is left out of data files. From format version 3 on."""
 
 
 @dataclass(frozen=True)
@@ -174,13 +176,13 @@ class GeometryType(PrimitiveType):
         return hash((GeometryType, self.crs.upper()))
 
     def __str__(self) -> str:
-        # Every reader knows the short form of the default; PyIceberg knows no other.
+        # Every reader supports the short form of the default; PyIceberg supports no other form.
         return f"geometry({self.crs})" if self.crs.upper() != DEFAULT_CRS else "geometry"
 
 
 @dataclass(frozen=True)
 class GeographyType(PrimitiveType):
-    """Shapes on the globe, as WKB; `algorithm` says how edges between points run. From format version 3 on.
+    """Shapes on the globe, as WKB; `algorithm` is the interpolation of edges between points. From format version 3 on.
 
     The names of reference systems are equal whatever their letter case, as in Java.
     """
@@ -191,7 +193,7 @@ class GeographyType(PrimitiveType):
     def __post_init__(self) -> None:
         _check_crs("geography", self.crs, ",)")
         if self.algorithm not in EDGE_ALGORITHMS:
-            raise InvalidSchemaError(f"{self.algorithm!r} is no edge algorithm of geography; there are {', '.join(EDGE_ALGORITHMS)}")
+            raise InvalidSchemaError(f"{self.algorithm!r} is not an edge algorithm of geography; use one of {', '.join(EDGE_ALGORITHMS)}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GeographyType) and (self.crs.upper(), self.algorithm) == (other.crs.upper(), other.algorithm)
@@ -206,7 +208,7 @@ class GeographyType(PrimitiveType):
 
 
 def _check_crs(name: str, crs: str, forbidden: str) -> None:
-    """Refuses a reference system that the type's text could not hold, or that the format forbids. Spec: CRS."""
+    """Refuse a reference system that the type's text cannot represent, or that the format forbids. Spec: CRS."""
     if not crs or crs != crs.strip() or any(letter in crs for letter in forbidden):
         raise InvalidSchemaError(
             f"{crs!r} cannot be the CRS of {name}: it is a name such as OGC:CRS84, without blanks around it and without {' or '.join(forbidden)}"
@@ -220,7 +222,7 @@ def _check_crs(name: str, crs: str, forbidden: str) -> None:
 
 @dataclass(frozen=True)
 class VariantType(IcebergType):
-    """A value of any shape, which it says itself; no primitive, and without fields of its own. From format version 3 on."""
+    """A value of any shape, which is part of the value; neither primitive nor nested. From format version 3 on."""
 
     def __str__(self) -> str:
         return "variant"
@@ -247,10 +249,10 @@ PRIMITIVE_NAMES: dict[type[PrimitiveType], str] = {
 
 @dataclass(frozen=True)
 class NestedField:
-    """A named, numbered member of a struct. Positional order is id, name, type, required, doc, as PyIceberg's users write it.
+    """A field of a struct with a name and an id. The positional order is id, name, type, required, doc, as in PyIceberg.
 
-    Defaults are physical values (see `values.py`), None where there is none: `initial_default` is what rows of files have that were written before the
-    column was added and never changes; `write_default` is what a writer puts where rows come without the column. From format version 3 on.
+    Defaults are physical values (see `values.py`), None where there is none. `initial_default` is the value of rows in files that were written before the
+    column was added, and never changes; `write_default` is the value that a writer stores for rows without the column. From format version 3 on.
     """
 
     field_id: int
@@ -263,6 +265,7 @@ class NestedField:
 
     @property
     def optional(self) -> bool:
+        """Whether null is allowed."""
         return not self.required
 
     def __str__(self) -> str:
@@ -272,7 +275,11 @@ class NestedField:
 
 @dataclass(frozen=True, init=False)
 class StructType(IcebergType):
-    """Named fields in order: `StructType(field, field, ...)`. Raises `InvalidSchemaError` for what is no field."""
+    """Named fields in order: `StructType(field, field, ...)`.
+
+    Raises:
+        InvalidSchemaError: An argument is not a field.
+    """
 
     fields: tuple[NestedField, ...]
 
@@ -280,7 +287,7 @@ class StructType(IcebergType):
         for field in fields:
             if not isinstance(field, NestedField):
                 raise InvalidSchemaError(
-                    f"a struct or schema is made of fields, and this is a {type(field).__name__}: {field!r}",
+                    f"a struct or schema consists of fields, and this is a {type(field).__name__}: {field!r}",
                     next_step="pass one NestedField after the other, with no list around them",
                 )
         object.__setattr__(self, "fields", tuple(fields))
@@ -296,7 +303,7 @@ class StructType(IcebergType):
 
 @dataclass(frozen=True, kw_only=True)
 class ListType(IcebergType):
-    """A list; its element is a field of its own, with an id."""
+    """A list; its element is a field with an id."""
 
     element_id: int
     element: IcebergType
@@ -304,6 +311,7 @@ class ListType(IcebergType):
 
     @property
     def element_field(self) -> NestedField:
+        """The element as a field."""
         return NestedField(self.element_id, "element", self.element, self.element_required)
 
     def __str__(self) -> str:
@@ -322,10 +330,12 @@ class MapType(IcebergType):
 
     @property
     def key_field(self) -> NestedField:
+        """The key as a field."""
         return NestedField(self.key_id, "key", self.key_type, True)
 
     @property
     def value_field(self) -> NestedField:
+        """The value as a field."""
         return NestedField(self.value_id, "value", self.value_type, self.value_required)
 
     def __str__(self) -> str:
@@ -333,7 +343,7 @@ class MapType(IcebergType):
 
 
 def children(kind: IcebergType) -> tuple[NestedField, ...]:
-    """The direct child fields of a type: a struct's fields, a list's element, a map's key and value; none for a primitive."""
+    """Return the direct child fields of a type: a struct's fields, a list's element, a map's key and value; none for a primitive."""
     if isinstance(kind, StructType):
         return kind.fields
     if isinstance(kind, ListType):

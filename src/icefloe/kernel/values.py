@@ -1,9 +1,9 @@
-"""One value of a primitive type in each of its forms: physical, bytes, JSON, text, Python; and Arrow arrays of physical values.
+"""Values of primitive types in each of their forms: physical, bytes, JSON, text, Python; and Arrow arrays of physical values.
 
-A physical value is what the whole kernel computes with: bool; int for int and long; int days for date; int microseconds for time, timestamp and timestamptz,
-nanoseconds for their `_ns` kin; float; `Decimal` with the type's scale; str; `uuid.UUID`; bytes for fixed and binary, and as WKB for geometry and geography.
-None is null, the only value of an unknown column. Values of nested types are `nested_values.py`; shortened bounds are `bounds.py`, those of shapes
-`geo_bounds.py`; partition transforms are `partitioning/`.
+The whole kernel computes with physical values: bool; int for int and long; int days for date; int microseconds for time, timestamp and timestamptz, nanoseconds
+for timestamp_ns and timestamptz_ns; float; `Decimal` with the type's scale; str; `uuid.UUID`; bytes for fixed and binary; WKB bytes for geometry and geography.
+None is null, the only value of an unknown column. Values of nested types are in `nested_values.py`; truncated bounds in `bounds.py`, bounds of shapes in
+`geo_bounds.py`; partition transforms in `partitioning/`.
 Spec: Appendix D, single-value serialization; Appendix D, Binary single-value serialization.
 """
 
@@ -51,7 +51,7 @@ from icefloe.kernel.wkb import text_of_wkb
 # Enough digits for any decimal(38, s); Python's default of 28 would round silently.
 _WIDE = Context(prec=100)
 
-# How a fixed-width number lies in bytes, in numpy's letters; then the shorter forms left by a promotion. Spec: Appendix D; Schema Evolution.
+# The byte layout of fixed-width numbers as numpy types; then the shorter layouts from before a promotion. Spec: Appendix D; Schema Evolution.
 _LAYOUTS: Mapping[type[PrimitiveType], tuple[str, ...]] = {
     BooleanType: ("u1",),
     IntegerType: ("<i4",),
@@ -91,7 +91,7 @@ _ARROW_TYPES: Mapping[type[PrimitiveType], Any] = {
     GeographyType: pa.binary(),
     UnknownType: pa.null(),
 }
-# How many of a timestamp's units one day has, where the column may have been a date before. Spec: Schema Evolution, lengths of bounds.
+# Units of a timestamp in one day, for columns that may have been dates before. Spec: Schema Evolution, lengths of bounds.
 _UNITS_PER_DAY = {TimestampType: iso.MICROS_PER_DAY, TimestampNanoType: iso.NANOS_PER_DAY}
 _DAY_WIDTH = 4
 _TIMES = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
@@ -102,7 +102,11 @@ _SHAPES = (GeometryType, GeographyType)
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """The whole number that stands for `value` in a decimal of this scale. Raises `InvalidInputError` where digits would be lost."""
+    """Return the unscaled whole number of a decimal of this scale.
+
+    Raises:
+        InvalidInputError: Digits would be lost.
+    """
     shifted = value.scaleb(scale, context=_WIDE)
     whole = int(shifted)
     if whole != shifted:
@@ -111,25 +115,28 @@ def unscaled(value: Decimal, scale: int) -> int:
 
 
 def decimal_of(number: int, scale: int) -> Decimal:
-    """The decimal of this scale that a whole number stands for."""
+    """Return the decimal of this scale with an unscaled number."""
     return Decimal(number).scaleb(-scale, context=_WIDE)
 
 
 def decimal_bytes(number: int) -> bytes:
-    """Two's complement, big endian, in as few bytes as hold it: 1420 is 05 8C, 128 is 00 80, -128 is 80. Spec: Appendix D."""
+    """Return two's complement, big endian, in as few bytes as possible: 1420 is 05 8C, 128 is 00 80, -128 is 80.
+
+    Spec: Appendix D.
+    """
     magnitude = number if number >= 0 else ~number
     return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
 
 
 def to_bytes(kind: PrimitiveType, value: Any) -> bytes:
-    """A physical value as a bound or partition summary holds it.
+    """Return a physical value as in a bound or a partition summary.
 
     Raises:
-        InvalidInputError: the value is not a physical value of the type, or null; an unknown column has none.
+        InvalidInputError: The value is not a physical value of the type, or is null; an unknown column has no value.
     Spec: Appendix D, binary single-value serialization.
     """
     if isinstance(kind, UnknownType):
-        raise InvalidInputError("a column of which only nulls are known has no value to write")
+        raise InvalidInputError("an unknown column contains only nulls, so there is no value to write")
     packer = _PACK.get(type(kind))
     try:
         if packer is not None:
@@ -146,11 +153,12 @@ def to_bytes(kind: PrimitiveType, value: Any) -> bytes:
 
 
 def from_bytes(kind: PrimitiveType, data: bytes) -> Any:
-    """The physical value a bound or partition summary holds; a long or double of 4 bytes, a timestamp of 4 bytes, which is a date, and a decimal of any
-    width are read too, as columns of a narrower type left them.
+    """Return the physical value of a bound or a partition summary.
+
+    Values from before a promotion are accepted too: a long or double of 4 bytes, a timestamp of 4 bytes, which is a date, and a decimal of any width.
 
     Raises:
-        FormatError: the bytes are too few or too many for the type, not UTF-8, or a date too far away for the timestamp.
+        FormatError: The bytes are too few or too many for the type, not UTF-8, or a date outside of the range of the timestamp.
     Spec: Appendix D, binary single-value serialization.
     """
     unpackers = _UNPACK.get(type(kind))
@@ -177,11 +185,11 @@ def from_bytes(kind: PrimitiveType, data: bytes) -> Any:
 
 
 def _of_days(kind: PrimitiveType, days: int) -> int:
-    """A date as the timestamp that its column was promoted to."""
+    """Return a date as the timestamp that its column was promoted to."""
     low, high = INTEGER_RANGES[type(kind)]
     units = days * _UNITS_PER_DAY[type(kind)]
     if not low <= units <= high:
-        raise FormatError(f"the date {iso.format_date(days)} is outside what a {kind} can hold")
+        raise FormatError(f"the date {iso.format_date(days)} is outside of the range of {kind}")
     return units
 
 
@@ -189,7 +197,7 @@ def _of_days(kind: PrimitiveType, days: int) -> int:
 
 
 def to_human(kind: PrimitiveType, value: Any) -> str:
-    """A physical value as text for messages and partition paths: ISO 8601 for times, base64 for bytes, `null` for None; the same text as Java's."""
+    """Return a physical value as text for messages and partition paths, the same text as Java's: ISO 8601 for times, base64 for bytes, `null` for None."""
     if value is None:
         return "null"
     if isinstance(kind, BooleanType):
@@ -207,10 +215,10 @@ def to_human(kind: PrimitiveType, value: Any) -> str:
 
 
 def to_python(kind: PrimitiveType, value: Any) -> Any:
-    """A physical value as Python's own class: date, time, datetime (aware in UTC for timestamptz); the others as they are.
+    """Return a physical value as an object of Python's classes: date, time, datetime (aware in UTC for timestamptz); others as they are.
 
     Raises:
-        InvalidInputError: a date or time outside the years 1 to 9999, or a timestamp finer than a microsecond, which Python cannot hold.
+        InvalidInputError: A date or time is outside of the years 1 to 9999, or a timestamp is finer than a microsecond, which Python cannot represent.
     """
     if value is None:
         return None
@@ -227,7 +235,7 @@ def to_python(kind: PrimitiveType, value: Any) -> Any:
                 raise ValueError("Python's finest unit is the microsecond")
             return iso.datetime_of(micros, utc=isinstance(kind, ZONED_TYPES))
     except (OverflowError, ValueError) as error:
-        raise InvalidInputError(f"{kind} {to_human(kind, value)} is outside what Python's {kind} can hold") from error
+        raise InvalidInputError(f"{kind} {to_human(kind, value)} is outside of the range of Python's classes") from error
     return value
 
 
@@ -243,10 +251,10 @@ def _iso_text(kind: PrimitiveType, value: int) -> str:
 
 
 def to_json_value(kind: PrimitiveType, value: Any) -> Any:
-    """A physical value as JSON holds it; None for null.
+    """Return a physical value as JSON; None for null.
 
     Raises:
-        InvalidInputError: a float that is no number or infinite, or bytes that are no shape, for which JSON has no form.
+        InvalidInputError: JSON has no form for the value: a float that is NaN or infinite, or bytes that are not a shape.
     Spec: Appendix D, JSON single-value serialization.
     """
     if value is None:
@@ -256,44 +264,46 @@ def to_json_value(kind: PrimitiveType, value: Any) -> Any:
     if isinstance(kind, FloatType | DoubleType):
         if not math.isfinite(value):
             raise InvalidInputError(f"{value} has no form in JSON, so it cannot be a default")
-        # As few digits as tell a float from the next of 32 bits, as Java writes it.
+        # The shortest digits that identify a 32-bit float, as Java writes it.
         return float(str(np.float32(value))) if isinstance(kind, FloatType) else float(value)
     if isinstance(kind, DecimalType):
-        return format(decimal_of(unscaled(value, kind.scale), kind.scale), "f")  # Java refuses another count of digits than the scale
+        return format(
+            decimal_of(unscaled(value, kind.scale), kind.scale), "f"
+        )  # Java refuses a number of digits that differs from the scale
     if isinstance(kind, UUIDType):
         return str(value)
     if isinstance(kind, _SHAPES):
         try:
             return text_of_wkb(value)
         except ValueError as error:
-            raise InvalidInputError(f"{bytes(value[:32]).hex()} is no {kind}: {error}") from error
+            raise InvalidInputError(f"{bytes(value[:32]).hex()} is not a {kind}: {error}") from error
     if isinstance(kind, FixedType | BinaryType):
         return bytes(value).hex()
     return value
 
 
 def from_json_value(kind: PrimitiveType, value: Any) -> Any:
-    """The physical value of a JSON value; None for null.
+    """Return the physical value of a JSON value; None for null.
 
     Raises:
-        FormatError: the JSON value is not one of the type.
+        FormatError: The JSON value is not a value of the type.
     Spec: Appendix D, JSON single-value serialization.
     """
     if value is None:
         return None
-    wanted: tuple[type, ...] = _JSON_CLASSES.get(type(kind), (str,))
+    json_classes: tuple[type, ...] = _JSON_CLASSES.get(type(kind), (str,))
     form = JSON_FORMS.get(type(kind))
-    is_other = not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(kind, BooleanType))
-    if is_other or (form is not None and not form.fullmatch(value)):
+    has_other_class = not isinstance(value, json_classes) or (isinstance(value, bool) and not isinstance(kind, BooleanType))
+    if has_other_class or (form is not None and not form.fullmatch(value)):
         raise FormatError(f"{_short(value)} is not a {kind} in JSON")
     try:
-        found = to_physical(kind, bytes.fromhex(str(value)) if isinstance(kind, FixedType | BinaryType) else value)
+        physical = to_physical(kind, bytes.fromhex(str(value)) if isinstance(kind, FixedType | BinaryType) else value)
     except ValueError as error:
         reason = error.message.rpartition(": ")[2] if isinstance(error, InvalidInputError) else str(error)
         raise FormatError(f"{_short(value)} is not a {kind} in JSON: {reason}") from error
-    if isinstance(found, float) and not math.isfinite(found):
-        raise FormatError(f"{_short(value)} is outside what a {kind} can hold")
-    return found
+    if isinstance(physical, float) and not math.isfinite(physical):
+        raise FormatError(f"{_short(value)} is outside of the range of {kind}")
+    return physical
 
 
 def _short(value: Any) -> str:
@@ -314,14 +324,14 @@ _JSON_CLASSES: Mapping[type[PrimitiveType], tuple[type, ...]] = {
 
 
 def to_physical(kind: PrimitiveType, value: Any) -> Any:
-    """A Python value, or its text, as the physical value of a type.
+    """Return a Python value, or its text, as the physical value of a type.
 
-    Taken are bool, int, float, Decimal, str, bytes, UUID, date, time, datetime and numpy scalars. An int for a date or time counts days, microseconds or,
-    for the `_ns` types, nanoseconds. A shape is taken as WKB or as its text, WKT. A date for a timestamp is its midnight; a datetime or text without zone
+    Accepted are bool, int, float, Decimal, str, bytes, UUID, date, time, datetime and numpy scalars. An int for a date or time counts days, microseconds or,
+    for the `_ns` types, nanoseconds. A shape is passed as WKB or as its text, WKT. A date for a timestamp is its midnight; a datetime or text without zone
     for a timestamptz is UTC. A float is rounded to 32 bits for a float column.
 
     Raises:
-        InvalidInputError: the value cannot be one of the type exactly, is out of its range, or is None.
+        InvalidInputError: The value is not exactly a value of the type, is out of its range, or is None.
     """
     try:
         return native_to_physical(kind, value)
@@ -333,15 +343,17 @@ def to_physical(kind: PrimitiveType, value: Any) -> Any:
 
 
 def physical_arrow_type(kind: PrimitiveType) -> Any:
-    """The Arrow type of an array of physical values: int32 for int and date; int64 for long, time and timestamps; binary for fixed, binary, uuid and
-    shapes; null for unknown."""
+    """Return the Arrow type of an array of physical values.
+
+    It is int32 for int and date; int64 for long, time and timestamps; binary for fixed, binary, uuid and shapes; null for unknown.
+    """
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     return _ARROW_TYPES[type(kind)]
 
 
 def physical_array(kind: PrimitiveType, values: Sequence[Any]) -> Any:
-    """Physical values, None for null, as an Arrow array of `physical_arrow_type(kind)`."""
+    """Return physical values, None for null, as an Arrow array of `physical_arrow_type(kind)`."""
     if isinstance(kind, UUIDType):
         values = [None if value is None else value.bytes for value in values]
     if isinstance(kind, UnknownType):
@@ -350,7 +362,7 @@ def physical_array(kind: PrimitiveType, values: Sequence[Any]) -> Any:
 
 
 def physical_list(kind: PrimitiveType, array: Any) -> list[Any]:
-    """The physical values of an Arrow array of `physical_arrow_type(kind)`, None for null."""
+    """Return the physical values of an Arrow array of `physical_arrow_type(kind)`, None for null."""
     values: list[Any] = array.to_pylist()
     if isinstance(kind, UUIDType):
         return [None if value is None else uuid.UUID(bytes=value) for value in values]
@@ -358,10 +370,14 @@ def physical_list(kind: PrimitiveType, array: Any) -> list[Any]:
 
 
 def bounds_to_array(kind: PrimitiveType, bounds: Any) -> Any:
-    """A column of serialized bounds (Arrow binary or large_binary) as an array of `physical_arrow_type(kind)`, without a Python object per bound.
+    """Return a column of serialized bounds as an array of `physical_arrow_type(kind)`, without a Python object per bound.
 
-    Null means that nothing is known: no bound was written, its length or UTF-8 is wrong for the type, or it is NaN, which orders nothing. The bounds of
-    shapes are corners of a box, not shapes, and order nothing either: see `geo_bounds.py`.
+    Null means unknown: no bound was written, its length or UTF-8 is invalid for the type, or it is NaN, which has no order. The bounds of
+    shapes are corners of a box, not shapes, and are unknown here: see `geo_bounds.py`.
+
+    Args:
+        kind: The type of the column.
+        bounds: Arrow array of binary or large_binary.
     Spec: Appendix D, binary single-value serialization; Schema Evolution for lengths from before a promotion.
     """
     arrow_type = physical_arrow_type(kind)

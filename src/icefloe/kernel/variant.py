@@ -1,7 +1,7 @@
-"""Variants: values of any shape in their binary encoding, version 1, both ways; and the bounds of a variant column, which are variants themselves.
+"""Variants: encoding and decoding of values of any shape (binary encoding version 1), and the bounds of variant columns, which are variants themselves.
 
-Which Arrow type a variant has is `schema/arrow_extensions.py`; how names and values lie in bytes is `variant_bytes.py`. A value is None, True or False, a
-`Scalar`, a list, or a dict by name; to encode, Python's own values will do, and `to_python` and `to_json` give plain values.
+`schema/arrow_extensions.py` has the Arrow type of variants; `variant_bytes.py` reads and writes their names and values in bytes. A value is None, True or
+False, a `Scalar`, a list, or a dict by name; `encode` accepts Python values too, and `to_python` and `to_json` return plain values.
 Spec: Semi-structured Types; Bounds for Variant; Parquet, VariantEncoding.
 """
 
@@ -38,8 +38,8 @@ from icefloe.kernel.types import (
     UUIDType,
 )
 
-# Deeper than this no one nests values, and Python's stack ends soon after.
-_DEEPEST = 200
+# No real values are nested deeper than this, and Python's stack ends soon after.
+_MAX_NESTING = 200
 
 _TYPES: Mapping[int, PrimitiveType] = {
     form.INT8: IntegerType(),
@@ -61,14 +61,14 @@ _NANO_TYPES = (TimestampNanoType, TimestamptzNanoType)
 
 
 class Scalar(NamedTuple):
-    """A primitive value that is neither null nor a truth value: its type, and its physical value as `values.py` has it."""
+    """A primitive value except null and Booleans: its type, and its physical value, see `values.py`."""
 
     kind: PrimitiveType
     value: Any
 
 
 class Encoded(NamedTuple):
-    """The two parts of a variant, as its storage keeps them."""
+    """The two parts of a variant, as stored."""
 
     metadata: bytes
     value: bytes
@@ -78,10 +78,10 @@ class Encoded(NamedTuple):
 
 
 def decode(metadata: bytes, value: bytes) -> Any:
-    """The value of a variant's two parts.
+    """Decode the two parts of a variant.
 
     Raises:
-        FormatError: the bytes are no variant of version 1.
+        FormatError: The bytes are not a variant of version 1.
     """
     names = form.read_names(bytes(metadata))
     try:
@@ -91,32 +91,33 @@ def decode(metadata: bytes, value: bytes) -> Any:
 
 
 def to_python(metadata: bytes, value: bytes) -> Any:
-    """A variant as Python's own value: None, bool, int, float, Decimal, str, bytes, UUID, date, time, datetime (aware where with zone), dict, list.
+    """Return a variant as a Python value: None, bool, int, float, Decimal, str, bytes, UUID, date, time, datetime (aware if it has a zone), dict, list.
 
     Timestamps in nanoseconds become `numpy.datetime64`, which has no zone.
 
     Raises:
-        FormatError: the bytes are no variant.
-        InvalidInputError: a date or time of the variant is outside the years 1 to 9999, which Python cannot hold.
+        FormatError: The bytes are not a variant.
+        InvalidInputError: A date or time of the variant is outside of the years 1 to 9999, which Python cannot represent.
     """
     try:
         return _plain(decode(metadata, value), _python_of)
     except InvalidInputError as error:
-        raise InvalidInputError(f"a date or time of a variant is outside what Python can hold: {error.message}") from error
+        raise InvalidInputError(f"a date or time of a variant is outside of the range of Python's classes: {error.message}") from error
 
 
 def to_json(metadata: bytes, value: bytes) -> Any:
-    """A variant as JSON has it, for people to read and not to be read back: dates and times in ISO 8601, decimals as text with all digits, bytes in
-    base64, and what JSON has no number for ("NaN", "Infinity") as text.
+    """Return a variant as JSON for people, which is not read back.
+
+    Dates and times are in ISO 8601, decimals are text with all digits, bytes are in base64, and numbers that JSON lacks ("NaN", "Infinity") are text.
 
     Raises:
-        FormatError: the bytes are no variant.
+        FormatError: The bytes are not a variant.
     """
     return _plain(decode(metadata, value), json_of)
 
 
 def json_of(scalar: Scalar) -> Any:
-    """A primitive value as `to_json` has it."""
+    """Return a primitive value as in `to_json`."""
     if isinstance(scalar.kind, BinaryType):
         return base64.b64encode(scalar.value).decode("ascii")
     if isinstance(scalar.kind, FloatType | DoubleType) and not math.isfinite(scalar.value):
@@ -137,21 +138,24 @@ def _plain(value: Any, of_scalar: Callable[[Scalar], Any]) -> Any:
 
 
 def bounds_from_bytes(data: bytes) -> dict[str, Scalar | bool]:
-    """The lower or upper bound of a variant column: by the JSON path of each field that has one, such as `$['a']['b']`.
+    """Return the lower or upper bounds of a variant column, by the JSON path of each field that has one, such as `$['a']['b']`.
 
     Raises:
-        FormatError: the bytes are no variant, or none of an object of primitive values.
+        FormatError: The bytes are not a variant, or not an object of primitive values.
     Spec: Bounds for Variant; Appendix D, Bound serialization.
     """
     _, end = form.read_names_prefix(data)
-    found = decode(data[:end], data[end:])
-    if not isinstance(found, dict) or not all(isinstance(bound, Scalar | bool) for bound in found.values()):
-        raise FormatError("the bound of a variant is an object of primitive values by their path, and this is another")
-    return found
+    bounds = decode(data[:end], data[end:])
+    if not isinstance(bounds, dict) or not all(isinstance(bound, Scalar | bool) for bound in bounds.values()):
+        raise FormatError("the bound of a variant is not an object of primitive values by their path")
+    return bounds
 
 
 class _Reader:
-    """Reads one value. Every value takes a byte of its own at least, so as many values as bytes are read, and no damaged offsets make more of them."""
+    """Decodes one value.
+
+    Every value has at least one byte, so no more values than bytes are decoded, and damaged offsets cannot multiply them.
+    """
 
     def __init__(self, names: form.VariantNames, data: bytes) -> None:
         self._names = names
@@ -160,17 +164,17 @@ class _Reader:
 
     def read(self, at: int, depth: int) -> Any:
         self._left -= 1
-        if self._left < 0 or depth > _DEEPEST:
-            raise FormatError("the values of the variant stand in each other, or more than once")
+        if self._left < 0 or depth > _MAX_NESTING:
+            raise FormatError("the values of the variant overlap, or are nested too deeply")
         head = self._data[at]
         basic, header = head & 0x03, head >> 2
         if basic == form.PRIMITIVE:
             return self._primitive(header, at + 1)
         if basic == form.SHORT_STRING:
             return Scalar(StringType(), str(form.cut(self._data, at + 1, at + 1 + header), "utf-8"))
-        found = form.container(self._data, at)
-        inner = [self.read(start, depth + 1) for start in found.starts]
-        return inner if basic == form.ARRAY else dict(zip(self._names.of(found.ids), inner, strict=True))
+        container = form.container(self._data, at)
+        inner = [self.read(start, depth + 1) for start in container.starts]
+        return inner if basic == form.ARRAY else dict(zip(self._names.of(container.ids), inner, strict=True))
 
     def _primitive(self, number: int, at: int) -> Any:
         if number in (form.NULL, form.TRUE, form.FALSE):
@@ -180,7 +184,7 @@ class _Reader:
         if number in _DECIMAL_DIGITS:
             scale = self._data[at]
             if scale > 38:
-                raise FormatError(f"a decimal of scale {scale} is no variant")
+                raise FormatError(f"a variant cannot have a decimal of scale {scale}")
             whole = int.from_bytes(form.cut(self._data, at + 1, at + 1 + form.DECIMAL_WIDTHS[number]), "little", signed=True)
             return Scalar(DecimalType(max(_DECIMAL_DIGITS[number], scale), scale), values.decimal_of(whole, scale))
         if number == form.UUID_KIND:
@@ -195,13 +199,16 @@ class _Reader:
 
 
 def encode(value: Any) -> Encoded:
-    """A value as a variant: None, bool, int, float, str, bytes, Decimal, UUID, date, time, datetime, `numpy.datetime64` (in nanoseconds), `Scalar`, and
-    lists, tuples and dicts of such.
+    """Encode a value as a variant.
 
-    Whole numbers take the fewest bytes; names stand in order in the metadata.
+    Whole numbers take the fewest bytes; names are sorted in the metadata.
+
+    Args:
+        value: None, bool, int, float, str, bytes, Decimal, UUID, date, time, datetime, `numpy.datetime64` (in nanoseconds), `Scalar`, and lists, tuples
+            and dicts of these.
 
     Raises:
-        InvalidInputError: a variant cannot hold the value, or a dict has a key that is no text.
+        InvalidInputError: A variant cannot hold the value, or a dict has a key that is not text.
     """
     try:
         metadata = form.write_names(list(_names_in(value, 0)))
@@ -211,12 +218,15 @@ def encode(value: Any) -> Encoded:
 
 
 def bounds_to_bytes(bounds: Mapping[str, Scalar | bool]) -> bytes:
-    """The bound of a variant column, by path; see `bounds_from_bytes`."""
+    """Return the bounds of a variant column, by path; see `bounds_from_bytes`."""
     return b"".join(encode(dict(bounds)))
 
 
 def normalized_path(names: Sequence[str]) -> str:
-    """The path of a field within a variant, as its bounds name it: `$['location']['latitude']`. Spec: Bounds for Variant; RFC 9535, Normalized Paths."""
+    """Return the path of a field within a variant, as in its bounds: `$['location']['latitude']`.
+
+    Spec: Bounds for Variant; RFC 9535, Normalized Paths.
+    """
     return "$" + "".join(f"['{''.join(map(_escaped, name))}']" for name in names)
 
 
@@ -228,12 +238,12 @@ def _escaped(letter: str) -> str:
 
 
 def _names_in(value: Any, depth: int) -> set[str]:
-    if depth > _DEEPEST:
-        raise InvalidInputError(f"a variant may hold values in values {_DEEPEST} times, and these go deeper")
+    if depth > _MAX_NESTING:
+        raise InvalidInputError(f"the values of a variant may be nested {_MAX_NESTING} levels deep, and these are deeper")
     if isinstance(value, Mapping):
         wrong = [key for key in value if not isinstance(key, str)]
         if wrong:
-            raise InvalidInputError(f"the names in a variant are text, and {wrong[0]!r} is none")
+            raise InvalidInputError(f"the names in a variant are text, and {wrong[0]!r} is not")
         return set(value).union(*(_names_in(inner, depth + 1) for inner in value.values()))
     if isinstance(value, list | tuple) and not isinstance(value, Scalar):
         return set().union(*(_names_in(inner, depth + 1) for inner in value))
@@ -253,14 +263,14 @@ def _encoded(value: Any, names: form.VariantNames) -> bytes:
 
 
 def _scalar(value: Any) -> Scalar:
-    """A Python value with the type it has in a variant."""
+    """Return a Python value with its type in a variant."""
     if isinstance(value, np.datetime64):
         return Scalar(TimestampNanoType(), int(value.astype("datetime64[ns]").astype(np.int64)))
     for classes, kind in _PYTHON_TYPES:
         if isinstance(value, classes):
             zoned = isinstance(value, datetime) and value.tzinfo is not None
-            found = TimestamptzType() if zoned else kind
-            return Scalar(found, values.to_physical(found, value))
+            scalar_type = TimestamptzType() if zoned else kind
+            return Scalar(scalar_type, values.to_physical(scalar_type, value))
     if isinstance(value, Decimal) and value.is_finite():
         digits, exponent = value.as_tuple().digits, int(value.as_tuple().exponent)
         scale = max(0, -exponent)
@@ -287,7 +297,7 @@ def _encoded_scalar(scalar: Scalar) -> bytes:
     if isinstance(kind, BooleanType):
         return form.bool_value(value)
     if isinstance(kind, IntegerType | LongType):
-        # The fewest bytes, as whole numbers have one meaning whatever their width.
+        # The fewest bytes, because the width of a whole number does not change its meaning.
         bits = (value if value >= 0 else ~value).bit_length()
         fitting = (number for number in (form.INT8, form.INT16, form.INT32) if bits < form.LAYOUTS[number].size * 8)
         return form.number_value(next(fitting, form.INT64), value)

@@ -1,6 +1,6 @@
-"""The bytes of variants: a dictionary of names (`metadata`) and values that refer to it, taken apart and put together one level at a time.
+"""The bytes of variants: a dictionary of names (`metadata`) and values that refer to it, split and assembled one level at a time.
 
-What the values mean in Python is `variant.py`; variants spread over columns are `datafile/variant_shredding.py`.
+`variant.py` converts values to Python; `datafile/variant_shredding.py` handles variants spread over columns.
 Spec: Parquet, Variant Binary Encoding (version 1).
 """
 
@@ -23,7 +23,7 @@ VARIANT_NULL = b"\x00"
 _MAX_SHORT_STRING = 63
 _MANY_ELEMENTS = 255
 _SORTED = 0x10
-# How a primitive of a fixed width lies in bytes; decimals after the byte of their scale.
+# The byte layout of primitives of a fixed width. A decimal follows the byte of its scale.
 LAYOUTS = {
     INT8: struct.Struct("<b"),
     INT16: struct.Struct("<h"),
@@ -49,10 +49,15 @@ class VariantNames:
 
     @cached_property
     def ids(self) -> Mapping[str, int]:
+        """The id of each name."""
         return {name: number for number, name in enumerate(self.names)}
 
     def of(self, ids: Sequence[int]) -> list[str]:
-        """The names of these ids. Raises `FormatError` for one that is none."""
+        """Return the names of these ids.
+
+        Raises:
+            FormatError: An id has no name.
+        """
         if any(number >= len(self.names) for number in ids):
             raise FormatError("an object of a variant has a field whose name is not in the metadata")
         return [self.names[number] for number in ids]
@@ -60,20 +65,24 @@ class VariantNames:
 
 @lru_cache(maxsize=4096)
 def read_names(metadata: bytes) -> VariantNames:
-    """The names of a variant's metadata.
+    """Read the names of a variant's metadata.
 
     Raises:
-        FormatError: it is cut short, its numbers lead nowhere, or it is of another version.
+        FormatError: It is truncated, its offsets are invalid, or it has another version.
     """
     return read_names_prefix(metadata)[0]
 
 
 def read_names_prefix(data: bytes) -> tuple[VariantNames, int]:
-    """The names of the metadata that the bytes begin with, and where it ends. Raises `FormatError` as `read_names` does."""
+    """Read the names of the metadata at the start of the bytes, and return where it ends.
+
+    Raises:
+        FormatError: As in `read_names`.
+    """
     try:
         header = data[0]
         if header & 0x0F != VERSION:
-            raise FormatError(f"the metadata of a variant is of version {header & 0x0F}; {VERSION} is known")
+            raise FormatError(f"the metadata of a variant has version {header & 0x0F}; only version {VERSION} is supported")
         width = (header >> 6) + 1
         count = number_at(data, 1, width)
         start = 1 + width * (count + 2)
@@ -88,7 +97,7 @@ def read_names_prefix(data: bytes) -> tuple[VariantNames, int]:
 
 
 def write_names(names: Sequence[str]) -> bytes:
-    """Metadata with these names, which are sorted and stand once."""
+    """Return metadata with these names, sorted and without repetition."""
     texts = [name.encode() for name in sorted(set(names), key=str.encode)]
     width = _width(max(sum(map(len, texts)), len(texts)))
     parts = [bytes([VERSION | _SORTED | (width - 1) << 6]), len(texts).to_bytes(width, "little"), *_offsets(texts, width), *texts]
@@ -96,14 +105,22 @@ def write_names(names: Sequence[str]) -> bytes:
 
 
 def number_at(data: bytes, position: int, width: int) -> int:
-    """An unsigned little-endian number. Raises `IndexError` where the bytes end before it."""
+    """Read an unsigned little-endian number.
+
+    Raises:
+        IndexError: The bytes end before it.
+    """
     return int.from_bytes(cut(data, position, position + width), "little")
 
 
 def cut(data: bytes, start: int, end: int) -> bytes:
-    """A part of the bytes. Raises `IndexError` where it does not lie in them."""
+    """Return a part of the bytes.
+
+    Raises:
+        IndexError: The part is not within the bytes.
+    """
     if not 0 <= start <= end <= len(data):
-        raise IndexError("an offset leads out of it")
+        raise IndexError("an offset is outside of it")
     return bytes(data[start:end])
 
 
@@ -112,19 +129,19 @@ def _width(largest: int) -> int:
 
 
 def _offsets(parts: Sequence[bytes], width: int) -> list[bytes]:
-    position, found = 0, [bytes(width)]
+    position, offsets = 0, [bytes(width)]
     for part in parts:
         position += len(part)
-        found.append(position.to_bytes(width, "little"))
-    return found
+        offsets.append(position.to_bytes(width, "little"))
+    return offsets
 
 
-# ---- taking apart ----
+# ---- splitting ----
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Where the parts of an object or array lie: field ids (objects alone), and the start of each value."""
+    """The parts of an object or array: field ids (only objects), and the start of each value."""
 
     ids: tuple[int, ...]
     starts: tuple[int, ...]
@@ -132,29 +149,37 @@ class Container:
 
 
 def basic_type(value: bytes) -> int:
-    """`PRIMITIVE`, `SHORT_STRING`, `OBJECT` or `ARRAY`. Raises `FormatError` for no bytes at all."""
+    """Return `PRIMITIVE`, `SHORT_STRING`, `OBJECT` or `ARRAY`.
+
+    Raises:
+        FormatError: There are no bytes.
+    """
     if not value:
         raise FormatError("the value of a variant has no bytes")
     return value[0] & 0x03
 
 
 def object_fields(names: VariantNames, value: bytes) -> dict[str, bytes]:
-    """The fields of an object's value, each the bytes of a value.
+    """Return the fields of an object's value, each as the bytes of a value.
 
     Raises:
-        FormatError: it is no object, or is damaged.
+        FormatError: The value is not an object, or is damaged.
     """
     if basic_type(value) != OBJECT:
-        raise FormatError("the value of a variant is no object")
+        raise FormatError("the value of a variant is not an object")
     try:
-        found = container(value, 0)
-        return {name: cut(value, start, start + _size(value, start)) for name, start in zip(names.of(found.ids), found.starts, strict=True)}
+        parts = container(value, 0)
+        return {name: cut(value, start, start + _size(value, start)) for name, start in zip(names.of(parts.ids), parts.starts, strict=True)}
     except IndexError as error:
         raise FormatError(f"the value of a variant is damaged: {error}") from error
 
 
 def container(value: bytes, position: int) -> Container:
-    """The parts of the object or array at `position`. Raises `FormatError` and `IndexError` where its numbers lead out of the bytes."""
+    """Return the parts of the object or array at `position`.
+
+    Raises:
+        FormatError, IndexError: A number or offset is outside of the bytes.
+    """
     header = value[position] >> 2
     is_object = value[position] & 0x03 == OBJECT
     offset_width = (header & 0x03) + 1
@@ -173,7 +198,7 @@ def container(value: bytes, position: int) -> Container:
 
 
 def _size(value: bytes, position: int) -> int:
-    """How many bytes the value at `position` has."""
+    """Return the size in bytes of the value at `position`."""
     first = value[position]
     basic, kind = first & 0x03, first >> 2
     if basic == SHORT_STRING:
@@ -193,38 +218,38 @@ def _size(value: bytes, position: int) -> int:
     raise FormatError(f"the value of a variant is of the unknown primitive kind {kind}")
 
 
-# ---- putting together ----
+# ---- assembling ----
 
 
 def number_value(kind: int, number: Any) -> bytes:
-    """A primitive of a fixed width: integers, floats, days, micro- and nanoseconds."""
+    """Encode a primitive of a fixed width: integers, floats, days, micro- and nanoseconds."""
     return bytes([kind << 2]) + LAYOUTS[kind].pack(number)
 
 
 def decimal_value(number: int, scale: int, precision: int) -> bytes:
-    """A decimal, unscaled, in the width that holds its precision."""
+    """Encode a decimal, unscaled, in the width that holds its precision."""
     kind = DECIMAL4 if precision <= 9 else DECIMAL8 if precision <= 18 else DECIMAL16
     return bytes([kind << 2, scale]) + number.to_bytes(DECIMAL_WIDTHS[kind], "little", signed=True)
 
 
 def string_value(text: str) -> bytes:
-    """A string, short where it can be."""
+    """Encode a string, as a short one if possible."""
     data = text.encode()
     return bytes([len(data) << 2 | SHORT_STRING]) + data if len(data) <= _MAX_SHORT_STRING else _sized(STRING, data)
 
 
 def binary_value(data: bytes) -> bytes:
-    """Bytes."""
+    """Encode bytes."""
     return _sized(BINARY, data)
 
 
 def uuid_value(data: bytes) -> bytes:
-    """A UUID of 16 bytes, big endian."""
+    """Encode a UUID of 16 bytes, big endian."""
     return bytes([UUID_KIND << 2]) + data
 
 
 def bool_value(value: bool) -> bytes:
-    """True or false."""
+    """Encode true or false."""
     return bytes([(TRUE if value else FALSE) << 2])
 
 
@@ -233,14 +258,18 @@ def _sized(kind: int, data: bytes) -> bytes:
 
 
 def array_value(elements: Sequence[bytes]) -> bytes:
-    """An array of values."""
+    """Encode an array of values."""
     width, is_large = _width(sum(map(len, elements))), len(elements) > _MANY_ELEMENTS
     header = ARRAY | (width - 1 | is_large << 2) << 2
     return b"".join([bytes([header]), len(elements).to_bytes(4 if is_large else 1, "little"), *_offsets(elements, width), *elements])
 
 
 def object_value(names: VariantNames, fields: Mapping[str, bytes]) -> bytes:
-    """An object of values. Raises `FormatError` where a field's name is not in the dictionary."""
+    """Encode an object of values.
+
+    Raises:
+        FormatError: A field's name is not in the dictionary.
+    """
     ordered = sorted(fields, key=str.encode)
     missing = [name for name in ordered if name not in names.ids]
     if missing:

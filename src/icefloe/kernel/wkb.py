@@ -1,6 +1,6 @@
-"""Shapes as well-known binary (WKB) and well-known text (WKT), both ways: points, lines, polygons and collections of them, with x, y and at times z and m.
+"""Shapes in well-known binary (WKB) and well-known text (WKT): points, lines, polygons and collections, with x, y and optionally z and m.
 
-Which boxes bound a column of them is `geo_bounds.py`. Spec: Appendix G, Geospatial Notes (ISO WKB, from Simple
+`geo_bounds.py` computes the bounds of a column of shapes. Spec: Appendix G, Geospatial Notes (ISO WKB, from Simple
 Features 1.2.1).
 """
 
@@ -27,20 +27,20 @@ _NAMES = {
 }
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 _COLLECTION = 7
-# What the shapes in a collection are, but for a collection of any shapes.
+# The kind of the members of a collection, except for a collection of any shapes.
 _MEMBERS = {4: POINT, 5: LINE, 6: POLYGON}
-# Collections may hold collections; deeper than this is no shape anyone drew, but an attack on the stack.
-_DEEPEST = 32
-# What Z and M add to the number of a kind. Spec: Simple Features, part 1, 8.2.3.
+# Collections may contain collections. A deeper nesting is not a real shape but an attack on the stack.
+_MAX_NESTING = 32
+# Z and M add this to the number of a kind. Spec: Simple Features, part 1, 8.2.3.
 _DIMENSIONS = {"": 0, "Z": 1000, "M": 2000, "ZM": 3000}
 _BY_THOUSAND = ("", "Z", "M", "ZM")
 _TOKEN = re.compile(r"\s*(?:([A-Za-z]+)|([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([(),]))\s*", re.ASCII)
 
 
 class Shape(NamedTuple):
-    """A shape: `dimensions` is "", "Z", "M" or "ZM".
+    """A shape; `dimensions` is "", "Z", "M" or "ZM".
 
-    `parts` are the points (tuples of coordinates) of a point or line, the rings of a polygon, and the shapes of a collection; a point has one, or none.
+    `parts` are the points (tuples of coordinates) of a point or line, the rings of a polygon, or the shapes of a collection; a point has one part, or none.
     """
 
     kind: int
@@ -49,19 +49,23 @@ class Shape(NamedTuple):
 
 
 def check_wkb(data: bytes) -> None:
-    """Raises `ValueError` where the bytes are no shape in ISO WKB."""
+    """Raise `ValueError` if the bytes are not a shape in ISO WKB."""
     shape_of_wkb(data)
 
 
 def is_wkb_head(heads: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which rows of `WKB_HEAD` bytes are the byte order and the kind that a shape begins with."""
+    """Return which rows of `WKB_HEAD` bytes are the byte order and the kind at the start of a shape."""
     little = heads[:, 0] == 1
     kinds = np.where(little, heads[:, 1:].copy().view("<u4").ravel(), heads[:, 1:].copy().view(">u4").ravel())
     return (heads[:, 0] <= 1) & (kinds // 1000 < len(_BY_THOUSAND)) & np.isin(kinds % 1000, list(_NAMES))
 
 
 def shape_of_wkb(data: bytes) -> Shape:
-    """The shape of its WKB. Raises `ValueError` where the bytes are none, or more than one."""
+    """Parse the WKB of a shape.
+
+    Raises:
+        ValueError: The bytes are not a shape, or more than one.
+    """
     shape, end = _read(data, 0, 0)
     if end != len(data):
         raise ValueError(f"{len(data) - end} bytes follow the shape")
@@ -69,17 +73,29 @@ def shape_of_wkb(data: bytes) -> Shape:
 
 
 def wkb_of_text(text: str) -> bytes:
-    """The WKB, little endian, of a shape's WKT. Raises `ValueError` where the text is no shape."""
+    """Return the WKB, little endian, of a shape's WKT.
+
+    Raises:
+        ValueError: The text is not a shape.
+    """
     return b"".join(_write(shape_of_text(text)))
 
 
 def text_of_wkb(data: bytes) -> str:
-    """The WKT of a shape's WKB, such as `POINT Z (30 10 5)`. Raises `ValueError` as `shape_of_wkb`."""
+    """Return the WKT of a shape's WKB, such as `POINT Z (30 10 5)`.
+
+    Raises:
+        ValueError: As in `shape_of_wkb`.
+    """
     return _text(shape_of_wkb(data))
 
 
 def shape_of_text(text: str) -> Shape:
-    """The shape of its WKT. Raises `ValueError` where the text is none, or more than one."""
+    """Parse the WKT of a shape.
+
+    Raises:
+        ValueError: The text is not a shape, or more than one.
+    """
     tokens = _Tokens(text)
     shape = _parse(tokens, 0)
     if tokens.peek():
@@ -91,21 +107,21 @@ def shape_of_text(text: str) -> Shape:
 
 
 def _read(data: bytes, at: int, depth: int) -> tuple[Shape, int]:
-    if depth > _DEEPEST:
-        raise ValueError(f"collections stand in each other more than {_DEEPEST} times")
+    if depth > _MAX_NESTING:
+        raise ValueError(f"collections are nested more than {_MAX_NESTING} levels deep")
     if len(data) - at < 5 or data[at] > 1:
-        raise ValueError("it is no WKB: a shape begins with its byte order, 0 or 1, and its kind")
+        raise ValueError("it is not WKB: a shape begins with its byte order, 0 or 1, and its kind")
     order = "<" if data[at] else ">"
     (number,) = struct.unpack_from(f"{order}I", data, at + 1)
     thousand, kind = divmod(number, 1000)
     if kind not in _NAMES or thousand > 3:
-        raise ValueError(f"{number} is no kind of shape in ISO WKB")
+        raise ValueError(f"{number} is not a kind of shape in ISO WKB")
     dimensions = _BY_THOUSAND[thousand]
     at += 5
     width = 2 + len(dimensions)
     if kind == POINT:
         points, at = _read_points(data, at, 1, order, width)
-        # An empty point has no other form in WKB than coordinates that are no numbers.
+        # WKB represents an empty point by coordinates that are NaN.
         empty = all(map(math.isnan, points[0]))
         return Shape(kind, dimensions, () if empty else points), at
     count, at = _read_count(data, at, order, 16 if kind == LINE else 4 if kind == POLYGON else 5)
@@ -126,7 +142,7 @@ def _read(data: bytes, at: int, depth: int) -> tuple[Shape, int]:
 
 
 def _read_count(data: bytes, at: int, order: str, least: int) -> tuple[int, int]:
-    """A count of parts of at least `least` bytes each; one that the bytes cannot hold is refused before anything is made of it."""
+    """Read a number of parts of at least `least` bytes each, and refuse one that the bytes cannot contain before memory is allocated."""
     if len(data) - at < 4:
         raise ValueError("the bytes end within the shape")
     (count,) = struct.unpack_from(f"{order}I", data, at)
@@ -144,8 +160,8 @@ def _read_points(data: bytes, at: int, count: int, order: str, width: int) -> tu
 
 
 def _check_member(kind: int, dimensions: str, shape: Shape) -> None:
-    wanted = _MEMBERS.get(kind, shape.kind)
-    if shape.kind != wanted or shape.dimensions != dimensions:
+    member_kind = _MEMBERS.get(kind, shape.kind)
+    if shape.kind != member_kind or shape.dimensions != dimensions:
         raise ValueError(f"a {_title(shape.kind, shape.dimensions)} cannot be part of a {_title(kind, dimensions)}")
 
 
@@ -199,7 +215,7 @@ def _number_text(number: float) -> str:
 
 
 class _Tokens:
-    """The words, numbers and signs of a text, one after the other; "" at its end."""
+    """The words, numbers and punctuation of a text, in order; "" at its end."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
@@ -209,38 +225,38 @@ class _Tokens:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
     def next(self) -> str:
-        found = self.peek()
+        token = self.peek()
         self._at += 1
-        return found
+        return token
 
-    def accept(self, wanted: str) -> bool:
-        found = self.peek().upper() == wanted
-        self._at += found
-        return found
+    def accept(self, token: str) -> bool:
+        is_next = self.peek().upper() == token
+        self._at += is_next
+        return is_next
 
-    def expect(self, wanted: str) -> None:
-        if not self.accept(wanted):
-            raise ValueError(f"expected {wanted!r}, found {self.peek()!r}" if self.peek() else f"expected {wanted!r} at the end")
+    def expect(self, token: str) -> None:
+        if not self.accept(token):
+            raise ValueError(f"expected {token!r}, found {self.peek()!r}" if self.peek() else f"expected {token!r} at the end")
 
 
 def _tokens(text: str) -> Iterator[str]:
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise ValueError(f"{text[at : at + 20]!r} is no part of a shape in WKT, such as POINT (30 10)")
-        yield found[1] or found[2] or found[3]
-        at = found.end()
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise ValueError(f"{text[at : at + 20]!r} is not part of a shape in WKT, such as POINT (30 10)")
+        yield match[1] or match[2] or match[3]
+        at = match.end()
 
 
 def _parse(tokens: _Tokens, depth: int) -> Shape:
-    if depth > _DEEPEST:
-        raise ValueError(f"collections stand in each other more than {_DEEPEST} times")
+    if depth > _MAX_NESTING:
+        raise ValueError(f"collections are nested more than {_MAX_NESTING} levels deep")
     word = tokens.next().upper()
     dimensions = next((ending for ending in ("ZM", "Z", "M") if word.removesuffix(ending) in _KINDS and word not in _KINDS), "")
     kind = _KINDS.get(word.removesuffix(dimensions))
     if kind is None:
-        raise ValueError(f"{word!r} is no kind of shape in WKT; there are {', '.join(_KINDS)}")
+        raise ValueError(f"{word!r} is not a kind of shape in WKT; use one of {', '.join(_KINDS)}")
     if not dimensions:
         dimensions = next((word for word in ("ZM", "Z", "M") if tokens.accept(word)), "")
     return _parse_body(tokens, kind, dimensions, depth)
@@ -263,7 +279,7 @@ def _parse_body(tokens: _Tokens, kind: int, dimensions: str, depth: int) -> Shap
             parts.append(_parse(tokens, depth + 1))
             _check_member(kind, dimensions, parts[-1])
         elif kind == _KINDS["MULTIPOINT"] and tokens.peek() not in ("(", "") and tokens.peek().upper() != "EMPTY":
-            parts.append(Shape(POINT, dimensions, (_parse_point(tokens, 2 + len(dimensions)),)))  # the old form without brackets
+            parts.append(Shape(POINT, dimensions, (_parse_point(tokens, 2 + len(dimensions)),)))  # the old form without parentheses
         else:
             parts.append(_parse_body(tokens, _MEMBERS[kind], dimensions, depth + 1))
     tokens.expect(")")
@@ -280,9 +296,9 @@ def _parse_points(tokens: _Tokens, width: int) -> tuple[tuple[float, ...], ...]:
 
 
 def _parse_point(tokens: _Tokens, width: int) -> tuple[float, ...]:
-    found = []
+    coordinates = []
     while tokens.peek() not in (",", ")", ""):
-        found.append(float(tokens.next()))  # `nan` and `inf` are words that float knows
-    if len(found) != width:
-        raise ValueError(f"a point has {len(found)} coordinates where {width} are expected")
-    return tuple(found)
+        coordinates.append(float(tokens.next()))  # float accepts the words `nan` and `inf`
+    if len(coordinates) != width:
+        raise ValueError(f"a point has {len(coordinates)} coordinates where {width} are expected")
+    return tuple(coordinates)

@@ -69,7 +69,7 @@ def test_shapes_of_geoarrow_are_read(parameters: dict[str, Any], kind: IcebergTy
         (named(pa.binary(), "geoarrow.wkb", b"[]"), "not a JSON object"),
         (named(pa.binary(), "geoarrow.wkb", b"{"), "not a JSON object"),
         (named(pa.binary(), "geoarrow.wkb", b'{"crs": {"name": "mine"}}'), "PROJJSON without an id"),
-        (named(pa.binary(), "geoarrow.wkb", b'{"edges": "bent"}'), "no edge algorithm"),
+        (named(pa.binary(), "geoarrow.wkb", b'{"edges": "bent"}'), "not an edge algorithm"),
         (named(pa.binary(), "arrow.parquet.variant"), "struct of the binary fields"),
         (named(pa.struct([*STORAGE, ("typed_value", pa.int64())]), "arrow.parquet.variant"), "shredded"),
     ],

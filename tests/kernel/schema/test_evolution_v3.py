@@ -116,7 +116,7 @@ def test_a_new_struct_has_a_default_and_its_fields_keep_theirs() -> None:
         (AddColumn(path="n", field_type=IntegerType(), default=2**31), "cannot have the default"),
         (AddColumn(path="n", field_type=VariantType(), default=1), "cannot have the default"),
         (AddColumn(path="n", field_type=UnknownType(), default=1), "cannot have the default"),
-        (AddColumn(path="n", field_type=GeometryType(), default="POINT (1 1)"), "no default but null"),
+        (AddColumn(path="n", field_type=GeometryType(), default="POINT (1 1)"), "no default except null"),
         (AddColumn(path="n", field_type=StructType(NestedField(1, "a", LongType())), default={"a": 1}), "null or {}"),
         (AddColumn(path="n", field_type=StructType(NestedField(1, "a", LongType(), True)), default={}), "its field a is required"),
         (SetDefault(path="items.element", default=None), "part of a list"),

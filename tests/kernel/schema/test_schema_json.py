@@ -173,15 +173,15 @@ def test_defaults_are_read_and_written(kind: object, default: object, physical: 
     [
         ("int", "1", "not a int"),
         ("int", 2**31, "the range is"),
-        ("variant", 1, "no default but null"),
-        ("unknown", 1, "no default but null"),
-        ("geometry", "POINT (30 10)", "no default but null"),
+        ("variant", 1, "no default except null"),
+        ("unknown", 1, "no default except null"),
+        ("geometry", "POINT (30 10)", "no default except null"),
         (POINT, {"5": 1}, "defaults of their own"),
         (POINT, 1, "not a struct"),
         (NUMBERS, {"keys": []}, "not a list"),
         (NAMED, {"keys": ["a"], "values": []}, "not a map"),
-        (NAMED, {"keys": ["a"], "values": [None]}, "null is no value"),
-        (NAMED, {"keys": [None], "values": ["1970-01-02"]}, "null is no key"),
+        (NAMED, {"keys": ["a"], "values": [None]}, "null is not allowed as the value"),
+        (NAMED, {"keys": [None], "values": ["1970-01-02"]}, "null is not allowed as the key"),
     ],
 )
 @pytest.mark.parametrize("key", ["initial-default", "write-default"])

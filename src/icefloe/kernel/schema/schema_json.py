@@ -267,7 +267,7 @@ def _default_problems(field: Mapping[str, Any], at: str) -> Iterator[Problem]:
         if value is None:
             continue
         if isinstance(kind, ALWAYS_NULL_BY_DEFAULT):
-            yield Problem(where=f"{at}.{key}", what=f"a column of type {kind} has no default but null")
+            yield Problem(where=f"{at}.{key}", what=f"a column of type {kind} has no default except null")
             continue
         try:
             problem = default_problem(kind, nested_from_json(kind, value))
