@@ -89,7 +89,7 @@ def test_a_table_that_cannot_be_made_leaves_nothing(catalog: SqlCatalog, tmp_pat
         catalog.create_table("db.t", ARROW, partition_spec=["month(nosuch)"])
     with pytest.raises(InvalidPartitionSpecError):
         catalog.create_table("db.t", ARROW, partition_spec=["month(name)"])
-    with pytest.raises(InvalidSchemaError, match="twice"):
+    with pytest.raises(InvalidSchemaError, match="two columns have this name"):
         catalog.create_table("db.t", pa.schema([("a", pa.int64()), ("a", pa.string())]))
     with pytest.raises(InvalidSchemaError):
         catalog.create_table("db.t", {"id": "long"})  # type: ignore[arg-type]

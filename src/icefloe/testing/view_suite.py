@@ -132,7 +132,7 @@ class ViewSuite:
         with view.replace_version() as update:
             update.without_dialect("Spark")
         assert view.current_version().dialects == ("trino",)
-        with pytest.raises(InvalidInputError, match="without a representation"), view.replace_version() as update:
+        with pytest.raises(InvalidInputError, match="needs a representation"), view.replace_version() as update:
             update.without_dialect("trino")
         assert catalog.load_view(NAME) == view
 
@@ -154,7 +154,7 @@ class ViewSuite:
                 update.set(*next(iter(wrong.items())))
         with pytest.raises(InvalidInputError, match="both set and removed"), view.update_properties() as update:
             update.set("a", "1").remove("a")
-        with pytest.raises(InvalidInputError, match="no location"):
+        with pytest.raises(InvalidInputError, match="not a location"):
             view.set_location("/")
 
     def test_a_block_that_fails_changes_nothing(self, catalog: Catalog, view: View) -> None:
@@ -232,12 +232,12 @@ class ViewSuite:
         [
             ("", COLUMNS, "its SQL is empty"),
             ({}, COLUMNS, "there is no query"),
-            ({"spark": SQL, "Spark": SQL}, COLUMNS, "stands twice"),
-            ({" ": SQL}, COLUMNS, "no name of a dialect"),
+            ({"spark": SQL, "Spark": SQL}, COLUMNS, "is repeated"),
+            ({" ": SQL}, COLUMNS, "not the name of a dialect"),
             ("create view v as select 1", COLUMNS, "CREATE statement"),
             (5, COLUMNS, "is not understood"),
             (SQL, None, "was given no schema"),
-            (SQL, "type string", "is not understood"),
+            (SQL, "type string", "is not supported"),
         ],
     )
     def test_what_is_no_definition_is_refused(self, catalog: Catalog, view: View, sql: object, schema: object, words: str) -> None:

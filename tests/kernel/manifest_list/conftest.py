@@ -1,4 +1,4 @@
-"""Every test of manifest lists runs by the compiled reader and by the one over fastavro."""
+"""Runs every test of manifest lists with the compiled reader and with the reader over fastavro."""
 
 from tests.kernel.avro.both_readers import manifest_reader
 

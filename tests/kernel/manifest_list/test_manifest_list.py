@@ -1,4 +1,4 @@
-"""Manifest lists: read from any writer, written, and appended to without decoding the old part."""
+"""Manifest lists: read from any writer, written, and appended to without decoding the old list."""
 
 import io
 import json
@@ -74,7 +74,7 @@ def written(rows: list[ManifestFile], version: int = 2, **others: Any) -> bytes:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_manifests_come_back_as_they_were_written_and_another_library_agrees(version: int) -> None:
+def test_manifests_survive_writing_and_another_library_reads_the_same(version: int) -> None:
     @settings(max_examples=40, deadline=None)
     @given(manifests(version))
     def check(rows: list[ManifestFile]) -> None:
@@ -120,13 +120,13 @@ def test_the_schema_of_version_1_has_no_content_and_no_sequence_numbers_and_opti
 
 @pytest.mark.parametrize(("version", "more"), [(1, {}), (2, {"sequence-number": "9"}), (3, {"sequence-number": "9", "first-row-id": "40"})])
 @pytest.mark.parametrize(("parent", "text"), [(None, "null"), (5, "5")])
-def test_the_header_tells_the_snapshot(version: int, more: dict[str, str], parent: int | None, text: str) -> None:
+def test_the_header_contains_the_snapshot(version: int, more: dict[str, str], parent: int | None, text: str) -> None:
     metadata = open_container(written([], version, parent_snapshot_id=parent), "f").metadata
     found = {key: value.decode() for key, value in metadata.items() if not key.startswith("avro.")}
     assert found == {"snapshot-id": "77", "parent-snapshot-id": text, "format-version": str(version), **more}
 
 
-def test_the_commit_s_own_number_takes_the_place_of_unassigned_ones() -> None:
+def test_the_sequence_number_of_the_commit_replaces_unassigned_ones() -> None:
     new = manifest(1, sequence_number=UNASSIGNED_SEQ, min_sequence_number=UNASSIGNED_SEQ, added_snapshot_id=77)
     with_old_rows = replace(new, min_sequence_number=3)
     found = read_manifest_list(written([new, with_old_rows, manifest(2)]), "f")
@@ -138,8 +138,8 @@ def test_an_unassigned_number_of_another_snapshot_s_manifest_is_refused() -> Non
         written([manifest(1, sequence_number=UNASSIGNED_SEQ, added_snapshot_id=5)])
 
 
-def test_what_a_version_cannot_say_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="counts that are not known"):
+def test_values_that_a_format_version_lacks_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="unknown counts"):
         written([manifest(1, added_rows_count=None)])
     with pytest.raises(InvalidInputError, match="format version 1"):
         written([manifest(1, content=ManifestContent.DELETES)], 1)
@@ -167,7 +167,7 @@ OLD_NAMES: list[tuple[str, Any, int | None, Any]] = [
 
 
 @pytest.mark.parametrize("with_ids", [True, False])
-def test_the_names_of_old_v1_lists_are_understood_by_id_or_without(with_ids: bool) -> None:
+def test_old_names_of_v1_lists_are_read_with_and_without_field_ids(with_ids: bool) -> None:
     content = foreign([(name, kind, i if with_ids else None, value) for name, kind, i, value in OLD_NAMES])
     assert read_manifest_list(content, "f") == [
         ManifestFile(
@@ -183,7 +183,7 @@ def test_the_names_of_old_v1_lists_are_understood_by_id_or_without(with_ids: boo
     ]
 
 
-def test_counts_that_are_not_known_count_as_files_that_may_be_there() -> None:
+def test_an_unknown_count_means_that_files_may_exist() -> None:
     unknown = manifest(1, added_files_count=None, existing_files_count=0, deleted_files_count=None)
     assert (unknown.has_added_files, unknown.has_existing_files, unknown.has_deleted_files, unknown.has_live_files) == (
         True,
@@ -194,7 +194,7 @@ def test_counts_that_are_not_known_count_as_files_that_may_be_there() -> None:
     assert not replace(unknown, added_files_count=0).has_live_files
 
 
-def test_a_null_or_senseless_value_is_told_with_the_manifest_s_place() -> None:
+def test_an_invalid_value_is_listed_with_the_position_of_its_manifest() -> None:
     null_id = [field if field[2] != 503 else (*field[:3], None) for field in OLD_NAMES]
     with pytest.raises(ManifestFormatError, match=r"dir/snap\.avro.*\n.*manifest 0: added_snapshot_id is null"):
         read_manifest_list(foreign(null_id), "dir/snap.avro")
@@ -234,14 +234,14 @@ def test_a_thousand_appends_leave_few_blocks_and_every_manifest() -> None:
 
 
 @pytest.mark.parametrize(("version", "codec"), [(2, "zstd"), (1, "deflate")])
-def test_appending_to_a_list_of_another_codec_or_version_writes_it_anew(version: int, codec: str) -> None:
+def test_appending_to_a_list_of_another_codec_or_version_rewrites_it(version: int, codec: str) -> None:
     old = manifest(0, sequence_number=0, min_sequence_number=0)
     content = appended(written([old], version, codec=codec), [manifest(1)])
     assert read_manifest_list(content, "f") == [manifest(1), old]
     assert open_container(content, "f").metadata["format-version"] == b"2"
 
 
-def test_old_blocks_of_a_writer_with_other_names_and_docs_are_kept_as_they_are() -> None:
+def test_old_blocks_of_a_writer_with_other_names_and_docs_are_copied() -> None:
     content = written([manifest(number) for number in range(600)])
     schema = json.loads(open_container(content, "f").schema_text)
     schema["fields"][7] |= {"name": "added_data_files_count", "doc": "an older name"}
@@ -263,7 +263,7 @@ def appended_null(content: bytes) -> bytes:
     )
 
 
-def test_appending_to_a_torn_list_is_refused() -> None:
+def test_appending_to_a_damaged_list_is_refused() -> None:
     content = written([manifest(number) for number in range(5)])
     with pytest.raises(AvroFormatError, match=r"old\.avro"):
         appended(content[:-1], [manifest(7)])

@@ -1,4 +1,4 @@
-"""Row ids given to manifests: the spec's example to the number, upgraded tables, lists of which blocks are carried over."""
+"""Row ids of manifests: the numbers of the spec's example, upgraded tables, and lists whose blocks are copied."""
 
 from typing import Any
 
@@ -28,24 +28,24 @@ def test_the_manifests_of_the_spec_s_example_get_its_row_ids() -> None:
     assert read_manifest_list(written(found, 3, first_row_id=1_000), "f") == found
 
 
-def test_delete_manifests_get_none_and_use_none_up() -> None:
+def test_delete_manifests_get_no_row_ids() -> None:
     found, next_row_id = assign_first_row_ids([rows(1, 5, 0, content=DELETES), rows(2, 7, 0)], 40)
     assert ([m.first_row_id for m in found], next_row_id) == ([None, 40], 47)
 
 
-def test_rows_that_are_not_counted_cannot_be_numbered() -> None:
-    with pytest.raises(InvalidInputError, match=r"0001-m0\.avro cannot be given row ids"):
+def test_manifests_with_unknown_counts_cannot_get_row_ids() -> None:
+    with pytest.raises(InvalidInputError, match=r"0001-m0\.avro cannot get row ids"):
         assign_first_row_ids([manifest(1, added_rows_count=None)], 0)
 
 
 def test_a_v3_list_refuses_a_data_manifest_without_row_ids_and_a_delete_manifest_with_them() -> None:
-    with pytest.raises(InvalidInputError, match="holds data and has no first row id"):
+    with pytest.raises(InvalidInputError, match="contains data and has no first row id"):
         written([manifest(1)], 3)
-    with pytest.raises(InvalidInputError, match="holds deletes and has a first row id"):
+    with pytest.raises(InvalidInputError, match="contains deletes and has a first row id"):
         written([manifest(1, content=DELETES, first_row_id=5)], 3)
 
 
-def test_whether_a_list_has_row_ids_is_told_without_reading_the_rest() -> None:
+def test_has_row_ids_reads_only_the_summaries() -> None:
     with_ids = [manifest(1, first_row_id=0), manifest(2, content=DELETES)]
     assert has_row_ids(written(with_ids, 3), "f")
     assert not has_row_ids(written([manifest(1)], 2), "f")
@@ -53,7 +53,7 @@ def test_whether_a_list_has_row_ids_is_told_without_reading_the_rest() -> None:
     assert has_row_ids(written([], 3), "f")
 
 
-def test_appending_carries_the_old_manifests_over_with_their_row_ids() -> None:
+def test_appending_keeps_the_old_manifests_with_their_row_ids() -> None:
     old = [manifest(number, first_row_id=10 * number) for number in range(600)]
     found, next_row_id = assign_first_row_ids([manifest(700)], 6_000)
     header = {"format_version": 3, "snapshot_id": 77, "parent_snapshot_id": 76, "sequence_number": 9, "first_row_id": 6_000}
@@ -70,7 +70,7 @@ MANIFESTS = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(MANIFESTS, max_size=8), st.integers(100, 2**40))
-def test_assigned_ranges_lie_side_by_side_above_all_given_before(manifests: list[ManifestFile], start: int) -> None:
+def test_assigned_ranges_are_contiguous_above_all_assigned_before(manifests: list[ManifestFile], start: int) -> None:
     found, next_row_id = assign_first_row_ids(manifests, start)
     end = start
     for before, after in zip(manifests, found, strict=True):

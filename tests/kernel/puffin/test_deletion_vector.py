@@ -1,4 +1,4 @@
-"""Deletion vectors: bytes that are facts, round trips, merging, and damage of every kind."""
+"""Deletion vectors: the bytes of other writers, round trips, merging, and damage of every kind."""
 
 import pickle
 import struct
@@ -30,7 +30,7 @@ from icefloe.kernel.puffin.puffin_metadata import BlobMetadata
 MAGIC = bytes.fromhex("d1d33964")
 ODD = bytes.fromhex("0000002a d1d33964 0100000000000000 00000000 3a300000 01000000 00000400 10000000 0100 0300 0500 0700 0900 b3fb20be")
 NONE = bytes.fromhex("0000000c d1d33964 0000000000000000 bf18480c")
-# Java, with positions 1 and 2**33 + 1: for the key 1, which it passes over, it writes an empty bitmap.
+# Written by Java with positions 1 and 2**33 + 1: for the key 1, which has no positions, it writes an empty bitmap.
 WITH_A_GAP = (
     bytes.fromhex("0300000000000000 00000000 3a300000 01000000 00000000 10000000 0100 01000000 3a300000 00000000")
     + bytes.fromhex("02000000 3a300000 01000000 00000000 10000000 0100")
@@ -44,13 +44,13 @@ def frame(bitmap: bytes) -> bytes:
 
 
 def runs(*spans: tuple[int, int], containers: int = 1, cardinality: int = 1) -> bytes:
-    """A bitmap of one container of runs, (first, length less one) each."""
+    """Return a bitmap of one container of runs, (first, length less one) each."""
     head = struct.pack("<QIIBHHH", 1, 0, 12347 | containers - 1 << 16, 1, 0, cardinality - 1, len(spans))
     return head + b"".join(struct.pack("<HH", *span) for span in spans)
 
 
 def containers(*parts: tuple[int, int, bytes], key: int = 0, count: int = 1) -> bytes:
-    """A bitmap of containers without runs, (upper 16 bits, cardinality, bytes) each."""
+    """Return a bitmap of containers without runs, (upper 16 bits, cardinality, bytes) each."""
     head = struct.pack("<QIII", count, key, 12346, len(parts)) + b"".join(struct.pack("<HH", upper, size - 1) for upper, size, _ in parts)
     return head + b"\0\0\0\0" * len(parts) + b"".join(data for _, _, data in parts)
 
@@ -66,22 +66,22 @@ def test_the_bytes_of_two_vectors_are_those_of_the_reference_implementation() ->
     assert listed(NONE, 0) == []
 
 
-def test_a_bare_vector_is_told_from_a_framed_one_and_read_or_refused_as_asked() -> None:
+def test_an_unframed_vector_is_recognized_and_read_only_if_accepted() -> None:
     bare = ODD[8:-4]
     assert [detect_framing(data) for data in (ODD, bare, NONE, NONE[8:-4])] == [VectorFraming.FRAMED, VectorFraming.BARE] * 2
     assert [detect_framing(data) for data in (b"", b"\0" * 7, b"\0\0\0\x0c\xd1\xd3\x39\x65" + b"\0" * 12)] == [None] * 3
     assert listed(bare, 5) == [1, 3, 5, 7, 9]
-    with pytest.raises(PuffinFormatError, match=r"bare bitmap without length, magic bytes and checksum \(at byte 40\)"):
+    with pytest.raises(PuffinFormatError, match=r"unframed bitmap without length, magic bytes and checksum \(at byte 40\)"):
         decode_deletion_vector(bare, cardinality=5, path="f", offset=40, accept_bare=False)
 
 
-def test_empty_bitmaps_for_keys_passed_over_are_read() -> None:
+def test_empty_bitmaps_for_keys_without_positions_are_read() -> None:
     assert listed(frame(WITH_A_GAP), 2) == [1, 2**33 + 1]
 
 
 @settings(max_examples=60)
 @given(POSITIONS, st.lists(st.tuples(st.integers(0, 500_000), st.integers(1, 3_000)), max_size=3))
-def test_what_is_encoded_is_decoded(positions: list[int], spans: list[tuple[int, int]]) -> None:
+def test_a_vector_survives_encoding(positions: list[int], spans: list[tuple[int, int]]) -> None:
     every = [*positions, *(first + step for first, length in spans for step in range(length))]
     vector = deletion_vector_from_positions(np.array(every, np.uint64))
     data = encode_deletion_vector(vector)
@@ -91,7 +91,7 @@ def test_what_is_encoded_is_decoded(positions: list[int], spans: list[tuple[int,
     assert listed(data[8:-4], vector.cardinality) == sorted(set(every))
 
 
-def test_runs_are_encoded_as_such_whatever_form_the_bitmap_had() -> None:
+def test_runs_are_encoded_as_runs_whatever_form_the_bitmap_had() -> None:
     unpacked = DeletionVector(FrozenBitMap64([*range(100_000)], optimize=False))
     assert len(unpacked.bitmap.serialize()) > 10_000
     assert len(encode_deletion_vector(unpacked)) < 60
@@ -132,19 +132,19 @@ def test_positions_come_from_arrays_of_any_whole_numbers(kind: type) -> None:
         np.array([True]),
     ],
 )
-def test_positions_that_cannot_be_are_refused(positions: list[int]) -> None:
+def test_invalid_positions_are_refused(positions: list[int]) -> None:
     with pytest.raises(InvalidInputError, match="deleted position"):
         deletion_vector_from_positions(positions)
 
 
 @given(st.lists(st.integers(0, 300), max_size=40), st.integers(0, 300), st.integers(0, 100))
-def test_deleted_rows_of_a_stretch_are_those_of_the_positions(positions: list[int], first: int, count: int) -> None:
+def test_deleted_rows_of_a_range_are_those_of_the_positions(positions: list[int], first: int, count: int) -> None:
     expected = [row in positions for row in range(first, first + count)]
     assert deletion_vector_from_positions(positions).deleted_rows(first, count).tolist() == expected
 
 
 @given(st.lists(POSITIONS, max_size=4))
-def test_a_merged_vector_deletes_what_any_of_them_deletes(lists: list[list[int]]) -> None:
+def test_a_merged_vector_deletes_the_rows_of_all_vectors(lists: list[list[int]]) -> None:
     merged = merge_deletion_vectors(deletion_vector_from_positions(positions) for positions in lists)
     assert merged.positions().tolist() == sorted({position for positions in lists for position in positions})
 
@@ -160,17 +160,17 @@ def test_a_vector_survives_pickling_and_is_a_value() -> None:
     [
         (b"", "magic bytes", 40),
         (ODD[:4] + b"\xd1\xd3\x39\x65" + ODD[8:], "magic bytes are not D1D33964", 40),
-        (b"\0\0\0\x2b" + ODD[4:], "says that it holds 43", 40),
-        (ODD + b"\0", "says that it holds 42", 40),
-        (ODD[:-1], "says that it holds 42", 40),
-        (frame(b"\0" * 7), "says that it holds 11", 40),
-        (b"\0\0\0\x04" + MAGIC, "says that it holds 4", 40),
+        (b"\0\0\0\x2b" + ODD[4:], "claims 43", 40),
+        (ODD + b"\0", "claims 42", 40),
+        (ODD[:-1], "claims 42", 40),
+        (frame(b"\0" * 7), "claims 11", 40),
+        (b"\0\0\0\x04" + MAGIC, "claims 4", 40),
         (ODD[:-1] + b"\xbf", "checksum of a deletion vector is b3fb20bf", 86),
         (ODD[:36] + b"\x02" + ODD[37:], "checksum", 86),
-        (frame(ODD[8:-6]), "cut short", 84),
+        (frame(ODD[8:-6]), "truncated", 84),
         (frame(ODD[8:-4] + b"\0"), "1 bytes follow the bitmap", 86),
         (frame(b"\xff" * 8), "bitmaps are claimed in 8 bytes", 48),
-        (frame(struct.pack("<Q", 2) + ODD[16:-4]), "the bitmap is cut short", 86),
+        (frame(struct.pack("<Q", 2) + ODD[16:-4]), "the bitmap is truncated", 86),
         (frame(struct.pack("<QII", 1, 0, 12345) + b"\0" * 20), "unknown cookie 12345", 60),
         (frame(struct.pack("<QIII", 1, 0, 12346, 70_000) + b"\0" * 20), "claims 70000 containers", 64),
         (frame(containers((0, 1, b"\1\0"), key=2**31)), "top bit", 56),
@@ -182,17 +182,17 @@ def test_a_vector_survives_pickling_and_is_a_value() -> None:
         (frame(runs((0, 9), (5, 9))), "damaged", 48),
         (frame(runs((65_530, 19))), "damaged", 48),
         (frame(runs()), "damaged", 48),
-        (frame(runs((0, 9), containers=2)), "cut short", 48),
-        (NONE, "holds 0 positions where 5 are recorded", 40),
-        (NONE[8:-4], "holds 0 positions where 5 are recorded", 40),
+        (frame(runs((0, 9), containers=2)), "truncated", 48),
+        (NONE, "contains 0 positions where 5 are recorded", 40),
+        (NONE[8:-4], "contains 0 positions where 5 are recorded", 40),
     ],
 )
-def test_damage_is_told_with_the_file_and_the_byte(data: bytes, what: str, where: int) -> None:
+def test_an_error_names_the_file_and_the_damaged_byte(data: bytes, what: str, where: int) -> None:
     with pytest.raises(PuffinFormatError, match=what) as caught:
         decode_deletion_vector(data, cardinality=5, path="s3://b/v.puffin", offset=40)
     assert caught.value.problems[0].where.startswith("byte ")
     assert "s3://b/v.puffin" in str(caught.value)
-    if "cut short" not in what:
+    if "truncated" not in what:
         assert f"at byte {where}" in str(caught.value)
 
 
@@ -201,30 +201,30 @@ def test_damage_is_told_with_the_file_and_the_byte(data: bytes, what: str, where
     st.sampled_from([ODD[8:-4], WITH_A_GAP, runs((3, 9), (50, 2), cardinality=13), containers((0, 2, b"\1\0\2\0"), (3, 1, b"\7\0"))]),
     st.data(),
 )
-def test_mutated_bitmaps_are_read_or_refused_with_our_own_error(bitmap: bytes, data: st.DataObject) -> None:
+def test_mutated_bitmaps_are_read_or_raise_puffin_format_error(bitmap: bytes, data: st.DataObject) -> None:
     mutated = bytearray(bitmap)
     for _ in range(data.draw(st.integers(1, 4))):
         mutated[data.draw(st.integers(0, len(mutated) - 1))] = data.draw(st.sampled_from([0, 1, 2, 255]) | st.integers(0, 255))
     del mutated[data.draw(st.integers(0, len(mutated)) | st.just(len(mutated))) :]
     for damaged in (bytes(mutated), frame(bytes(mutated))):
         for cardinality in (0, 5, data.draw(st.integers(0, 70_000))):
-            told = "byte "
+            message = "byte "
             try:
                 assert len(listed(damaged, cardinality)) == cardinality
             except PuffinFormatError as error:
-                told = str(error)
-            assert "byte " in told
+                message = str(error)
+            assert "byte " in message
 
 
 @given(st.integers(0, len(ODD) - 1), st.integers(1, 255))
-def test_no_changed_byte_of_a_framed_vector_goes_unseen(position: int, change: int) -> None:
+def test_every_changed_byte_of_a_framed_vector_is_detected(position: int, change: int) -> None:
     damaged = bytearray(ODD)
     damaged[position] ^= change
     with pytest.raises(PuffinFormatError):
         decode_deletion_vector(bytes(damaged), cardinality=5, path="f")
 
 
-def test_a_file_of_vectors_holds_what_the_manifest_entries_must_repeat() -> None:
+def test_a_file_of_vectors_has_the_values_that_manifest_entries_must_repeat() -> None:
     vectors = {
         "s3://b/ß 1.parquet": deletion_vector_from_positions([1, 3, 5, 7, 9]),
         "s3://b/2.parquet": deletion_vector_from_positions(np.arange(1_000)),
@@ -260,7 +260,7 @@ def test_a_file_of_vectors_holds_what_the_manifest_entries_must_repeat() -> None
         ),
     ],
 )
-def test_a_blob_that_breaks_the_rules_of_deletion_vectors_is_refused(changes: dict[str, object], what: str) -> None:
+def test_a_blob_that_violates_the_rules_of_deletion_vectors_is_refused(changes: dict[str, object], what: str) -> None:
     whole = deletion_vector_blob(deletion_vector_from_positions([1]), "d")
     known = {name: getattr(whole, name) for name in ("type", "fields", "snapshot_id", "sequence_number", "compression_codec", "properties")}
     blob = BlobMetadata(**{**known, "offset": 4, "length": 9, **changes})

@@ -28,11 +28,11 @@ BARE = {
     "64map32bitvals.bin": 10,
     "64mapspreadvals.bin": 100,
 }
-# Its bytes above 7f were lost where it was once stored as text (each stands as ef bf bd), so it is a damaged file here.
+# Its bytes above 7f were lost where it was once stored as text (each is ef bf bd), so it is a damaged file here.
 DAMAGED = "64maphighvals.bin"
 
 
-def test_every_golden_file_is_named_here() -> None:
+def test_every_golden_file_is_tested() -> None:
     found = {path.name for path in (GOLDEN / "deletion-vectors").iterdir()}
     assert found == {*FRAMED, *BARE, DAMAGED}
     assert len(list((GOLDEN / "puffin").iterdir())) == 3
@@ -51,7 +51,7 @@ def test_framed_vectors_are_read_and_written_to_the_same_bytes(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", BARE)
-def test_bare_bitmaps_are_read(name: str) -> None:
+def test_unframed_bitmaps_are_read(name: str) -> None:
     data = (GOLDEN / "deletion-vectors" / name).read_bytes()
     assert detect_framing(data) is VectorFraming.BARE
     vector = decode_deletion_vector(data, cardinality=BARE[name], path=name)

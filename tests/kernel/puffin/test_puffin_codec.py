@@ -1,4 +1,4 @@
-"""The frames of Puffin: what another library makes of ours and we of its; and frames that claim what is not so."""
+"""The frames of Puffin: exchanged with another library, and frames with false claims."""
 
 import cramjam
 import pyarrow as pa
@@ -23,18 +23,18 @@ def unpack(codec: str | None, data: bytes, most_bytes: int = 10_000_000) -> byte
 
 
 def lz4_frame(flags: int, content_size: bytes, blocks: bytes) -> bytes:
-    """A frame with a header checksum of 0, which only matters once its outline is believed."""
+    """Return a frame with a header checksum of 0, which is checked after its structure."""
     return b"\x04\x22\x4d\x18" + bytes((flags, 0x40)) + content_size + b"\0" + blocks
 
 
 @pytest.mark.parametrize("data", DATA, ids=len)
 @pytest.mark.parametrize("codec", [None, *CODECS])
-def test_what_is_packed_unpacks(codec: str | None, data: bytes) -> None:
+def test_compressed_data_is_decompressed(codec: str | None, data: bytes) -> None:
     assert unpack(codec, compress(codec, data)) == data
 
 
 @pytest.mark.parametrize("data", DATA[1:], ids=len)
-def test_arrow_unpacks_our_lz4_frames_and_they_hold_the_content_size(data: bytes) -> None:
+def test_arrow_decompresses_lz4_frames_and_they_have_the_content_size(data: bytes) -> None:
     packed = compress("lz4", data)
     assert packed[4] & 0x08
     assert int.from_bytes(packed[6:14], "little") == len(data)
@@ -49,7 +49,7 @@ def test_the_header_of_an_lz4_frame_is_checked_by_the_library() -> None:
 
 
 @pytest.mark.parametrize("data", DATA[1:], ids=len)
-def test_arrow_unpacks_our_zstandard_frames_and_we_its(data: bytes) -> None:
+def test_zstandard_frames_are_exchanged_with_arrow(data: bytes) -> None:
     assert pa.decompress(compress("zstd", data), decompressed_size=len(data), codec="zstd", asbytes=True) == data
     assert unpack("zstd", pa.compress(data, codec="zstd", asbytes=True)) == data
 
@@ -64,13 +64,13 @@ def test_bytes_after_a_frame_and_second_frames_are_refused(codec: str) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("length", [*range(24), -1, -2, -5])
-def test_a_frame_cut_short_is_refused(codec: str, length: int) -> None:
-    with pytest.raises(PuffinFormatError, match=r"f\.puffin is not sound Puffin: a .* frame .* \(at byte 77\)"):
+def test_a_truncated_frame_is_refused(codec: str, length: int) -> None:
+    with pytest.raises(PuffinFormatError, match=r"f\.puffin is not a valid Puffin file: a .* frame .* \(at byte 77\)"):
         unpack(codec, compress(codec, PLAIN)[:length])
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_content_larger_than_allowed_is_not_unpacked(codec: str) -> None:
+def test_content_above_the_limit_is_not_decompressed(codec: str) -> None:
     packed = compress(codec, PLAIN)
     assert unpack(codec, packed, most_bytes=len(PLAIN)) == PLAIN
     with pytest.raises(PuffinFormatError, match=r"claims \d+ bytes of content.*the limit puffin_blob_bytes is"):
@@ -80,23 +80,23 @@ def test_content_larger_than_allowed_is_not_unpacked(codec: str) -> None:
 @pytest.mark.parametrize(
     ("codec", "frame", "what"),
     [
-        ("lz4", lz4_frame(0x68, (2**40).to_bytes(8, "little"), b"\0\0\0\0"), "which cannot be"),
-        ("lz4", lz4_frame(0x60, b"", b"\0\0\0\0"), "does not say its content size"),
+        ("lz4", lz4_frame(0x68, (2**40).to_bytes(8, "little"), b"\0\0\0\0"), "which is impossible"),
+        ("lz4", lz4_frame(0x60, b"", b"\0\0\0\0"), "lacks its content size"),
         ("lz4", lz4_frame(0x28, b"\0" * 8, b"\0\0\0\0"), "its version is 0"),
         ("lz4", lz4_frame(0x69, b"\0" * 8, b"\0\0\0\0"), "dictionary"),
         ("lz4", lz4_frame(0x68, b"\0" * 8, b"\xff\xff\xff\xff\0\0\0\0"), "cut short"),
         ("lz4", b"PFA1" + b"\0" * 20, "magic bytes"),
-        ("lz4", bytes(cramjam.lz4.compress(PLAIN)), "does not say its content size"),
-        ("zstd", bytes.fromhex("28b52ffd e0 0000000000010000 010000"), "which cannot be"),
-        ("zstd", bytes.fromhex("28b52ffd 00 58 010000"), "does not say its content size"),
+        ("lz4", bytes(cramjam.lz4.compress(PLAIN)), "lacks its content size"),
+        ("zstd", bytes.fromhex("28b52ffd e0 0000000000010000 010000"), "which is impossible"),
+        ("zstd", bytes.fromhex("28b52ffd 00 58 010000"), "lacks its content size"),
         ("zstd", bytes.fromhex("28b52ffd 23 00000000 00 010000"), "dictionary"),
         ("zstd", bytes.fromhex("28b52ffd 20 00 070000"), "reserved type"),
-        ("zstd", bytes.fromhex("28b52ffd 20 05 190000 616263"), "claims 5 bytes of content and holds 3|damaged"),
+        ("zstd", bytes.fromhex("28b52ffd 20 05 190000 616263"), "claims 5 bytes of content and contains 3|damaged"),
         ("zstd", bytes.fromhex("28b52ffd 20 02 190000 616263"), "damaged"),
         ("zstd", b"PFA1" + b"\0" * 20, "magic bytes"),
     ],
 )
-def test_frames_that_claim_what_is_not_so_are_refused(codec: str, frame: bytes, what: str) -> None:
+def test_frames_with_false_claims_are_refused(codec: str, frame: bytes, what: str) -> None:
     with pytest.raises(PuffinFormatError, match=what):
         unpack(codec, frame)
 
@@ -106,8 +106,8 @@ def test_a_zstandard_frame_written_by_hand_is_read() -> None:
     assert unpack("zstd", bytes.fromhex("28b52ffd 60 0000 030800 7a")) == b"z" * 256
 
 
-def test_codecs_that_puffin_does_not_know_are_refused() -> None:
-    with pytest.raises(PuffinFormatError, match="'gzip' is none of lz4, zstd"):
+def test_codecs_that_puffin_lacks_are_refused() -> None:
+    with pytest.raises(PuffinFormatError, match="'gzip' is not one of lz4, zstd"):
         unpack("gzip", b"")
     with pytest.raises(InvalidPropertyError, match="'gzip'"):
         compress("gzip", b"")
@@ -115,7 +115,7 @@ def test_codecs_that_puffin_does_not_know_are_refused() -> None:
 
 @settings(max_examples=150)
 @given(st.sampled_from(CODECS), st.data())
-def test_mutated_frames_unpack_or_are_refused_with_our_own_error(codec: str, data: st.DataObject) -> None:
+def test_mutated_frames_are_decompressed_or_raise_puffin_format_error(codec: str, data: st.DataObject) -> None:
     packed = bytearray(compress(codec, PLAIN[:3_000]))
     for _ in range(data.draw(st.integers(1, 3))):
         packed[data.draw(st.integers(0, min(30, len(packed) - 1)) | st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""Puffin files as containers: what is written is read, other writers' bytes are read, and every kind of damage is told with the file's name and the byte."""
+"""Puffin files as containers: round trips, files of other writers, and errors with the file and the byte for every kind of damage."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from icefloe.errors import InvalidInputError, InvalidPropertyError, PuffinFormat
 from icefloe.kernel.puffin.puffin_file import Blob, PuffinSource, in_memory_puffin, read_blob, read_file_metadata, write_puffin
 from icefloe.kernel.puffin.puffin_metadata import BlobMetadata, FileMetadata
 
-# What Java writes for a file without blobs and properties.
+# The file that Java writes without blobs and properties.
 EMPTY = bytes.fromhex("50464131 50464131 7b22626c6f6273223a5b5d7d 0c000000 00000000 50464131")
 LONGS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -33,7 +33,7 @@ def blob(data: bytes = b"abc", **rest: Any) -> Blob:
 
 
 def framed(payload: bytes | dict[str, Any], *, before: bytes = b"PFA1abc", flags: int = 0) -> bytes:
-    """A file around a footer's payload, whatever that says."""
+    """Return a file with any footer payload."""
     text = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     return before + b"PFA1" + text + len(text).to_bytes(4, "little") + flags.to_bytes(4, "little") + b"PFA1"
 
@@ -57,7 +57,7 @@ def one_blob(**changes: Any) -> dict[str, Any]:
 
 @settings(max_examples=30)
 @given(st.lists(BLOBS, max_size=4), PROPERTIES, st.booleans())
-def test_what_is_written_is_read(blobs: list[Blob], properties: dict[str, str], compress_footer: bool) -> None:
+def test_a_file_survives_writing_and_reading(blobs: list[Blob], properties: dict[str, str], compress_footer: bool) -> None:
     content, written = write_puffin(blobs, properties=properties, compress_footer=compress_footer)
     source = in_memory_puffin(content, "f")
     metadata = read_file_metadata(source)
@@ -101,12 +101,12 @@ def test_a_footer_larger_than_the_first_range_is_read_with_a_second() -> None:
     assert footer_of(content) == written
 
 
-def test_a_file_that_is_shorter_than_storage_says_is_refused() -> None:
+def test_a_file_that_is_shorter_than_its_recorded_size_is_refused() -> None:
     content, written = write_puffin([blob()], properties={})
     source = PuffinSource("f", len(content) + 100, in_memory_puffin(content, "f").read_range)
-    with pytest.raises(PuffinFormatError, match="cut short"):
+    with pytest.raises(PuffinFormatError, match="truncated"):
         read_file_metadata(source)
-    with pytest.raises(PuffinFormatError, match="cut short"):
+    with pytest.raises(PuffinFormatError, match="truncated"):
         read_blob(source, BlobMetadata(type="t", fields=(), snapshot_id=1, sequence_number=1, offset=len(content) - 1, length=50))
     assert written.blobs[0].length == 3
 
@@ -131,7 +131,7 @@ def test_a_file_that_is_shorter_than_storage_says_is_refused() -> None:
         (framed(b'{"blobs":[1e99999]}'), "not JSON", 11),
     ],
 )
-def test_damage_is_told_with_the_file_and_the_byte(content: bytes, what: str, where: int) -> None:
+def test_an_error_names_the_file_and_the_damaged_byte(content: bytes, what: str, where: int) -> None:
     error = refusal(content)
     assert what in str(error)
     assert f"at byte {where}" in str(error)
@@ -160,11 +160,11 @@ def test_damage_is_told_with_the_file_and_the_byte(content: bytes, what: str, wh
         (one_blob(properties=["a"]), "$.blobs[0].properties: is not an object of strings"),
     ],
 )
-def test_a_footer_that_breaks_a_rule_is_told_with_the_path_in_its_json(payload: bytes | dict[str, Any], problem: str) -> None:
+def test_a_problem_of_the_footer_is_listed_with_its_json_path(payload: bytes | dict[str, Any], problem: str) -> None:
     assert problem in str(refusal(framed(payload)))
 
 
-def test_every_problem_of_a_footer_is_told_at_once() -> None:
+def test_every_problem_of_a_footer_is_listed_at_once() -> None:
     error = refusal(framed({"blobs": [{"type": 1, "fields": []}, 7], "properties": 8}))
     assert [problem.where for problem in error.problems] == [
         "$.blobs[0].type",
@@ -177,7 +177,7 @@ def test_every_problem_of_a_footer_is_told_at_once() -> None:
     ]
 
 
-def test_unknown_keys_and_null_optional_ones_are_passed_over() -> None:
+def test_unknown_keys_and_null_optional_keys_are_ignored() -> None:
     metadata = footer_of(
         framed({**one_blob(**{"compression-codec": None, "properties": None, "later": 1}), "properties": None, "later": {}})
     )
@@ -185,21 +185,21 @@ def test_unknown_keys_and_null_optional_ones_are_passed_over() -> None:
     assert metadata.blobs[0].properties == {}
 
 
-def test_a_blob_of_an_unknown_codec_is_refused_when_it_is_read_and_no_sooner() -> None:
+def test_a_blob_of_an_unknown_codec_is_refused_only_when_it_is_read() -> None:
     source = in_memory_puffin(framed(one_blob(**{"compression-codec": "brotli"})), "f")
     metadata = read_file_metadata(source)
-    with pytest.raises(PuffinFormatError, match="'brotli' is none of lz4, zstd"):
+    with pytest.raises(PuffinFormatError, match="'brotli' is not one of lz4, zstd"):
         read_blob(source, metadata.blobs[0])
 
 
 @pytest.mark.parametrize(("offset", "length"), [(3, 1), (4, -1), (4, 17), (2**62, 1)])
-def test_a_blob_that_does_not_lie_in_the_file_is_not_read(offset: int, length: int) -> None:
+def test_a_blob_outside_of_the_file_is_not_read(offset: int, length: int) -> None:
     described = BlobMetadata(type="t", fields=(), snapshot_id=1, sequence_number=1, offset=offset, length=length)
-    with pytest.raises(PuffinFormatError, match="does not lie in a file of 32 bytes"):
+    with pytest.raises(PuffinFormatError, match="is outside of a file of 32 bytes"):
         read_blob(in_memory_puffin(EMPTY, "f"), described)
 
 
-def test_what_cannot_be_written_is_refused_before_anything_is() -> None:
+def test_an_invalid_blob_is_refused_before_anything_is_written() -> None:
     with pytest.raises(InvalidPropertyError, match="brotli"):
         write_puffin([blob(compression_codec="brotli")], properties={})
     with pytest.raises(InvalidInputError, match="UTF-8"):
@@ -218,10 +218,10 @@ SAMPLE = {
 
 @settings(max_examples=200)
 @given(st.booleans(), st.data())
-def test_mutated_files_are_read_or_refused_with_our_own_error(compress_footer: bool, data: st.DataObject) -> None:
+def test_mutated_files_are_read_or_raise_puffin_format_error(compress_footer: bool, data: st.DataObject) -> None:
     content = bytearray(SAMPLE[compress_footer])
     for _ in range(data.draw(st.integers(1, 4))):
-        # Half of the mutations strike the last bytes, where every size is claimed.
+        # Half of the mutations change the last bytes, which contain every size.
         position = data.draw(st.integers(0, len(content) - 1) | st.integers(max(0, len(content) - 30), len(content) - 1))
         content[position] = data.draw(st.integers(0, 255))
     if data.draw(st.booleans()):

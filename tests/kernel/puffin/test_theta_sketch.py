@@ -1,4 +1,4 @@
-"""Theta sketches: against exact counts, against the bytes that DataSketches writes, and damaged ones."""
+"""Theta sketches compared with exact counts and with the bytes of DataSketches, and damaged sketches."""
 
 import math
 
@@ -11,12 +11,12 @@ from icefloe.errors import PuffinFormatError
 from icefloe.kernel.puffin.theta_hash import theta_hashes, theta_hashes_of_values
 from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH, NOMINAL_ENTRIES, ThetaSketch, sketch_from_bytes, union
 
-# What Apache DataSketches (C++, 5.2) writes for no value, for "a", and for "a" and "b"; the last also in its compressed form.
+# The bytes of Apache DataSketches (C++, 5.2) for no value, for "a", and for "a" and "b"; the last also in its compressed form.
 NOTHING = "01030300001ecc93"
 ONE = "01030300001acc9317c11d528507017b"
 TWO = "02030300001acc930200000000000000857f40b689c7e53417c11d528507017b"
 TWO_COMPRESSED = "0104033f011acc930269cb8f136c80ff0b186cffee6f750648"
-# A standard error of one in 64; six of them are passed by one sketch in five hundred million.
+# The standard error is 1 in 64; one sketch in five hundred million exceeds six of them.
 SIX_ERRORS = 6 / math.sqrt(NOMINAL_ENTRIES)
 
 
@@ -61,13 +61,13 @@ def test_many_values_are_counted_within_the_error_whatever_their_order(first: in
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 30_000), st.integers(0, 30_000), st.integers(0, 30_000))
-def test_what_two_sketches_share_counts_once(start: int, one: int, other: int) -> None:
+def test_values_in_two_sketches_count_once(start: int, one: int, other: int) -> None:
     found = union([of_numbers(np.arange(one)), of_numbers(np.arange(start, start + other))])
     exact = len(set(range(one)) | set(range(start, start + other)))
     assert abs(found.estimate - exact) <= (exact * SIX_ERRORS if exact > NOMINAL_ENTRIES else 0)
 
 
-def test_widths_up_to_a_block_hash_as_one_by_one() -> None:
+def test_vectorized_hashes_equal_single_hashes() -> None:
     data = np.random.default_rng(7).integers(0, 256, (50, 40), np.uint8)
     for width in range(41):
         rows = np.ascontiguousarray(data[:, :width])
@@ -94,14 +94,14 @@ def test_widths_up_to_a_block_hash_as_one_by_one() -> None:
         "00030300001acc93",
     ],
 )
-def test_what_is_no_sketch_is_refused(data: str) -> None:
+def test_bytes_that_are_not_a_sketch_are_refused(data: str) -> None:
     with pytest.raises(PuffinFormatError, match="theta sketch"):
         sketch_from_bytes(bytes.fromhex(data))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from([NOTHING, ONE, TWO, TWO_COMPRESSED]), st.integers(0, 40), st.integers(0, 255), st.integers(0, 40))
-def test_damage_is_our_error_or_a_sketch(written: str, place: int, byte: int, kept: int) -> None:
+def test_damaged_bytes_are_a_sketch_or_raise_puffin_format_error(written: str, place: int, byte: int, kept: int) -> None:
     data = bytearray.fromhex(written)
     data[place % len(data)] = byte
     for damaged in (bytes(data), bytes(data[:kept])):

@@ -1,4 +1,4 @@
-"""Views: the spec's own example, every problem of a file with its place, the rules of versions and dialects, and the JSON of updates."""
+"""Views: the example of the spec, every problem of a file with its path, the rules of versions and dialects, and the JSON of updates."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ SCHEMA = Schema(NestedField(1, "event_count", IntegerType(), doc="Count of event
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    """The first file of the spec's example. A change to None takes the key out."""
+    """Return the first file of the spec's example. A change to None removes the key."""
     made = {
         "view-uuid": "fa6506c3-7681-40c8-86dc-e36561f83385",
         "format-version": 1,
@@ -111,12 +111,12 @@ def test_the_example_of_the_spec_is_read() -> None:
     assert pickle.loads(pickle.dumps(found)) == found
 
 
-def test_sql_is_found_by_dialect_whatever_its_case() -> None:
+def test_sql_is_found_by_dialect_in_any_letter_case() -> None:
     found = read(document()).version()
     assert (found.sql_for("SPARK"), found.sql_for("trino")) == ("SELECT 1", None)
 
 
-def test_what_is_not_known_is_kept_through_a_change() -> None:
+def test_unknown_keys_survive_a_change() -> None:
     shown = {"type": "substrait", "plan": [1, {"a": None}]}
     made = document(unheard={"of": 1})
     made["versions"][0]["colour"] = "red"
@@ -135,7 +135,7 @@ def test_gzip_is_read_and_written() -> None:
     assert read_view_metadata(packed, PATH) == found
 
 
-def test_a_cut_file_is_refused_at_every_length() -> None:
+def test_a_truncated_file_is_refused_at_every_length() -> None:
     text = json.dumps(document()).encode()
     for length in range(len(text)):
         with pytest.raises(MetadataFormatError, match=f"byte {length}") as refused:
@@ -143,7 +143,7 @@ def test_a_cut_file_is_refused_at_every_length() -> None:
         assert PATH in str(refused.value)
 
 
-def test_every_problem_is_told_with_its_place() -> None:
+def test_every_problem_is_listed_with_its_path() -> None:
     made = document(**{"view-uuid": None, "location": 5, "properties": {"a": 1}, "version-log": [{"version-id": "1"}]})
     made["versions"][0] |= {"timestamp-ms": "soon", "default-namespace": "db", "representations": [{"type": "sql", "dialect": 7}, {}, 5]}
     made["versions"].append({})
@@ -180,7 +180,7 @@ def test_every_problem_is_told_with_its_place() -> None:
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(change: Any, where: str) -> None:
+def test_metadata_that_contradicts_itself_is_refused(change: Any, where: str) -> None:
     made = document()
     change(made)
     with pytest.raises(MetadataFormatError) as refused:
@@ -196,7 +196,7 @@ def test_another_format_version_is_refused() -> None:
             read(document(**{"format-version": wrong}))
 
 
-def test_a_new_view_has_one_version_since_its_own_time() -> None:
+def test_a_new_view_has_one_version_since_its_timestamp() -> None:
     made = view(comment="c")
     assert (made.location, made.current_version_id, made.format_version) == ("memory://v", 1, 1)
     assert list(made.version_log) == [VersionLogEntry(1001, 1)]
@@ -212,13 +212,13 @@ def test_a_view_is_replaced_and_rolled_back() -> None:
     assert len(back.versions) == 2
 
 
-def test_ids_of_versions_count_up_whatever_id_is_asked_for() -> None:
+def test_ids_of_versions_count_up_whatever_id_is_passed() -> None:
     made = replaced(replaced(view(), version(7, "SELECT 2")), version(3, "SELECT 3"))
     assert [one.version_id for one in made.versions] == [1, 7, 8]
     assert made.current_version_id == 8
 
 
-def test_a_version_that_says_the_same_is_not_added_again() -> None:
+def test_a_version_with_the_same_definition_is_not_added_again() -> None:
     again = replaced(replaced(view(), version(2, "SELECT 2")), version(7, timestamp_ms=77))
     assert (again.current_version_id, len(again.versions)) == (1, 2)
     assert again.version_log[-1] == VersionLogEntry(9000, 1)
@@ -226,7 +226,7 @@ def test_a_version_that_says_the_same_is_not_added_again() -> None:
     assert (same.current_version_id, len(same.version_log)) == (1, 1)
 
 
-def test_a_version_takes_the_schema_added_before_it() -> None:
+def test_a_version_gets_the_schema_added_before_it() -> None:
     wider = Schema(*SCHEMA.fields, NestedField(3, "more", LongType()))
     updates = [AddSchema(wider), AddViewVersion(version(2, schema_id=-1)), SetCurrentViewVersion(-1)]
     made = apply_view_updates(view(), updates, 9000)
@@ -245,13 +245,13 @@ def test_a_version_takes_the_schema_added_before_it() -> None:
         ([SetCurrentViewVersion(-1)], "the version last added"),
         ([SetCurrentViewVersion(9)], "no version 9"),
         ([AddViewVersion(version(2, dialects=("spark", "Spark")))], "one SQL representation of a dialect"),
-        ([AddViewVersion(version(2, dialects=()))], "without a representation"),
+        ([AddViewVersion(version(2, dialects=()))], "needs a representation"),
         ([AddViewVersion(version(2, dialects=("trino",))), SetCurrentViewVersion(2)], "no SQL in dialect spark"),
         ([AssignUUID("u-2")], "cannot become u-2"),
         ([SetProperties({"version.history.num-entries": "0"})], "version.history.num-entries"),
     ],
 )
-def test_what_breaks_a_rule_is_refused(updates: list[Any], reason: str) -> None:
+def test_an_update_that_violates_a_rule_is_refused(updates: list[Any], reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         apply_view_updates(view(), updates, 9000)
 
@@ -287,7 +287,7 @@ def test_old_versions_are_dropped_and_the_log_up_to_them() -> None:
     assert [entry.version_id for entry in made.version_log] == [4, 5, 6]
     back = apply_view_updates(made, [SetCurrentViewVersion(4)], 9000)
     after = apply_view_updates(back, [AddViewVersion(version(7, "SELECT 7"))], 9100)
-    # The current version stays, however old it is; its entry stands after that of a version that is gone.
+    # The current version stays, however old it is; its log entry follows that of a dropped version.
     assert [one.version_id for one in after.versions] == [4, 6, 7]
     assert [entry.version_id for entry in after.version_log] == [6, 4]
 
@@ -313,7 +313,7 @@ UPDATES = [
 ]
 
 
-def test_updates_are_written_and_read() -> None:
+def test_updates_survive_json() -> None:
     assert {action for _, action in UPDATES} == set(VIEW_UPDATE_FORMS)
     for update, action in UPDATES:
         shown = view_update_to_json(update)
@@ -339,13 +339,13 @@ def test_updates_are_written_and_read() -> None:
 
 
 def test_a_requirement_holds_or_is_a_conflict() -> None:
-    asked = AssertViewUUID("U-1")
-    assert view_requirement_to_json(asked) == {"type": "assert-view-uuid", "uuid": "U-1"}
-    assert view_requirement_from_json({"type": "assert-view-uuid", "uuid": "U-1"}) == asked
-    asked.check(view())
+    requirement = AssertViewUUID("U-1")
+    assert view_requirement_to_json(requirement) == {"type": "assert-view-uuid", "uuid": "U-1"}
+    assert view_requirement_from_json({"type": "assert-view-uuid", "uuid": "U-1"}) == requirement
+    requirement.check(view())
     for other in (None, replace(view(), view_uuid="u-2")):
         with pytest.raises(CommitConflictError):
-            asked.check(other)
+            requirement.check(other)
 
 
 VERSION_UPDATES = st.one_of(
@@ -365,7 +365,7 @@ VERSION_UPDATES = st.one_of(
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(VERSION_UPDATES, min_size=1, max_size=3), max_size=8))
-def test_whatever_is_asked_of_a_view_it_keeps_its_rules(commits: list[list[Any]]) -> None:
+def test_a_view_keeps_its_rules_after_any_updates(commits: list[list[Any]]) -> None:
     made = view()
     for number, updates in enumerate(commits):
         before = write_view_metadata(made)

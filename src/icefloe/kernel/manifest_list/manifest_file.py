@@ -1,18 +1,18 @@
-"""`ManifestFile`: one entry of a manifest list, and the summaries of partition values it carries.
+"""`ManifestFile`: one entry of a manifest list, with its summaries of partition values.
 
-Reading and writing whole lists is `read.py` and `write.py`. Spec: Manifest Lists.
+`manifest_list_reader.py` and `manifest_list_writer.py` read and write whole lists. Spec: Manifest Lists.
 """
 
 from dataclasses import dataclass
 from enum import IntEnum
 
-# The sequence number of a manifest that the commit at hand has just written; writing the manifest list puts the
-# commit's own number in its place.
+# The sequence number of a manifest that the current commit has just written; the writer of the manifest list replaces it
+# by the commit's sequence number.
 UNASSIGNED_SEQ = -1
 
 
 class ManifestContent(IntEnum):
-    """What a manifest tracks (field 517). Spec: Manifest Lists."""
+    """The kind of files that a manifest tracks (field 517). Spec: Manifest Lists."""
 
     DATA = 0
     DELETES = 1
@@ -20,10 +20,10 @@ class ManifestContent(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFieldSummary:
-    """Which values one partition field takes over a manifest's files (record `r508`).
+    """The values of one partition field over a manifest's files (record `r508`).
 
-    The bounds are in single-value form of the partition field's result type, and leave out null and NaN. `contains_nan` is None
-    where the writer did not say.
+    The bounds are in single-value form of the partition field's result type, without null and NaN. `contains_nan` is None
+    where the writer left it out.
     """
 
     contains_null: bool
@@ -34,7 +34,7 @@ class PartitionFieldSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """A manifest as its manifest list describes it. A count of None means not known, and is to be taken as not zero."""
+    """A manifest as described in its manifest list. A count of None is unknown, and treated as not zero."""
 
     manifest_path: str
     manifest_length: int
@@ -56,17 +56,20 @@ class ManifestFile:
 
     @property
     def has_added_files(self) -> bool:
+        """Whether the manifest may have entries of status ADDED."""
         return self.added_files_count is None or self.added_files_count > 0
 
     @property
     def has_existing_files(self) -> bool:
+        """Whether the manifest may have entries of status EXISTING."""
         return self.existing_files_count is None or self.existing_files_count > 0
 
     @property
     def has_deleted_files(self) -> bool:
+        """Whether the manifest may have entries of status DELETED."""
         return self.deleted_files_count is None or self.deleted_files_count > 0
 
     @property
     def has_live_files(self) -> bool:
-        """Whether a scan has to open this manifest, going by the counts alone."""
+        """Whether a scan has to open this manifest, according to its counts."""
         return self.has_added_files or self.has_existing_files

@@ -1,6 +1,6 @@
-"""The manifests of many manifest lists as one table of columns, for who wants to know which manifests there are and not what their lists tell a scan.
+"""The manifests of many manifest lists as one table of columns: their locations, lengths and counts, without the values that a scan needs.
 
-Whole entries are `read.py`. Spec: Manifest Lists.
+`manifest_list_reader.py` reads whole entries. Spec: Manifest Lists.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
 
 _COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count")
 
-# What is known of a manifest: where it is, how long, and how many entries of each status it has. Null is not known, as in lists of old v1 tables.
+# A manifest's location, length, and number of entries of each status. Null is unknown, as in lists of old v1 tables.
 MANIFEST_FIELDS = pa.schema(
     [
         pa.field("manifest_path", pa.string(), nullable=False),
@@ -36,18 +36,18 @@ _WANTED = Struct(
 
 
 def read_manifest_columns(content: bytes, path: str) -> Any:
-    """The manifests of one list as a `pyarrow.Table` of `MANIFEST_FIELDS`, in file order.
+    """Return the manifests of one list as a `pyarrow.Table` of `MANIFEST_FIELDS`, in file order.
 
     Raises:
-        AvroFormatError: the file is damaged; the error names it and the byte.
-        ManifestFormatError: a path is null or no text, or a length or count is no number.
+        AvroFormatError: The file is damaged; the error names it and the byte.
+        ManifestFormatError: A path is null or not text, or a length or count is not a number.
     """
     batches = [_typed(columns, path) for columns in read_arrays([open_container(content, path)], _WANTED)]
     return pa.concat_tables(batches) if batches else MANIFEST_FIELDS.empty_table()
 
 
 def manifests_by_path(paths: Sequence[str]) -> Any:
-    """The same of manifests of which only the paths are known, as snapshots of old v1 tables name them."""
+    """Return manifests of which only the paths are known, as in snapshots of old v1 tables, in the form of `read_manifest_columns`."""
     unknown = [pa.nulls(len(paths), field.type) for field in MANIFEST_FIELDS][1:]
     return pa.Table.from_arrays([pa.array(paths, pa.string()), *unknown], schema=MANIFEST_FIELDS)
 
@@ -56,11 +56,11 @@ def _typed(columns: dict[str, Any], path: str) -> Any:
     try:
         arrays = [columns[field.name].cast(field.type) for field in MANIFEST_FIELDS]
     except pa.ArrowException as error:
-        raise _refuse(path, str(error)) from error
+        raise _format_error(path, str(error)) from error
     if arrays[0].null_count:
-        raise _refuse(path, f"manifest_path is null in {arrays[0].null_count} entries")
+        raise _format_error(path, f"manifest_path is null in {arrays[0].null_count} entries")
     return pa.Table.from_arrays(arrays, schema=MANIFEST_FIELDS)
 
 
-def _refuse(path: str, what: str) -> ManifestFormatError:
-    return ManifestFormatError(f"the manifest list {path} breaks a rule of the format", path=path, problems=(Problem(where="", what=what),))
+def _format_error(path: str, what: str) -> ManifestFormatError:
+    return ManifestFormatError(f"the manifest list {path} violates the format", path=path, problems=(Problem(where="", what=what),))

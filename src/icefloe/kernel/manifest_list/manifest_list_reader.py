@@ -1,5 +1,4 @@
-"""Reads a manifest list of any writer and format version into `ManifestFile`s.
-
+"""Reading of manifest lists, of any writer and format version, into `ManifestFile`s.
 
 Spec: Manifest Lists; Writer requirements; Appendix E, Version 2.
 """
@@ -17,24 +16,24 @@ _CONTENTS: dict[int | None, ManifestContent] = {None: ManifestContent.DATA, **{i
 
 
 def read_manifest_list(content: bytes, path: str) -> list[ManifestFile]:
-    """The manifests of a snapshot, in file order. What v1 lists lack is filled in: content is data, sequence numbers are 0.
+    """Return the manifests of a snapshot, in file order. Values that v1 lists lack have defaults: content is data, sequence numbers are 0.
 
     Raises:
-        AvroFormatError: the file is damaged; the error names it and the byte.
-        ManifestFormatError: a required value is null, or `content` is neither 0 nor 1.
+        AvroFormatError: The file is damaged; the error names it and the byte.
+        ManifestFormatError: A required value is null, or `content` is neither 0 nor 1.
     """
-    found: list[ManifestFile] = []
+    manifests: list[ManifestFile] = []
     for batch in read_batches(open_container(content, path), MANIFEST_FILE_FIELDS):
         for name in _REQUIRED:
             if None in batch[name]:
-                raise _refuse(path, len(found) + batch[name].index(None), f"{name} is null")
+                raise _format_error(path, len(manifests) + batch[name].index(None), f"{name} is null")
         for row in zip(*batch.values(), strict=True):
-            found.append(_manifest_file(row, path, len(found)))
-    return found
+            manifests.append(_manifest_file(row, path, len(manifests)))
+    return manifests
 
 
 class ManifestSummary(NamedTuple):
-    """What decides whether a manifest is kept, dropped or merged."""
+    """The values of a manifest that determine whether a commit keeps, drops or merges it."""
 
     content: int
     spec_id: int
@@ -44,24 +43,28 @@ class ManifestSummary(NamedTuple):
 
 
 def read_manifest_summaries(content: bytes, path: str) -> list[ManifestSummary]:
-    """Those few values of each manifest, in file order: a fraction of the time of `read_manifest_list`. Raises `AvroFormatError`, `ManifestFormatError`."""
-    found: list[ManifestSummary] = []
+    """Read only the values of `ManifestSummary`, in file order, in a fraction of the time of `read_manifest_list`.
+
+    Raises:
+        AvroFormatError, ManifestFormatError: As in `read_manifest_list`.
+    """
+    summaries: list[ManifestSummary] = []
     for batch in read_batches(open_container(content, path), MANIFEST_SUMMARY_FIELDS):
         for length, spec_id, kind, added, existing, row_id in zip(*batch.values(), strict=True):
             if length is None or spec_id is None or kind not in _CONTENTS:
-                read_manifest_list(content, path)  # says what is wrong, and where
-            found.append(ManifestSummary(int(_CONTENTS[kind]), spec_id, length, added != 0 or existing != 0, row_id is not None))
-    return found
+                read_manifest_list(content, path)  # raises the error with the manifest concerned
+            summaries.append(ManifestSummary(int(_CONTENTS[kind]), spec_id, length, added != 0 or existing != 0, row_id is not None))
+    return summaries
 
 
 def has_row_ids(content: bytes, path: str) -> bool:
-    """Whether every data manifest of a list has a first row id, as those of v3 snapshots do. Raises as `read_manifest_summaries` does."""
+    """Return True if every data manifest of a list has a first row id, as in v3 snapshots; raises as `read_manifest_summaries` does."""
     return all(map(has_required_row_id, read_manifest_summaries(content, path)))
 
 
-def has_required_row_id(line: ManifestSummary) -> bool:
-    """Delete manifests need none."""
-    return line.has_row_id or line.content == ManifestContent.DELETES
+def has_required_row_id(summary: ManifestSummary) -> bool:
+    """Return True if the manifest has a first row id, or needs none because it is a delete manifest."""
+    return summary.has_row_id or summary.content == ManifestContent.DELETES
 
 
 def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:
@@ -79,11 +82,11 @@ def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:
         row_id,
     ) = row
     if content not in _CONTENTS:
-        raise _refuse(path, index, f"content is {content}; it is 0 (data) or 1 (deletes)")
+        raise _format_error(path, index, f"content is {content}; it is 0 (data) or 1 (deletes)")
     try:
         location = str(manifest_path, "utf-8")
     except UnicodeDecodeError:
-        raise _refuse(path, index, "manifest_path is not UTF-8") from None
+        raise _format_error(path, index, "manifest_path is not UTF-8") from None
     return ManifestFile(
         manifest_path=location,
         manifest_length=length,
@@ -105,7 +108,7 @@ def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:
     )
 
 
-def _refuse(path: str, index: int, what: str) -> ManifestFormatError:
+def _format_error(path: str, index: int, what: str) -> ManifestFormatError:
     return ManifestFormatError(
-        f"the manifest list {path} breaks a rule of the format", path=path, problems=(Problem(where=f"manifest {index}", what=what),)
+        f"the manifest list {path} violates the format", path=path, problems=(Problem(where=f"manifest {index}", what=what),)
     )

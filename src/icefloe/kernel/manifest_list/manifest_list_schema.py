@@ -1,4 +1,4 @@
-"""The Avro schemas of manifest lists that we write, and what we want from anyone's.
+"""The Avro schemas of written manifest lists, and the fields that are read from lists of any writer.
 
 Spec: Manifest Lists (fields 500 to 520); Appendix A, Avro.
 """
@@ -81,7 +81,7 @@ MANIFEST_FILE_FIELDS = Struct(
         WantedField(520, ("first_row_id",), Value("first_row_id")),
     )
 )
-# What a commit asks of the manifests that it keeps.
+# The fields that a commit reads of the manifests that it keeps.
 MANIFEST_SUMMARY_FIELDS = Struct(
     (
         WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
@@ -95,7 +95,11 @@ MANIFEST_SUMMARY_FIELDS = Struct(
 
 
 def manifest_list_schema(format_version: int) -> AvroType:
-    """The schema of a manifest list as this format version has it. Raises `UnsupportedFormatVersionError` beyond 3."""
+    """Return the schema of a manifest list of this format version.
+
+    Raises:
+        UnsupportedFormatVersionError: The format version is above 3.
+    """
     try:
         return _SCHEMAS[format_version]
     except KeyError:
@@ -106,6 +110,6 @@ def manifest_list_schema(format_version: int) -> AvroType:
 
 @lru_cache(maxsize=4)
 def manifest_list_codec(format_version: int) -> tuple[str, Encoder]:
-    """The schema's text for the header, and the encoder of one record given as a tuple in the schema's order."""
+    """Return the schema's text for the header, and the encoder of one record, which is a tuple in the schema's order."""
     schema = manifest_list_schema(format_version)
     return json.dumps(schema, separators=(",", ":")), encoder(schema)

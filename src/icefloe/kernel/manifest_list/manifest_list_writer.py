@@ -1,6 +1,6 @@
-"""Writes manifest lists: from manifests, or by putting new manifests before an old list without decoding it.
+"""Writing of manifest lists: from manifests, or by prepending new manifests to an old list without decoding it.
 
-Row ids are given out before, by `row_ids.py`. Spec: Manifest Lists; Sequence Numbers.
+`row_ids.py` assigns row ids before. Spec: Manifest Lists; Sequence Numbers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ from icefloe.kernel.manifest_list.manifest_list_schema import manifest_list_code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Commit:
-    """What a list says about the snapshot it belongs to."""
+    """The snapshot of a manifest list."""
 
     format_version: int
     snapshot_id: int
@@ -38,7 +38,7 @@ class _Commit:
     first_row_id: int | None
 
     def metadata(self) -> dict[str, str]:
-        """Java's key-value metadata."""
+        """Return the key-value metadata of the Avro file, as in Java."""
         parent = "null" if self.parent_snapshot_id is None else str(self.parent_snapshot_id)
         pairs = {"snapshot-id": str(self.snapshot_id), "parent-snapshot-id": parent}
         if self.format_version > 1:
@@ -58,14 +58,22 @@ def write_manifest_list(
     first_row_id: int | None = None,
     codec: str = "deflate",
 ) -> bytes:
-    """A whole manifest list, in the order given. `UNASSIGNED_SEQ` in a manifest of this commit becomes `sequence_number`.
+    """Return the bytes of a whole manifest list, in the order of `manifests`.
 
-    From v3 on `first_row_id` is the snapshot's, and every data manifest has its own already (`row_ids.assign_first_row_ids`).
+    Args:
+        manifests: The manifests. `UNASSIGNED_SEQ` in a manifest of this commit is replaced by `sequence_number`. From v3 on every data manifest has its
+            first row id already (`row_ids.assign_first_row_ids`).
+        format_version: Format version of the table.
+        snapshot_id: The snapshot of the list.
+        parent_snapshot_id: Its parent.
+        sequence_number: The sequence number of the commit.
+        first_row_id: The first row id of the snapshot, from v3 on.
+        codec: Avro compression codec.
 
     Raises:
-        InvalidInputError: a manifest cannot stand in a list of this format version, or its numbers are unassigned though another snapshot added it.
-        InvalidPropertyError: the codec is not known.
-        UnsupportedFormatVersionError: the format version is above 3.
+        InvalidInputError: A manifest is not allowed in this format version, or has no sequence number although another snapshot added it.
+        InvalidPropertyError: The codec is unknown.
+        UnsupportedFormatVersionError: The format version is above 3.
     """
     commit = _Commit(
         format_version=format_version,
@@ -90,15 +98,26 @@ def append_to_manifest_list(
     first_row_id: int | None = None,
     codec: str = "deflate",
 ) -> bytes:
-    """The list `content` (read from `path`) with `new` manifests before its own, which is Java's order.
+    """Return a list with `new` manifests before those of the list `content`, which is Java's order.
 
-    Where codec and schema are the same the old blocks are copied as they are. Small blocks at the front are merged with the new ones as a binary counter
-    carries, so that a thousand appends leave about ten blocks, and each manifest is packed again about ten times over all of them.
-    From v3 on, every data manifest of the old list must have its row ids (`read.has_row_ids`).
+    Where codec and schema are the same, the old blocks are copied unchanged. Small blocks at the front are merged with the new ones like the carry of a binary
+    counter, so that a thousand appends leave about ten blocks, and each manifest is compressed about ten times over all of them.
+    From v3 on, every data manifest of the old list must have its row ids (`manifest_list_reader.has_row_ids`).
+
+    Args:
+        content: The bytes of the old list.
+        path: The location of the old list, for errors.
+        new: The new manifests.
+        format_version: As in `write_manifest_list`.
+        snapshot_id: As in `write_manifest_list`.
+        parent_snapshot_id: As in `write_manifest_list`.
+        sequence_number: As in `write_manifest_list`.
+        first_row_id: As in `write_manifest_list`.
+        codec: As in `write_manifest_list`.
 
     Raises:
-        AvroFormatError: the old list is damaged.
-        Others as `write_manifest_list` does.
+        AvroFormatError: The old list is damaged.
+        InvalidInputError, InvalidPropertyError, UnsupportedFormatVersionError: As in `write_manifest_list`.
     """
     commit = _Commit(
         format_version=format_version,
@@ -113,13 +132,13 @@ def append_to_manifest_list(
     if old.codec != name or not _same_form(old, schema_text, format_version):
         return write_container(schema_text, commit.metadata(), name, _encoded([*new, *read_manifest_list(content, path)], commit))
     pending = list(_encoded(new, commit))
-    count, data, kept = _carry(old, len(pending), b"".join(pending), list(raw_blocks(old)))
+    count, data, copied = _carry(old, len(pending), b"".join(pending), list(raw_blocks(old)))
     metadata = commit.metadata()
     sync = sync_marker(schema_text, metadata, name)
     parts = [header_bytes(schema_text, metadata, name, sync)]
     if count:
         parts.append(block_bytes(count, data, name, sync))
-    for block in kept:
+    for block in copied:
         parts += (content[block.offset : block.end], sync)
     return b"".join(parts)
 
@@ -134,15 +153,19 @@ def _same_form(old: Container, schema_text: str, format_version: int) -> bool:
 
 
 def _carry(old: Container, count: int, data: bytes, blocks: list[RawBlock]) -> tuple[int, bytes, list[RawBlock]]:
-    """Merges blocks at the front into the new one while they hold no more records than it does: (count, bytes, the blocks left as they are)."""
-    taken = 0
+    """Merge blocks at the front into the new block while they have no more records than it.
+
+    Returns:
+        The number of records and the bytes of the new block, and the blocks that are copied unchanged.
+    """
+    merged = 0
     for block in blocks:
         if block.count > count or len(data) >= BLOCK_BYTES:
             break
         data += read_block(old, block)
         count += block.count
-        taken += 1
-    return count, data, blocks[taken:]
+        merged += 1
+    return count, data, blocks[merged:]
 
 
 def _encoded(manifests: Iterable[ManifestFile], commit: _Commit) -> Iterator[bytes]:
@@ -166,11 +189,11 @@ def _record(manifest: ManifestFile, commit: _Commit) -> tuple[Any, ...]:
     tail = (*counts, summaries, manifest.key_metadata)
     if commit.format_version == 1:
         if manifest.content != ManifestContent.DATA:
-            raise InvalidInputError(f"{manifest.manifest_path} holds deletes, which a table of format version 1 cannot have")
+            raise InvalidInputError(f"{manifest.manifest_path} contains deletes, which a table of format version 1 cannot have")
         return (*head, manifest.added_snapshot_id, *tail)
     if None in counts:
         raise InvalidInputError(
-            f"{manifest.manifest_path} has counts that are not known, which a manifest list of format version {commit.format_version} requires",
+            f"{manifest.manifest_path} has unknown counts, which a manifest list of format version {commit.format_version} requires",
             next_step="count the manifest's entries first (kernel.manifest.manifest_reader.fill_counts)",
         )
     sequence_number = _assigned(manifest, manifest.sequence_number, commit)
@@ -181,7 +204,7 @@ def _record(manifest: ManifestFile, commit: _Commit) -> tuple[Any, ...]:
 
 def _first_row_id(manifest: ManifestFile) -> int | None:
     if (manifest.first_row_id is None) == (manifest.content == ManifestContent.DATA):
-        what = "holds data and has no" if manifest.first_row_id is None else "holds deletes and has a"
+        what = "contains data and has no" if manifest.first_row_id is None else "contains deletes and has a"
         raise InvalidInputError(f"{manifest.manifest_path} {what} first row id in a manifest list of format version 3")
     return manifest.first_row_id
 

@@ -1,1 +1,1 @@
-"""Puffin files: the container of blobs, and the deletion vectors kept in it. It knows no manifest and no table."""
+"""Puffin files: the container of blobs, deletion vectors and theta sketches. Manifests and tables are not known here."""

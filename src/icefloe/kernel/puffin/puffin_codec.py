@@ -1,7 +1,7 @@
-"""The compression of blobs and footers: a single LZ4 frame or a single Zstandard frame, each with its content size.
+"""Compression of blobs and footers: a single LZ4 frame or a single Zstandard frame, each with its content size.
 
-A frame's outline (header, blocks, end) is walked here before it is unpacked: so that it is one frame and nothing follows it, and so that the size it
-claims is one that its blocks can hold. Checksums inside frames are checked by the codec library.
+A frame's structure (header, blocks, end) is walked here before it is decompressed, to make sure that it is one frame without trailing bytes, and that its
+blocks can contain the size it claims. The codec library checks the checksums inside frames.
 Spec: Puffin file format, Compression codecs; LZ4 Frame Format; RFC 8878, Zstandard.
 """
 
@@ -18,55 +18,61 @@ LZ4 = "lz4"
 ZSTD = "zstd"
 CODECS = (LZ4, ZSTD)
 
-_ZSTD_LEVEL = 3  # zstd's own middle, and what other Puffin writers use
+_ZSTD_LEVEL = 3  # the default of zstd, and of other Puffin writers
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_MOST_BLOCK_BYTES = 128 * 1024  # RFC 8878, Block_Maximum_Size
+_ZSTD_MAX_BLOCK_BYTES = 128 * 1024  # RFC 8878, Block_Maximum_Size
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = 0, 1, 2
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_MOST_RATIO = 255  # a byte of a sequence stands for at most 255 bytes of content
+_LZ4_MAX_RATIO = 255  # a byte of a sequence expands to at most 255 bytes of content
 _LZ4_CONTENT_SIZE_FLAG = 0x08
-# XXH32's primes.
+# The primes of XXH32.
 _PRIME1, _PRIME2, _PRIME3, _PRIME4, _PRIME5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
 _MASK = 0xFFFFFFFF
 
 
 class _InvalidFrameError(ValueError):
-    """A frame's outline is wrong; the text says how."""
+    """A frame's structure is invalid; the text states how."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """What walking a frame found: its end in the bytes, the content size it claims, and the most content that its blocks can hold."""
+    """The structure of a frame: its end in the bytes, the content size it claims, and the maximum content of its blocks."""
 
     end: int
     content_size: int
-    most_content: int
+    max_content: int
 
 
 def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit: str) -> bytes:
-    """The content of `data`, which starts at byte `offset` of the file; `codec` is None, "lz4" or "zstd".
+    """Decompress `data`.
+
+    Args:
+        codec: None, "lz4" or "zstd".
+        data: The bytes.
+        path: Location of the file, for errors.
+        offset: Byte of the file at which `data` starts.
+        limit: Name of the limit, one of `Limits`, for the size of the content.
 
     Raises:
-        PuffinFormatError: the codec is none of these; the bytes are not one sound frame with its content size; or the content is larger than `limit`, the name
-            of one of `Limits`, allows.
+        PuffinFormatError: The codec is unknown; the bytes are not one valid frame with its content size; or the content exceeds the limit.
     """
     if codec is None:
         return data
     if codec not in CODECS:
-        raise puffin_format_error(path, offset, f"the compression codec {codec!r} is none of {', '.join(CODECS)}")
+        raise puffin_format_error(path, offset, f"the compression codec {codec!r} is not one of {', '.join(CODECS)}")
     try:
         outline = _lz4_outline(data) if codec == LZ4 else _zstd_outline(data)
         if outline.end != len(data):
             raise _InvalidFrameError(f"{len(data) - outline.end} bytes follow the frame")
-        if outline.content_size > outline.most_content:
-            raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content in {len(data)}, which cannot be")
+        if outline.content_size > outline.max_content:
+            raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content in {len(data)} bytes, which is impossible")
         if outline.content_size > getattr(limits(), limit):
             raise puffin_limit_error(path, offset, f"a {codec} frame claims {outline.content_size} bytes of content in {len(data)}", limit)
-        # The output never grows: a frame that unpacks to more than it claims is refused by the library.
+        # The output never grows: the library refuses a frame that decompresses to more than it claims.
         plain = np.empty(outline.content_size, np.uint8)
         unpacked = (cramjam.lz4 if codec == LZ4 else cramjam.zstd).decompress_into(data, plain)
-        if unpacked != outline.content_size:  # the library refuses such frames too; but what it left unwritten must never get out
-            raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content and holds {unpacked}")
+        if unpacked != outline.content_size:  # the library refuses such frames too; but uninitialized memory must never be returned
+            raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content and contains {unpacked}")
     except IndexError as error:
         raise puffin_format_error(path, offset, f"a {codec} frame is cut short") from error
     except (_InvalidFrameError, cramjam.DecompressionError) as error:
@@ -75,7 +81,11 @@ def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit:
 
 
 def compress(codec: str | None, data: bytes) -> bytes:
-    """`data` as one frame with its content size, or as it is where `codec` is None. Raises `InvalidPropertyError` for a codec that Puffin does not know."""
+    """Return `data` as one frame with its content size, or unchanged where `codec` is None.
+
+    Raises:
+        InvalidPropertyError: Puffin does not have the codec.
+    """
     if codec is None:
         return data
     if codec == ZSTD:
@@ -86,7 +96,7 @@ def compress(codec: str | None, data: bytes) -> bytes:
 
 
 def _number(data: bytes, start: int, length: int) -> int:
-    """A little-endian number. Raises IndexError beyond the end, as subscripts do."""
+    """Read a little-endian number. Raise IndexError beyond the end, as subscripts do."""
     if start + length > len(data):
         raise IndexError(start)
     return int.from_bytes(data[start : start + length], "little")
@@ -101,26 +111,26 @@ def _lz4_outline(data: bytes) -> _Outline:
     if flags & 0x03:
         raise _InvalidFrameError("it needs a dictionary, or sets a reserved bit")
     if not flags & _LZ4_CONTENT_SIZE_FLAG:
-        raise _InvalidFrameError("it does not say its content size")
+        raise _InvalidFrameError("it lacks its content size")
     content_size = _number(data, 6, 8)
     block_checksum = 4 if flags & 0x10 else 0
     position = 15  # magic, flags, block size, content size, header checksum
     while size := _number(data, position, 4):
-        position += 4 + (size & 0x7FFFFFFF) + block_checksum  # the top bit says that the block is not compressed
+        position += 4 + (size & 0x7FFFFFFF) + block_checksum  # the top bit is set for an uncompressed block
     position += 4 + (4 if flags & 0x04 else 0)
     if position > len(data):
         raise IndexError(position)
-    return _Outline(position, content_size, _LZ4_MOST_RATIO * len(data))
+    return _Outline(position, content_size, _LZ4_MAX_RATIO * len(data))
 
 
 def _with_content_size(frame: bytes, size: int) -> bytes:
-    """The library's frame with the content size put into its header, which the library leaves out and Puffin wants."""
+    """Insert the content size into the header of the library's frame, which lacks it and which Puffin requires."""
     descriptor = bytes((frame[4] | _LZ4_CONTENT_SIZE_FLAG, frame[5])) + size.to_bytes(8, "little")
     return b"".join((_LZ4_MAGIC, descriptor, bytes((_short_xxh32(descriptor) >> 8 & 0xFF,)), frame[7:]))
 
 
 def _short_xxh32(data: bytes) -> int:
-    """XXH32 with seed 0 of fewer than 16 bytes, as a frame's header is."""
+    """Return XXH32 with seed 0 of fewer than 16 bytes, as a frame's header is."""
     whole = len(data) // 4 * 4
     value = _PRIME5 + len(data)
     for start in range(0, whole, 4):
@@ -143,7 +153,7 @@ def _zstd_outline(data: bytes) -> _Outline:
         raise _InvalidFrameError("it needs a dictionary, or sets a reserved bit")
     size_flag = descriptor >> 6
     if not size_flag and not single_segment:
-        raise _InvalidFrameError("it does not say its content size")
+        raise _InvalidFrameError("it lacks its content size")
     size_length = 1 << size_flag
     position = 5 + (not single_segment)  # a single segment has no window descriptor
     content_size = _number(data, position, size_length) + (256 if size_flag == 1 else 0)
@@ -160,4 +170,4 @@ def _zstd_outline(data: bytes) -> _Outline:
     position += 4 if descriptor & 0x04 else 0
     if position > len(data):
         raise IndexError(position)
-    return _Outline(position, content_size, blocks * _ZSTD_MOST_BLOCK_BYTES)
+    return _Outline(position, content_size, blocks * _ZSTD_MAX_BLOCK_BYTES)

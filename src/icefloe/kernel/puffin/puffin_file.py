@@ -1,6 +1,6 @@
-"""Puffin files as containers: magic bytes, blobs, footer; read with every claim checked, and written.
+"""Puffin files as containers: magic bytes, blobs and footer, written, and read with every claim checked.
 
-Storage is not asked here: a file is its bytes, or a callable that reads ranges of it. What is inside a deletion vector's blob is `deletion_vector.py`.
+No storage is used here: a file is its bytes, or a callable that reads ranges of it. `deletion_vector.py` has the contents of a deletion vector's blob.
 
 Spec: Puffin file format, File structure; Puffin file format, Footer structure; Puffin file format; Puffin file format, Versions; Puffin file format, Blob
 types.
@@ -15,13 +15,13 @@ from icefloe.kernel.puffin.puffin_errors import puffin_format_error
 from icefloe.kernel.puffin.puffin_metadata import BlobMetadata, FileMetadata, file_metadata_from_json, file_metadata_to_json
 
 MAGIC = b"PFA1"
-# The end of the footer: the payload's size, the flags, the magic bytes. Before the payload the magic bytes stand once more.
+# The end of the footer: the payload's size, the flags, the magic bytes. The magic bytes are also before the payload.
 _TAIL_BYTES = 12
 _FOOTER_FRAME_BYTES = len(MAGIC) + _TAIL_BYTES
 _COMPRESSED_FOOTER = 1
-# Read from the end of a file at once: footers of some fifty blobs fit, so that most files take one or two requests.
+# The first read from the end of a file: a footer of some fifty blobs fits, so most files take one or two requests.
 _FIRST_READ_BYTES = 16 * 1024
-_MOST_PAYLOAD_BYTES = 2**31 - 1  # the size is a signed 4-byte integer
+_MAX_PAYLOAD_BYTES = 2**31 - 1  # the size is a signed 4-byte integer
 
 # Reads `length` bytes from byte `offset`: (offset, length) -> bytes.
 ReadRange = Callable[[int, int], bytes]
@@ -29,7 +29,7 @@ ReadRange = Callable[[int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class PuffinSource:
-    """A file to read from: its name for errors, its size in bytes, and how ranges of it are read."""
+    """A file to read from: its name for errors, its size in bytes, and a callable that reads ranges of it."""
 
     path: str
     file_size: int
@@ -38,7 +38,7 @@ class PuffinSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """One blob to write: `data` uncompressed, and what its metadata says besides where it will lie."""
+    """One blob to write: `data` uncompressed, and its metadata except for its position."""
 
     type: str
     fields: tuple[int, ...]
@@ -50,15 +50,16 @@ class Blob:
 
 
 def in_memory_puffin(content: bytes, path: str) -> PuffinSource:
-    """A whole file in memory as a source."""
+    """Return a whole file in memory as a source."""
     return PuffinSource(path, len(content), lambda offset, length: content[offset : offset + length])
 
 
 def read_file_metadata(source: PuffinSource) -> FileMetadata:
-    """Reads the footer: in one to three ranges, with the magic bytes at the start, before the footer and at the end checked.
+    """Read the footer, in one to three ranges, and check the magic bytes at the start, before the footer and at the end.
 
     Raises:
-        PuffinFormatError: not Puffin, cut short, an unknown flag, a footer that is damaged or breaks a rule; the error names the file and the byte.
+        PuffinFormatError: The file is not Puffin, is truncated, has an unknown flag, or its footer is damaged or violates a rule; the error names the file
+            and the byte.
     """
     path, size = source.path, source.file_size
     if size < len(MAGIC) + _FOOTER_FRAME_BYTES:
@@ -84,14 +85,14 @@ def read_file_metadata(source: PuffinSource) -> FileMetadata:
 
 
 def read_blob(source: PuffinSource, blob: BlobMetadata) -> bytes:
-    """The content of one blob, uncompressed.
+    """Return the content of one blob, uncompressed.
 
     Raises:
-        PuffinFormatError: the blob does not lie in the file, is not what its codec says, or unpacks to more than the limit `puffin_blob_bytes`.
+        PuffinFormatError: The blob is outside of the file, does not match its codec, or exceeds the limit `puffin_blob_bytes`.
     """
-    # The metadata may be a table's own record of the file, not the file's footer, so it is held against the file here too.
+    # The metadata may be a table's record of the file, not the file's footer, so it is compared with the file here too.
     if blob.length < 0 or blob.offset < len(MAGIC) or blob.offset + blob.length > source.file_size - _FOOTER_FRAME_BYTES:
-        what = f"a blob of {blob.length} bytes at byte {blob.offset} does not lie in a file of {source.file_size} bytes"
+        what = f"a blob of {blob.length} bytes at byte {blob.offset} is outside of a file of {source.file_size} bytes"
         raise puffin_format_error(source.path, blob.offset, what)
     stored = _read(source, blob.offset, blob.length)
     return decompress(blob.compression_codec, stored, path=source.path, offset=blob.offset, limit="puffin_blob_bytes")
@@ -101,13 +102,13 @@ def _read(source: PuffinSource, offset: int, length: int) -> bytes:
     data = source.read_range(offset, length)
     if len(data) != length:
         raise puffin_format_error(
-            source.path, offset, f"the file is cut short: {length} bytes were to be read there, and {len(data)} are there"
+            source.path, offset, f"the file is truncated: {length} bytes were expected there, and {len(data)} were read"
         )
     return data
 
 
 def _tail(tail: bytes, path: str, offset: int) -> tuple[int, bool]:
-    """The payload's size in bytes, and whether it is compressed."""
+    """Return the payload's size in bytes, and whether it is compressed."""
     if tail[8:] != MAGIC:
         raise puffin_format_error(path, offset + 8, "it does not end with Puffin's magic bytes")
     payload_size = int.from_bytes(tail[:4], "little", signed=True)
@@ -115,23 +116,30 @@ def _tail(tail: bytes, path: str, offset: int) -> tuple[int, bool]:
     if payload_size < 0:
         raise puffin_format_error(path, offset, f"the footer's size is {payload_size}")
     if flags & ~_COMPRESSED_FOOTER:
-        raise puffin_format_error(path, offset + 4, f"the flags {tail[4:8].hex()} have bits set that this version of Puffin does not know")
+        raise puffin_format_error(
+            path, offset + 4, f"the flags {tail[4:8].hex()} have bits set that this version of Puffin does not define"
+        )
     return payload_size, bool(flags)
 
 
 def write_puffin(blobs: Iterable[Blob], *, properties: Mapping[str, str], compress_footer: bool = False) -> tuple[bytes, FileMetadata]:
-    """A whole file, and what its footer says. `properties` should hold "created-by". The reference implementation cannot read compressed footers.
+    """Return a whole file, and the metadata in its footer.
+
+    Args:
+        blobs: The blobs.
+        properties: Properties of the file, which should include "created-by".
+        compress_footer: Whether to compress the footer; the reference implementation cannot read compressed footers.
 
     Raises:
-        InvalidPropertyError: a compression codec that Puffin does not know.
-        InvalidInputError: a text that UTF-8 cannot hold, or a footer over 2 GiB.
+        InvalidPropertyError: Puffin does not have a compression codec.
+        InvalidInputError: UTF-8 cannot encode a text, or the footer is over 2 GiB.
     """
     parts = [MAGIC]
     position = len(MAGIC)
-    described = []
+    blob_metadata = []
     for blob in blobs:
         stored = compress(blob.compression_codec, blob.data)
-        described.append(
+        blob_metadata.append(
             BlobMetadata(
                 type=blob.type,
                 fields=blob.fields,
@@ -145,11 +153,11 @@ def write_puffin(blobs: Iterable[Blob], *, properties: Mapping[str, str], compre
         )
         parts.append(stored)
         position += len(stored)
-    metadata = FileMetadata(blobs=tuple(described), properties=dict(properties))
+    metadata = FileMetadata(blobs=tuple(blob_metadata), properties=dict(properties))
     payload = compress(LZ4 if compress_footer else None, file_metadata_to_json(metadata))
-    if len(payload) > _MOST_PAYLOAD_BYTES:
+    if len(payload) > _MAX_PAYLOAD_BYTES:
         raise InvalidInputError(
-            f"a Puffin footer cannot be {len(payload)} bytes long; spread the {len(described)} blobs over several files"
+            f"a Puffin footer cannot be {len(payload)} bytes long; spread the {len(blob_metadata)} blobs over several files"
         )
     flags = _COMPRESSED_FOOTER if compress_footer else 0
     parts += (MAGIC, payload, len(payload).to_bytes(4, "little"), flags.to_bytes(4, "little"), MAGIC)

@@ -1,6 +1,6 @@
-"""`FileMetadata` and `BlobMetadata`: what a Puffin file's footer says, as values and as JSON.
+"""`FileMetadata` and `BlobMetadata`: the contents of a Puffin file's footer, as values and as JSON.
 
-Where the footer lies and how it is framed is `container.py`.
+`puffin_file.py` finds the footer and its frame.
 Spec: Puffin file format, Footer Payload; Puffin file format, FileMetadata; Puffin file format, BlobMetadata.
 """
 
@@ -20,7 +20,7 @@ _LONG = 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobMetadata:
-    """One blob: where it lies (`offset` and `length` are in bytes of the file, `length` as stored) and what it was computed from.
+    """One blob: its position (`offset` and `length` are in bytes of the file, `length` as stored) and what it was computed from.
 
     `fields` are field ids; `compression_codec` is None, "lz4" or "zstd". Deletion vectors have -1 for both the snapshot and the sequence number.
     """
@@ -44,10 +44,10 @@ class FileMetadata:
 
 
 def file_metadata_to_json(metadata: FileMetadata) -> bytes:
-    """The payload in UTF-8, compact, keys in the order of the spec's tables; what is empty and optional is left out.
+    """Return the payload in UTF-8, compact, with keys in the order of the spec's tables; optional keys are left out where empty.
 
     Raises:
-        InvalidInputError: a text cannot be written in UTF-8.
+        InvalidInputError: UTF-8 cannot encode a text.
     """
     document: dict[str, Any] = {"blobs": [_blob_to_json(blob) for blob in metadata.blobs]}
     if metadata.properties:
@@ -75,10 +75,17 @@ def _blob_to_json(blob: BlobMetadata) -> dict[str, Any]:
 
 
 def file_metadata_from_json(payload: bytes, *, path: str, offset: int, first_byte: int, end_byte: int) -> FileMetadata:
-    """Reads the payload, which starts at byte `offset` of the file. Blobs must lie between `first_byte` and `end_byte`. Unknown keys are passed over.
+    """Parse the payload; unknown keys are ignored.
+
+    Args:
+        payload: The bytes.
+        path: Location of the file, for errors.
+        offset: Byte of the file at which the payload starts.
+        first_byte: First byte of the file that a blob may use.
+        end_byte: Byte after the last one that a blob may use.
 
     Raises:
-        PuffinFormatError: not JSON, or rules are broken: every problem is listed with its JSON path.
+        PuffinFormatError: The payload is not JSON, or violates rules: every problem is listed with its JSON path.
     """
     try:
         document = msgspec.json.decode(payload)
@@ -92,7 +99,7 @@ def file_metadata_from_json(payload: bytes, *, path: str, offset: int, first_byt
 
 
 class _Reading:
-    """One pass over a footer's document, which notes every problem and goes on."""
+    """One pass over a footer's document, which collects every problem."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -152,13 +159,13 @@ class _Reading:
         return document[key]
 
     def properties(self, document: dict[str, Any], where: str) -> dict[str, str]:
-        found = document.get("properties")
-        if found is None:
+        properties = document.get("properties")
+        if properties is None:
             return {}
-        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
             self.note(f"{where}.properties", "is not an object of strings")
             return {}
-        return found
+        return properties
 
 
 def _is_list(value: Any) -> bool:

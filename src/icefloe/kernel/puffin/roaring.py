@@ -1,7 +1,7 @@
-"""The outline of a 64-bit Roaring bitmap in the portable serialisation: where it ends, told without believing any of its sizes.
+"""The structure of a 64-bit Roaring bitmap in the portable serialization: finds its end without trusting any of its sizes.
 
-The bitmap itself is read and written by the `pyroaring` library, which refuses containers that are out of order or miscounted, but neither tells where a
-bitmap ended nor minds bytes after it. Spec: Puffin file format, `deletion-vector-v1` blob type; RoaringFormatSpec, extension for 64 bits.
+The `pyroaring` library reads and writes the bitmap itself. It refuses containers that are out of order or miscounted, but neither returns where a
+bitmap ends nor refuses bytes after it. Spec: Puffin file format, `deletion-vector-v1` blob type; RoaringFormatSpec, extension for 64 bits.
 """
 
 import struct
@@ -9,11 +9,11 @@ import struct
 _COOKIE_WITHOUT_RUNS = 12346
 _COOKIE_WITH_RUNS = 12347  # in the lower 16 bits; the upper 16 hold the number of containers less one
 _NO_OFFSETS_BELOW = 4  # bitmaps with runs and with fewer containers leave the offsets out
-_MOST_CONTAINERS = 1 << 16
-_MOST_IN_ARRAY = 4096
+_MAX_CONTAINERS = 1 << 16
+_MAX_ARRAY_VALUES = 4096
 _BITSET_BYTES = 8192
-# A key, and the cookie and count of an empty bitmap: what Java writes for each key it passes over.
-_LEAST_BYTES_A_BITMAP = 12
+# A key, and the cookie and count of an empty bitmap, which Java writes for each key without positions.
+_MIN_BITMAP_BYTES = 12
 _KEYS = 1 << 31  # the top bit of a position is 0
 
 
@@ -27,16 +27,16 @@ class InvalidBitmapError(ValueError):
 
 
 def check_bitmap_extent(data: bytes) -> None:
-    """Walks the bitmaps and their containers, which must end where `data` ends.
+    """Walk the bitmaps and their containers, which must end where `data` ends.
 
     Raises:
-        InvalidBitmapError: cut short, followed by more bytes, keys out of order or with the top bit set, or an unknown cookie.
+        InvalidBitmapError: The data is truncated, followed by more bytes, has keys out of order or with the top bit set, or an unknown cookie.
     """
     position = 0
     try:
         (count,) = struct.unpack_from("<Q", data, 0)
         position = 8
-        if count > (len(data) - position) // _LEAST_BYTES_A_BITMAP:
+        if count > (len(data) - position) // _MIN_BITMAP_BYTES:
             raise InvalidBitmapError(0, f"{count} bitmaps are claimed in {len(data)} bytes")
         last_key = -1
         for _ in range(count):
@@ -47,14 +47,14 @@ def check_bitmap_extent(data: bytes) -> None:
             last_key = key
             position = _end_of_bitmap(data, position + 4)
     except (struct.error, IndexError):
-        raise InvalidBitmapError(position, "the bitmap is cut short") from None
+        raise InvalidBitmapError(position, "the bitmap is truncated") from None
     if position != len(data):
-        what = "the bitmap is cut short" if position > len(data) else f"{len(data) - position} bytes follow the bitmap"
+        what = "the bitmap is truncated" if position > len(data) else f"{len(data) - position} bytes follow the bitmap"
         raise InvalidBitmapError(min(position, len(data)), what)
 
 
 def _end_of_bitmap(data: bytes, start: int) -> int:
-    """Where a 32-bit bitmap ends that begins at `start`; beyond the data where the last container is cut short."""
+    """Return the end of a 32-bit bitmap that begins at `start`; it is beyond the data where the last container is truncated."""
     cookie, count = struct.unpack_from("<HH", data, start)
     if cookie == _COOKIE_WITH_RUNS:
         containers = count + 1
@@ -63,7 +63,7 @@ def _end_of_bitmap(data: bytes, start: int) -> int:
         position = descriptors + 4 * containers + (4 * containers if containers >= _NO_OFFSETS_BELOW else 0)
     elif cookie == _COOKIE_WITHOUT_RUNS and count == 0:
         (containers,) = struct.unpack_from("<I", data, start + 4)
-        if containers > _MOST_CONTAINERS:
+        if containers > _MAX_CONTAINERS:
             raise InvalidBitmapError(start + 4, f"a bitmap claims {containers} containers")
         flags = None
         descriptors = start + 8
@@ -76,5 +76,5 @@ def _end_of_bitmap(data: bytes, start: int) -> int:
             position += 2 + 4 * runs
         else:
             (cardinality_less_one,) = struct.unpack_from("<H", data, descriptors + 4 * index + 2)
-            position += 2 * (cardinality_less_one + 1) if cardinality_less_one < _MOST_IN_ARRAY else _BITSET_BYTES
+            position += 2 * (cardinality_less_one + 1) if cardinality_less_one < _MAX_ARRAY_VALUES else _BITSET_BYTES
     return int(position)

@@ -1,6 +1,6 @@
-"""The hashes that theta sketches are made of: the first 63 bits of MurmurHash3 x64 128 with DataSketches' own seed, of whole columns of values.
+"""The hashes of theta sketches, for whole columns: the first 63 bits of MurmurHash3 x64 128 with the seed of DataSketches.
 
-What a sketch keeps of them is `theta_sketch.py`; whose bytes they are is not known here.
+`theta_sketch.py` selects the hashes that a sketch keeps; the type of the hashed values is not known here.
 Spec: Puffin file format, `apache-datasketches-theta-v1` blob type; Apache DataSketches, Theta Sketch.
 """
 
@@ -18,7 +18,7 @@ _FINAL = ((33, np.uint64(0xFF51AFD7ED558CCD)), (33, np.uint64(0xC4CEB9FE1A85EC53
 
 
 def theta_hashes(rows: NDArray[np.uint8]) -> Hashes:
-    """The hash of every row of a matrix of bytes; none of rows without bytes, which DataSketches passes over."""
+    """Return the hash of every row of a matrix of bytes; none for rows without bytes, which DataSketches ignores."""
     count, width = rows.shape
     if not width:
         return np.zeros(0, np.uint64)
@@ -31,12 +31,12 @@ def theta_hashes(rows: NDArray[np.uint8]) -> Hashes:
     length = np.uint64(width)
     with np.errstate(over="ignore"):
         # A tail shorter than a block is mixed in the same way, with zeros for the bytes that are not there: zero mixed is zero.
-        first = first ^ _turned(low * _C1, 31) * _C2
+        first = first ^ _rotate(low * _C1, 31) * _C2
         if width == _BLOCK_BYTES:
-            first = (_turned(first, 27) + second) * np.uint64(5) + np.uint64(0x52DCE729)
-        second = second ^ _turned(high * _C2, 33) * _C1
+            first = (_rotate(first, 27) + second) * np.uint64(5) + np.uint64(0x52DCE729)
+        second = second ^ _rotate(high * _C2, 33) * _C1
         if width == _BLOCK_BYTES:
-            second = (_turned(second, 31) + first) * np.uint64(5) + np.uint64(0x38495AB5)
+            second = (_rotate(second, 31) + first) * np.uint64(5) + np.uint64(0x38495AB5)
         first, second = first ^ length, second ^ length
         first = first + second
         second = second + first
@@ -45,11 +45,11 @@ def theta_hashes(rows: NDArray[np.uint8]) -> Hashes:
 
 
 def theta_hashes_of_values(values: Sequence[bytes]) -> Hashes:
-    """The hash of every value that has bytes."""
+    """Return the hash of every value that has bytes."""
     return np.array([mmh3.hash64(value, SEED, signed=False)[0] >> 1 for value in values if value], np.uint64)
 
 
-def _turned(numbers: Hashes, bits: int) -> Hashes:
+def _rotate(numbers: Hashes, bits: int) -> Hashes:
     return numbers << np.uint64(bits) | numbers >> np.uint64(64 - bits)
 
 

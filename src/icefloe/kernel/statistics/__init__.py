@@ -1,1 +1,1 @@
-"""Statistics that are rows of their own beside a table: one for each partition of a snapshot. It opens no file."""
+"""Partition statistics: one row for each partition of a snapshot. No file is opened here."""

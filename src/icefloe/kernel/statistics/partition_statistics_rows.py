@@ -1,6 +1,6 @@
-"""Partition statistics from manifests: what every entry counts for, summed up by partition and spec, as Arrow.
+"""Computation of partition statistics from manifests: the counts of every entry, summed up by partition and spec, as Arrow.
 
-Which manifests are read, and where the rows are kept, is `table/partition_statistics.py`. Spec: Partition Statistics File.
+`table/partition_statistics.py` selects the manifests and stores the rows. Spec: Partition Statistics File.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,10 +30,17 @@ def manifest_statistics_rows(
     *,
     changes_only: bool = False,
 ) -> Any:
-    """An Arrow table of one row an entry: a column for each partition field by its id, `spec_id`, what the entry counts for, and when it was made.
+    """Return an Arrow table of one row for each entry: a column for each partition field by its id, `spec_id`, the counts of the entry, and its time.
 
-    Live entries count, DELETED ones say only when their partition changed. With `changes_only`, ADDED entries count, DELETED ones count negative, and
-    EXISTING ones are left out. `timestamps_ms` are the table's snapshots; what an expired snapshot did is counted, but not when.
+    Live entries count; DELETED entries only provide the time of the last change of their partition. With `changes_only`, ADDED entries count, DELETED ones
+    count negative, and EXISTING ones are left out.
+
+    Args:
+        columns: The entries of the manifest.
+        manifest: The manifest.
+        partition_type: A struct of every field of every partition spec.
+        timestamps_ms: The time of each snapshot of the table. Changes of an expired snapshot are counted, without their time.
+        changes_only: Whether to count only what the manifest's snapshot changed.
     """
     entries = columns.entries
     if changes_only:
@@ -46,7 +53,7 @@ def manifest_statistics_rows(
     is_equality = content == int(FileContent.EQUALITY_DELETES)
     is_vector = is_position & np.array([text.upper() == FileFormat.PUFFIN for text in entries["file_format"].to_pylist()], np.bool_)
     records, sizes = numpy_of(entries["record_count"]) * sign, numpy_of(entries["file_size_in_bytes"]) * sign
-    counted = {
+    counts = {
         names.DATA_RECORDS: records * is_data,
         names.DATA_FILES: sign * is_data,
         names.DATA_SIZE: sizes * is_data,
@@ -57,56 +64,56 @@ def manifest_statistics_rows(
         names.VECTORS: sign * is_vector,
     }
     partition = {str(field.field_id): _partition_values(entries, field.field_id, field.field_type) for field in partition_type.fields}
-    known = [(number, timestamps_ms.get(number)) for number in entries["snapshot_id"].to_pylist()]
+    changes = [(snapshot_id, timestamps_ms.get(snapshot_id)) for snapshot_id in entries["snapshot_id"].to_pylist()]
     return pa.table(
         {
             **partition,
             names.SPEC_ID: pa.array([manifest.partition_spec_id] * len(entries), pa.int32()),
-            **{name: pa.array(values, pa.int64()) for name, values in counted.items()},
-            names.UPDATED_AT: pa.array([time for _, time in known], pa.int64()),
-            names.UPDATED_BY: pa.array([None if time is None else number for number, time in known], pa.int64()),
+            **{name: pa.array(values, pa.int64()) for name, values in counts.items()},
+            names.UPDATED_AT: pa.array([time for _, time in changes], pa.int64()),
+            names.UPDATED_BY: pa.array([None if time is None else snapshot_id for snapshot_id, time in changes], pa.int64()),
         }
     )
 
 
 def _partition_values(entries: Any, field_id: int, kind: Any) -> Any:
-    """A partition field's values in the Arrow type that rows have; nulls where the manifest's spec has no such field."""
-    wanted = type_to_arrow(kind)
+    """Return a partition field's values in the Arrow type of the rows; nulls where the manifest's spec lacks the field."""
+    arrow_type = type_to_arrow(kind)
     name = partition_column(field_id)
     if name not in entries.column_names:
-        return pa.nulls(len(entries), wanted)
+        return pa.nulls(len(entries), arrow_type)
     column = entries[name]
     if column.null_count == len(column):
-        return pa.nulls(len(column), wanted)
+        return pa.nulls(len(column), arrow_type)
     try:
-        return column.cast(wanted)
+        return column.cast(arrow_type)
     except pa.ArrowException as error:
         raise ManifestFormatError(
             f"partition values of field {field_id} are of type {column.type}, and the table's are of {kind}: {error}",
-            next_step="the specs of the table give one field id to two things; make the table anew from its rows",
+            next_step="two specs of the table use one field id for different fields; create the table again from its rows",
         ) from error
 
 
 def statistics_file_rows(rows: Any, partition_type: StructType) -> Any:
-    """Partition statistics as `rows_of_manifest` has them, of rows that were read with the schema of partition statistics files."""
+    """Return the rows of a partition statistics file in the form of `manifest_statistics_rows`."""
     partition = rows[names.PARTITION].combine_chunks()
-    found = {str(field.field_id): pc.struct_field(partition, [place]) for place, field in enumerate(partition_type.fields)}
-    found[names.SPEC_ID] = rows[names.SPEC_ID]
+    columns = {str(field.field_id): pc.struct_field(partition, [position]) for position, field in enumerate(partition_type.fields)}
+    columns[names.SPEC_ID] = rows[names.SPEC_ID]
     for name in names.COUNTS:
-        there = name in rows.column_names
-        found[name] = pc.fill_null(rows[name].cast(pa.int64()), 0) if there else pa.array(np.zeros(len(rows), np.int64))
-    return pa.table({**found, names.UPDATED_AT: rows[names.UPDATED_AT], names.UPDATED_BY: rows[names.UPDATED_BY]})
+        has_column = name in rows.column_names
+        columns[name] = pc.fill_null(rows[name].cast(pa.int64()), 0) if has_column else pa.array(np.zeros(len(rows), np.int64))
+    return pa.table({**columns, names.UPDATED_AT: rows[names.UPDATED_AT], names.UPDATED_BY: rows[names.UPDATED_BY]})
 
 
 def aggregate_partition_statistics(parts: Sequence[Any], partition_type: StructType, schema: Schema) -> Any:
-    """The rows of a partition statistics file of `schema`, in order: `parts` summed up by partition and spec.
+    """Return the rows of a partition statistics file: `parts` summed up by partition and spec.
 
-    A partition that no longer has files has a row of zeros, where `parts` tell that it had some. `total_record_count` is known where the snapshot has no
-    deletes but deletion vectors. Sorted ascending by partition, nulls first, NaN last.
+    A partition that no longer has files has a row of zeros if `parts` contain its former files. `total_record_count` is known if the snapshot has no deletes
+    except deletion vectors. Rows are sorted ascending by partition, nulls first, NaN last.
     """
     keys = [*(str(field.field_id) for field in partition_type.fields), names.SPEC_ID]
     entries = pa.concat_tables(parts)
-    # The newest change of a partition comes first, so that its time and its snapshot are taken together.
+    # The newest change of a partition comes first, so that its time and its snapshot belong together.
     entries = entries.sort_by([(names.UPDATED_AT, "descending")])
     whole = pc.ScalarAggregateOptions(skip_nulls=False)
     sums = [(name, "sum") for name in names.COUNTS]
@@ -129,19 +136,19 @@ def _order(rows: Any, keys: Sequence[str]) -> Any:
 
 
 def _in_schema(rows: Any, partition_type: StructType, schema: Schema) -> Any:
-    wanted = schema_to_arrow(schema)
+    arrow_schema = schema_to_arrow(schema)
     members = [rows[str(field.field_id)].combine_chunks() for field in partition_type.fields]
-    plain = rows.select([name for name in rows.column_names if name in wanted.names])
-    partition = pa.StructArray.from_arrays(members, fields=list(wanted.field(names.PARTITION).type))
+    plain = rows.select([name for name in rows.column_names if name in arrow_schema.names])
+    partition = pa.StructArray.from_arrays(members, fields=list(arrow_schema.field(names.PARTITION).type))
     plain = plain.append_column(names.PARTITION, partition)
     has_deletes = pc.sum(pc.add(rows[names.POSITION_FILES], rows[names.EQUALITY_FILES])).as_py() or 0
-    left = pc.subtract(rows[names.DATA_RECORDS], rows[names.POSITION_RECORDS])
-    plain = plain.append_column(names.TOTAL_RECORDS, pa.nulls(len(rows), pa.int64()) if has_deletes else left)
-    return plain.select(wanted.names).cast(wanted)
+    live_records = pc.subtract(rows[names.DATA_RECORDS], rows[names.POSITION_RECORDS])
+    plain = plain.append_column(names.TOTAL_RECORDS, pa.nulls(len(rows), pa.int64()) if has_deletes else live_records)
+    return plain.select(arrow_schema.names).cast(arrow_schema)
 
 
 def counts_match_manifests(rows: Any, manifests: Sequence[ManifestFile]) -> bool:
-    """Whether rows count as many files as the manifest list says there are, and nothing negative."""
+    """Return True if rows count as many files as the manifest list, and nothing negative."""
     live: dict[ManifestContent, int] = dict.fromkeys(ManifestContent, 0)
     for manifest in manifests:
         if manifest.added_files_count is None or manifest.existing_files_count is None:

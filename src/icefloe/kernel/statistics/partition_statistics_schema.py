@@ -1,6 +1,6 @@
 """The columns of partition statistics files, with their field ids.
 
-What stands in them is `partition_rows.py`. Spec: Partition Statistics File.
+`partition_statistics_rows.py` computes their values. Spec: Partition Statistics File.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,18 @@ TOTAL_RECORDS = "total_record_count"
 UPDATED_AT = "last_updated_at"
 UPDATED_BY = "last_updated_snapshot_id"
 VECTORS = "dv_count"
-# What is summed up over files.
+# The columns that are sums over files.
 COUNTS = (DATA_RECORDS, DATA_FILES, DATA_SIZE, POSITION_RECORDS, POSITION_FILES, EQUALITY_RECORDS, EQUALITY_FILES, VECTORS)
 
 
 def partition_statistics_schema(partition_type: StructType, format_version: int) -> Schema:
-    """The schema of a table's partition statistics files; `partition_type` is that of every field of every spec, by ascending field id.
+    """Return the schema of a table's partition statistics files.
 
-    A file that was written for version 1 or 2 may lack `dv_count`, which reads as 0 then.
+    A file that was written for version 1 or 2 may lack `dv_count`, which then reads as 0.
+
+    Args:
+        partition_type: A struct of every field of every partition spec, by ascending field id.
+        format_version: Format version of the table.
     """
     since_3 = format_version >= 3
     fields = [
@@ -52,7 +56,10 @@ def partition_statistics_schema(partition_type: StructType, format_version: int)
 
 
 def with_unique_names(fields: Sequence[NestedField]) -> Iterator[NestedField]:
-    """Two specs may give one name to two fields; the later one has its id after it here, as columns of one file must differ."""
+    """Yield the fields with unique names.
+
+    Two specs may use one name for two fields; the later field gets its id after the name, because columns of one file must differ.
+    """
     seen: set[str] = set()
     for field in fields:
         name = field.name if field.name not in seen else f"{field.name}_{field.field_id}"

@@ -1,1 +1,1 @@
-"""Views: their metadata as values, read, written and changed. It opens no file and understands no SQL."""
+"""Views: their metadata as values, their JSON and their updates. The kernel opens no file and does not parse SQL."""

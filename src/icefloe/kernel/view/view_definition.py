@@ -1,6 +1,6 @@
-"""`ViewDefinition`: what a view is made from, and the updates that give a view a new definition, a changed one, an older one, or other properties.
+"""`ViewDefinition`: the queries and columns of a view; and the updates that replace, edit or roll back the definition, or change properties.
 
-Queries are texts here: nothing parses them, since each is of a dialect of its own.
+Queries are texts that are not parsed, because each has its own dialect.
 Spec: View spec, Versions; View spec, Representations; View spec, SQL representation.
 """
 
@@ -21,9 +21,9 @@ FIRST_VERSION_ID = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewDefinition:
-    """A SELECT statement for each dialect, the columns that it gives, and where its names without a namespace or catalog are looked for.
+    """A SELECT statement for each dialect, its columns, and where its names without a namespace or catalog are resolved.
 
-    `default_catalog` None is the catalog that the view is in.
+    `default_catalog` None is the catalog of the view.
     """
 
     queries: Mapping[str, str]
@@ -33,7 +33,11 @@ class ViewDefinition:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def version(self, *, version_id: int, schema_id: int, now_ms: int) -> ViewVersion:
-        """The definition as a version made now. Raises `InvalidInputError` as `check_queries` does."""
+        """Return the definition as a version created now.
+
+        Raises:
+            InvalidInputError: As in `check_queries`.
+        """
         check_queries(self.queries)
         return ViewVersion(
             version_id=version_id,
@@ -48,9 +52,9 @@ class ViewDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewEdit:
-    """What of the current version becomes another; all else of it stays. None stands for what stays, except that `keeps_catalog` says it of the catalog."""
+    """The changes of the current version. None and empty values change nothing; `keeps_catalog` states whether the default catalog is kept."""
 
-    queries: Mapping[str, str] = field(default_factory=dict)  # of dialects that come or change
+    queries: Mapping[str, str] = field(default_factory=dict)  # of new and changed dialects
     dropped: frozenset[str] = frozenset()  # dialects, in lower case
     schema: Schema | None = None
     default_namespace: tuple[str, ...] | None = None
@@ -60,25 +64,29 @@ class ViewEdit:
 
 
 def check_queries(queries: Mapping[str, str]) -> None:
-    """Raises `InvalidInputError` that lists what is wrong: no query at all, a dialect twice or without a name, a query that is empty or no SELECT."""
+    """Check the queries of a view.
+
+    Raises:
+        InvalidInputError: There is no query, a dialect is repeated or without a name, or a query is empty or not a SELECT; every problem is listed.
+    """
     problems = list(_query_problems(queries))
     if problems:
         raise InvalidInputError(
-            "the queries of a view are not what they may be", problems=problems, next_step="give one SELECT statement for each dialect"
+            "the queries of the view are invalid", problems=problems, next_step="give one SELECT statement for each dialect"
         )
 
 
 def definition_updates(base: ViewMetadata, definition: ViewDefinition, now_ms: int) -> tuple[ViewUpdate, ...]:
-    """The updates that make this the view's definition. Dialects that it lacks are lost: see `replace.drop-dialect.allowed`."""
+    """Return the updates that set the view's definition. Dialects that it lacks are lost, see `replace.drop-dialect.allowed`."""
     version = definition.version(version_id=_next_version_id(base), schema_id=LAST_ADDED, now_ms=now_ms)
     return AddSchema(definition.schema), AddViewVersion(version), SetCurrentViewVersion(LAST_ADDED)
 
 
 def edit_updates(base: ViewMetadata, edit: ViewEdit, now_ms: int) -> tuple[ViewUpdate, ...]:
-    """The updates that change the current version into a new one; none where nothing is edited.
+    """Return the updates that change the current version into a new one; none where nothing is edited.
 
     Raises:
-        InvalidInputError: a dialect to drop is not there, or a query is wrong.
+        InvalidInputError: A dialect to drop does not exist, or a query is invalid.
     """
     if edit == ViewEdit(summary=edit.summary):
         return ()
@@ -87,8 +95,8 @@ def edit_updates(base: ViewMetadata, edit: ViewEdit, now_ms: int) -> tuple[ViewU
     current = base.version()
     unknown = edit.dropped - set(current.dialects)
     if unknown:
-        known = ", ".join(current.dialects) or "none"
-        raise InvalidInputError(f"the view has no SQL in dialect {', '.join(sorted(unknown))}", next_step=f"it has {known}")
+        dialects = ", ".join(current.dialects) or "none"
+        raise InvalidInputError(f"the view has no SQL in dialect {', '.join(sorted(unknown))}", next_step=f"it has {dialects}")
     version = replace(
         current,
         version_id=_next_version_id(base),
@@ -103,24 +111,32 @@ def edit_updates(base: ViewMetadata, edit: ViewEdit, now_ms: int) -> tuple[ViewU
 
 
 def rollback_updates(base: ViewMetadata, version_id: int) -> tuple[ViewUpdate, ...]:
-    """The update that makes an older version the current one again. Raises `InvalidInputError` where the view does not have it any more."""
+    """Return the update that makes an older version the current one.
+
+    Raises:
+        InvalidInputError: The view does not have the version, or no longer.
+    """
     if base.versions.position(version_id) is None:
-        known = ", ".join(map(str, base.versions.ids()))
-        raise InvalidInputError(f"the view has no version {version_id}", next_step=f"it has {known}; older ones are dropped in time")
+        version_ids = ", ".join(map(str, base.versions.ids()))
+        raise InvalidInputError(f"the view has no version {version_id}", next_step=f"it has {version_ids}; the oldest versions are dropped")
     return (SetCurrentViewVersion(version_id),)
 
 
-def property_updates(base: ViewMetadata, given: Mapping[str, str], removed: Collection[str]) -> tuple[ViewUpdate, ...]:
-    """The updates that set and remove properties; those that are so already are left out."""
-    changed = {name: text for name, text in given.items() if base.properties.get(name) != text}
-    there = tuple(name for name in removed if name in base.properties)
-    return (*((SetProperties(changed),) if changed else ()), *((RemoveProperties(there),) if there else ()))
+def property_updates(base: ViewMetadata, updates: Mapping[str, str], removals: Collection[str]) -> tuple[ViewUpdate, ...]:
+    """Return the updates that set and remove properties; properties that have the value already are left out."""
+    changed = {name: text for name, text in updates.items() if base.properties.get(name) != text}
+    removed = tuple(name for name in removals if name in base.properties)
+    return (*((SetProperties(changed),) if changed else ()), *((RemoveProperties(removed),) if removed else ()))
 
 
 def location_updates(base: ViewMetadata, location: str) -> tuple[ViewUpdate, ...]:
-    """The update that moves the folder of later metadata files. Raises `InvalidInputError` for an empty location."""
+    """Return the update that changes the folder of later metadata files.
+
+    Raises:
+        InvalidInputError: The location is empty.
+    """
     if not location.strip("/ "):
-        raise InvalidInputError(f"{location!r} is no location for a view", next_step="pass a folder's path or URI")
+        raise InvalidInputError(f"{location!r} is not a location for a view", next_step="pass a folder's path or URI")
     return () if location.rstrip("/") == base.location else (SetLocation(location),)
 
 
@@ -128,17 +144,19 @@ def _next_version_id(base: ViewMetadata) -> int:
     return max(base.versions.ids(), default=FIRST_VERSION_ID - 1) + 1
 
 
-def _edited(shown: tuple[ViewRepresentation, ...], queries: Mapping[str, str], dropped: frozenset[str]) -> tuple[ViewRepresentation, ...]:
-    """Changed queries in the place of the old ones, new ones behind; what is no SQL stays."""
+def _edited(
+    representations: tuple[ViewRepresentation, ...], queries: Mapping[str, str], dropped: frozenset[str]
+) -> tuple[ViewRepresentation, ...]:
+    """Replace changed queries at their positions and append new ones; representations that are not SQL are kept."""
     new = {dialect.lower(): SQLViewRepresentation(sql=sql, dialect=dialect) for dialect, sql in queries.items()}
-    kept: list[ViewRepresentation] = []
-    for one in shown:
-        dialect = one.dialect.lower() if isinstance(one, SQLViewRepresentation) else None
+    edited: list[ViewRepresentation] = []
+    for representation in representations:
+        dialect = representation.dialect.lower() if isinstance(representation, SQLViewRepresentation) else None
         if dialect in new:
-            kept.append(new.pop(dialect))
+            edited.append(new.pop(dialect))
         elif dialect is None or dialect not in dropped:
-            kept.append(one)
-    return (*kept, *new.values())
+            edited.append(representation)
+    return (*edited, *new.values())
 
 
 def _query_problems(queries: Mapping[Any, Any]) -> Iterator[Problem]:
@@ -147,12 +165,12 @@ def _query_problems(queries: Mapping[Any, Any]) -> Iterator[Problem]:
     seen: set[str] = set()
     for dialect, sql in queries.items():
         if not isinstance(dialect, str) or not dialect.strip():
-            yield Problem(where=repr(dialect), what="is no name of a dialect, such as spark or trino")
+            yield Problem(where=repr(dialect), what="is not the name of a dialect, such as spark or trino")
             continue
         if dialect.lower() in seen:
-            yield Problem(where=dialect, what="stands twice; the case of a dialect's name does not matter")
+            yield Problem(where=dialect, what="is repeated; the letter case of a dialect is ignored")
         seen.add(dialect.lower())
         if not isinstance(sql, str) or not sql.strip():
             yield Problem(where=dialect, what="its SQL is empty")
         elif sql.split(None, 1)[0].upper() == "CREATE":
-            yield Problem(where=dialect, what="its SQL is a CREATE statement; give the SELECT statement behind AS alone")
+            yield Problem(where=dialect, what="its SQL is a CREATE statement; pass only the SELECT statement after AS")

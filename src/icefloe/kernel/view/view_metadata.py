@@ -1,6 +1,6 @@
-"""`ViewMetadata`: everything a view's metadata file says, as one immutable value, and the rules that every version of it keeps.
+"""`ViewMetadata`: the contents of a view's metadata file, as one immutable value, and the rules that every version of it keeps.
 
-Its JSON is `view_metadata_json.py`, changing it `update.py`. Spec: View spec, View Metadata.
+Its JSON is `view_metadata_json.py`, its changes `view_updates.py`. Spec: View spec, View Metadata.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ VIEW_FORMAT_VERSION = 1  # the only one there is. Spec: View spec, View Metadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewMetadata:
-    """One version of a view's metadata. The lists are sequences of the values they are named after; a plain sequence given to one is taken over."""
+    """One version of a view's metadata. A plain sequence passed for one of the lists becomes a `RawEntries`."""
 
     view_uuid: str
     location: str
@@ -29,7 +29,7 @@ class ViewMetadata:
     version_log: RawEntries[VersionLogEntry] = field(default_factory=lambda: RawEntries(VERSION_LOG, ()))
     properties: Mapping[str, str] = field(default_factory=dict)
     format_version: int = VIEW_FORMAT_VERSION
-    unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # top-level keys this version does not know, kept for the next writer
+    unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # unknown top-level keys, kept for the next writer
 
     def __post_init__(self) -> None:
         if not isinstance(self.schemas, RawEntries):
@@ -40,23 +40,31 @@ class ViewMetadata:
             object.__setattr__(self, "version_log", RawEntries.of(VERSION_LOG, self.version_log))
 
     def version(self) -> ViewVersion:
-        """The current version. Raises `MetadataFormatError` where there is none."""
-        found = self.versions.get(self.current_version_id)
-        if found is None:
+        """Return the current version.
+
+        Raises:
+            MetadataFormatError: It does not exist.
+        """
+        version = self.versions.get(self.current_version_id)
+        if version is None:
             raise MetadataFormatError(f"the view's metadata has no version {self.current_version_id}")
-        return found
+        return version
 
     def schema(self) -> Schema:
-        """The columns of the current version. Raises `MetadataFormatError` where there are none."""
+        """Return the columns of the current version.
+
+        Raises:
+            MetadataFormatError: The schema does not exist.
+        """
         schema_id = self.version().schema_id
-        found = self.schemas.get(schema_id)
-        if found is None:
+        schema = self.schemas.get(schema_id)
+        if schema is None:
             raise MetadataFormatError(f"the view's metadata has no schema {schema_id}")
-        return found
+        return schema
 
 
 def view_problems(view: ViewMetadata) -> Iterator[Problem]:
-    """What one version breaks; nothing where all is well. Decodes every version."""
+    """Yield the rules that the metadata violates; decodes every version."""
     if view.versions.position(view.current_version_id) is None:
         yield Problem(where="$.current-version-id", what=f"there is no version {view.current_version_id} in versions")
     for position, version in enumerate(view.versions):
@@ -66,10 +74,10 @@ def view_problems(view: ViewMetadata) -> Iterator[Problem]:
         yield from dialect_problems(version, where)
     for kind, entries in ((VERSIONS, view.versions), (SCHEMAS, view.schemas)):
         if len(entries.ids()) < len(entries):
-            yield Problem(where=f"$.{kind.key}", what=f"a {kind.id_key} stands twice")
+            yield Problem(where=f"$.{kind.key}", what=f"a {kind.id_key} is repeated")
 
 
 def dialect_problems(version: ViewVersion, where: str) -> Iterator[Problem]:
-    """A version has one SQL representation of a dialect at most. Spec: View spec, SQL representation."""
-    for dialect in sorted({one for one in version.dialects if version.dialects.count(one) > 1}):
+    """Yield each dialect with more than one SQL representation in a version. Spec: View spec, SQL representation."""
+    for dialect in sorted({dialect for dialect in version.dialects if version.dialects.count(dialect) > 1}):
         yield Problem(where=f"{where}.representations", what=f"has several SQL representations in dialect {dialect}")

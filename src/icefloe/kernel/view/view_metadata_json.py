@@ -1,5 +1,4 @@
-"""Reads a view's metadata file, and writes one. Every problem of a file is listed with its JSON path. Nothing here opens a file: it is handed the bytes.
-
+"""Reading and writing of a view's metadata file. Every problem of a file is listed with its JSON path. The bytes are passed in; no file is opened.
 
 Spec: View spec, View Metadata; View spec, Overview; View spec, Appendix A.
 """
@@ -32,11 +31,15 @@ _KNOWN = frozenset(key.name for key in _KEYS)
 
 
 def read_view_metadata(content: bytes, path: str) -> ViewMetadata:
-    """The metadata in a file's bytes, compressed with gzip or not. `path` is for messages.
+    """Return the metadata in a file's bytes.
+
+    Args:
+        content: The bytes, compressed with gzip or not.
+        path: Location of the file, for messages.
 
     Raises:
-        MetadataFormatError: the bytes are torn (with the byte offset) or break the rules of the format (every problem with its JSON path).
-        UnsupportedFormatVersionError: a version other than 1.
+        MetadataFormatError: The bytes are damaged (with the byte offset) or violate the format (every problem with its JSON path).
+        UnsupportedFormatVersionError: The format version is not 1.
     """
     text = inflated(content, path)
     raws = top_level(text, path)
@@ -58,19 +61,22 @@ def read_view_metadata(content: bytes, path: str) -> ViewMetadata:
         )
         problems = list(view_problems(view))
     if problems:
-        raise MetadataFormatError("the view's metadata file breaks the rules of the format", path=path, problems=problems)
+        raise MetadataFormatError("the view's metadata file violates the format", path=path, problems=problems)
     return view
 
 
 def write_view_metadata(view: ViewMetadata, *, gzip: bool = False) -> bytes:
-    """The metadata file's bytes. Entries that were read and not changed go back as the bytes they came in."""
+    """Return the metadata file's bytes. Entries that were read and not changed are written with their original bytes."""
     text = msgspec.json.encode(view_to_json(view))
     return deflated(text) if gzip else text
 
 
 def view_to_json(view: ViewMetadata) -> dict[str, Any]:
-    """The metadata file's top level, in the order Java writes it; entries of its lists are `msgspec.Raw`. Spec: View spec, View Metadata."""
-    found: dict[str, Any] = {
+    """Return the metadata file's top level, in Java's order; entries of its lists are `msgspec.Raw`.
+
+    Spec: View spec, View Metadata.
+    """
+    document: dict[str, Any] = {
         "view-uuid": view.view_uuid,
         "format-version": view.format_version,
         "location": view.location,
@@ -80,7 +86,7 @@ def view_to_json(view: ViewMetadata) -> dict[str, Any]:
         "versions": view.versions.raws,
         "version-log": view.version_log.raws,
     }
-    return found | dict(view.unknown)
+    return document | dict(view.unknown)
 
 
 def _entries(raws: Mapping[str, msgspec.Raw], kind: EntryKind[Any], path: str) -> RawEntries[Any]:
@@ -96,5 +102,5 @@ def _check_version(document: Mapping[str, Any], path: str) -> None:
             next_step="read the view with the program that wrote it",
         )
     if version is None:
-        problem = Problem(where="$.format-version", what=f"must be there, and be {VIEW_FORMAT_VERSION}")
-        raise MetadataFormatError("the file does not say which version of the view format it has", path=path, problems=[problem])
+        problem = Problem(where="$.format-version", what=f"is required, and must be {VIEW_FORMAT_VERSION}")
+        raise MetadataFormatError("the file has no version of the view format", path=path, problems=[problem])

@@ -1,4 +1,4 @@
-"""The properties of views that Icefloe acts on. Others are kept and let be. What a property is, is `kernel/metadata/table_properties.py`.
+"""The properties of views that Icefloe uses; others are kept unchanged. `kernel/metadata/table_properties.py` defines `Property`.
 
 Spec: View spec, View Metadata (`properties`). The names are those of the view properties in the format's documentation.
 """
@@ -41,7 +41,7 @@ REPLACE_DROP_DIALECT_ALLOWED = Property(
     "true or false",
     "Whether a new version may lack a SQL dialect that the current one has.",
 )
-# The name is that of the table property; the default of views is another.
+# The name of the table property, with another default.
 VIEW_METADATA_CODEC = Property(
     "write.metadata.compression-codec", "gzip", _codec, "one of none, gzip", "Compression of the view's metadata files."
 )
@@ -50,13 +50,17 @@ ALL: tuple[Property[object], ...] = (VERSION_HISTORY_NUM_ENTRIES, REPLACE_DROP_D
 
 
 def check_view_properties(properties: Mapping[str, str]) -> None:
-    """Looks at every property that Icefloe acts on. Raises `InvalidPropertyError` that lists each wrong one."""
+    """Check the value of every property that Icefloe uses.
+
+    Raises:
+        InvalidPropertyError: Each invalid property is listed.
+    """
     problems: list[Problem] = []
-    for known in ALL:
+    for view_property in ALL:
         try:
-            known.read(properties)
+            view_property.read(properties)
         except InvalidPropertyError as error:
-            problems.append(Problem(where=known.name, what=error.message))
+            problems.append(Problem(where=view_property.name, what=error.message))
     if problems:
         names = ", ".join(problem.where for problem in problems)
-        raise InvalidPropertyError(f"view properties that are not what they may be: {names}", problems=problems)
+        raise InvalidPropertyError(f"view properties with invalid values: {names}", problems=problems)

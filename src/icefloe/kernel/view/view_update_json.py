@@ -1,4 +1,4 @@
-"""Updates of views and the requirement of a view as the JSON of a REST catalog's commit, both ways. What they do is `update.py`.
+"""JSON of view updates and the view requirement, as in a REST catalog's commit. `view_updates.py` applies them.
 
 Spec: REST catalog, ViewUpdate, ViewRequirement.
 """
@@ -30,33 +30,42 @@ VIEW_UPDATE_FORMS: Mapping[str, JsonForm] = {
 }
 VIEW_REQUIREMENT_FORMS: Mapping[str, JsonForm] = {
     "assert-view-uuid": JsonForm(
-        AssertViewUUID, (Key("uuid", a_string),), lambda value, _: AssertViewUUID(value["uuid"]), lambda made: {"uuid": made.uuid}
+        AssertViewUUID,
+        (Key("uuid", a_string),),
+        lambda value, _: AssertViewUUID(value["uuid"]),
+        lambda requirement: {"uuid": requirement.uuid},
     )
 }
 
 
 def view_update_to_json(update: ViewUpdate) -> dict[str, Any]:
-    """An update as a JSON object with its `action`. Spec: REST catalog, ViewUpdate."""
+    """Return an update as a JSON object with its `action`.
+
+    Spec: REST catalog, ViewUpdate.
+    """
     return named_to_json(update, "action", VIEW_UPDATE_FORMS)
 
 
 def view_update_from_json(value: object, path: str = "$") -> ViewUpdate:
-    """The update that parsed JSON describes.
+    """Return the update that parsed JSON describes.
 
     Raises:
-        MetadataFormatError: every problem, named by JSON path from `path` on.
-        UnsupportedFeatureError: an action that is not known of views; lists those that are.
+        MetadataFormatError: Every problem is listed with its JSON path, starting with `path`.
+        UnsupportedFeatureError: The action is unknown for views; the known ones are listed.
     """
     update: ViewUpdate = named_from_json(value, path, "action", VIEW_UPDATE_FORMS, "the view update")
     return update
 
 
 def view_requirement_to_json(requirement: AssertViewUUID) -> dict[str, Any]:
-    """A requirement as a JSON object with its `type`. Spec: REST catalog, ViewRequirement."""
+    """Return a requirement as a JSON object with its `type`.
+
+    Spec: REST catalog, ViewRequirement.
+    """
     return named_to_json(requirement, "type", VIEW_REQUIREMENT_FORMS)
 
 
 def view_requirement_from_json(value: object, path: str = "$") -> AssertViewUUID:
-    """The requirement that parsed JSON describes. Raises as `view_update_from_json` does."""
+    """Return the requirement that parsed JSON describes; raises as `view_update_from_json` does."""
     requirement: AssertViewUUID = named_from_json(value, path, "type", VIEW_REQUIREMENT_FORMS, "the view requirement")
     return requirement

@@ -1,6 +1,6 @@
-"""Changes of a view's metadata: the updates of one commit, applied in order with the rules that join them; and a new view's first metadata.
+"""Changes of a view's metadata: the updates of one commit, applied in order, the rules that relate them, and the first metadata of a view.
 
-Updates that tables have too are the tables' values (`kernel/metadata/table_updates.py`, `update_layout.py`), which say here something of a view.
+Updates that tables have too are the values of tables (`kernel/metadata/table_updates.py`, `layout_updates.py`), applied to a view.
 Spec: REST catalog, ViewUpdate, ViewRequirement; View spec, Versions; View spec, Version log.
 """
 
@@ -19,8 +19,9 @@ from icefloe.kernel.view.view_version import VersionLogEntry, ViewVersion
 
 @dataclass(frozen=True, slots=True)
 class AddViewVersion:
-    """Adds a version, under the next id where its own is not above all that are there. One that defines the same as a known one is not added again.
+    """The addition of a version.
 
+    It gets the next id unless its id is higher than every existing one. A version with the same definition as an existing one is not added again.
     A `schema_id` of -1 is the schema that the same commit added last.
     """
 
@@ -29,7 +30,7 @@ class AddViewVersion:
 
 @dataclass(frozen=True, slots=True)
 class SetCurrentViewVersion:
-    """Makes a known version the current one; -1 is the one that the same commit added last."""
+    """The choice of the current version; -1 is the version that the same commit added last."""
 
     version_id: int
 
@@ -41,42 +42,54 @@ ViewUpdate = (
 
 @dataclass(frozen=True, slots=True)
 class AssertViewUUID:
-    """The view is still the same one."""
+    """The requirement that the view is still the same one."""
 
     uuid: str
 
     def check(self, view: ViewMetadata | None) -> None:
-        """Raises `CommitConflictError` where it is another view, or gone."""
+        """Check the requirement.
+
+        Raises:
+            CommitConflictError: The view is another one, or was dropped.
+        """
         if view is None:
             raise CommitConflictError(
-                "the view is gone: another writer dropped or renamed it",
+                "the view does not exist any more: another writer dropped or renamed it",
                 problems=(Problem(where="expected", what=f"a view with uuid {self.uuid}"), Problem(where="found", what="no view")),
-                next_step="a retry will fail again while the name is free: check it",
+                next_step="a retry fails as long as no view has the name: check the name",
             )
         if view.view_uuid.lower() != self.uuid.lower():
             raise CommitConflictError(
-                f"the view uuid was to be {self.uuid}, and is {view.view_uuid}: another writer replaced the view",
+                f"the view uuid is {view.view_uuid} instead of {self.uuid}: another writer replaced the view",
                 problems=(
                     Problem(where="expected", what=f"view uuid: {self.uuid}"),
                     Problem(where="found", what=f"view uuid: {view.view_uuid}"),
                 ),
-                next_step="a retry will fail again: this is another view under the same name; load it anew",
+                next_step="a retry fails again: this is another view with the same name; load it again",
             )
 
 
 def new_view_metadata(
     *, view_uuid: str, location: str, schema: Schema, version: ViewVersion, given: Mapping[str, str] | None = None
 ) -> ViewMetadata:
-    """The first metadata of a view: one schema, one version, which is the current one since its own time. `given` are its properties.
+    """Return the first metadata of a view: one schema and one version, which is the current one from its own timestamp on.
+
+    Args:
+        view_uuid: UUID of the view.
+        location: Folder of the view.
+        schema: Columns of the view.
+        version: The first version.
+        given: Properties of the view.
 
     Raises:
-        InvalidInputError: the version has no representation, or several SQL ones of a dialect. InvalidPropertyError: a property is not what it may be.
+        InvalidInputError: The version has no representation, or several SQL representations of a dialect.
+        InvalidPropertyError: A property has an invalid value.
     """
     settings = dict(given or {})
     view_properties.check_view_properties(settings)
     first = replace(version, schema_id=0)
     _check_version(first)
-    made = ViewMetadata(
+    metadata = ViewMetadata(
         view_uuid=view_uuid,
         location=location.rstrip("/"),
         schemas=(Schema(*schema.fields, schema_id=0, identifier_field_ids=schema.identifier_field_ids),),  # type: ignore[arg-type]
@@ -85,33 +98,40 @@ def new_view_metadata(
         version_log=(VersionLogEntry(first.timestamp_ms, first.version_id),),  # type: ignore[arg-type]
         properties=settings,
     )
-    _refuse_broken(made)
-    return made
+    _check_view(metadata)
+    return metadata
 
 
 def apply_view_updates(view: ViewMetadata, updates: Sequence[ViewUpdate], now_ms: int) -> ViewMetadata:
-    """Every update of one commit in order. A changed current version is noted in the version log, with the time of the version where it is new; the oldest
-    versions beyond `version.history.num-entries` are dropped, and the log up to them.
+    """Apply every update of one commit in order.
+
+    A change of the current version is added to the version log, with the timestamp of the version if it is new. The oldest versions beyond
+    `version.history.num-entries` are dropped, and the log up to them.
+
+    Args:
+        view: The base metadata.
+        updates: The updates.
+        now_ms: The current time, in milliseconds since 1970-01-01 UTC.
 
     Raises:
-        InvalidInputError: an update cannot be applied, or the current version would lose a dialect that the one before has.
+        InvalidInputError: An update cannot be applied, or the current version would lose a dialect of the previous one.
     """
-    work = _Changes(view)
+    builder = _ViewMetadataBuilder(view)
     for update in updates:
-        work.apply(update)
-    changed = work.view
+        builder.apply(update)
+    changed = builder.view
     if changed.current_version_id != view.current_version_id:
-        at_ms = changed.version().timestamp_ms if changed.current_version_id in work.added else now_ms
+        at_ms = changed.version().timestamp_ms if changed.current_version_id in builder.added else now_ms
         entry = VersionLogEntry(at_ms, changed.current_version_id)
         changed = replace(changed, version_log=changed.version_log.appended(entry))
     _check_dialects(view.version(), changed)
-    changed = _without_old_versions(changed, keep=len(work.added | {changed.current_version_id}))
-    _refuse_broken(changed)
+    changed = _without_old_versions(changed, keep=len(builder.added | {changed.current_version_id}))
+    _check_view(changed)
     return changed
 
 
-class _Changes:
-    """A view in the middle of a commit: what the updates so far made of it, and what they added."""
+class _ViewMetadataBuilder:
+    """A view during the application of updates: its metadata so far, and the ids of what was added. JAVA: ViewMetadata.Builder."""
 
     def __init__(self, view: ViewMetadata) -> None:
         self.view = view
@@ -120,6 +140,7 @@ class _Changes:
         self._last_version_id: int | None = None
 
     def apply(self, update: ViewUpdate) -> None:
+        """Apply one update."""
         view = self.view
         match update:
             case AssignUUID(uuid):
@@ -143,8 +164,8 @@ class _Changes:
                 self._set_current(version_id)
 
     def _add_schema(self, schema: Schema) -> None:
-        known = (one for one in self.view.schemas if one.fields == schema.fields)
-        same = next((one for one in known if set(one.identifier_field_ids) == set(schema.identifier_field_ids)), None)
+        equal_fields = (existing for existing in self.view.schemas if existing.fields == schema.fields)
+        same = next((existing for existing in equal_fields if set(existing.identifier_field_ids) == set(schema.identifier_field_ids)), None)
         schema_id = same.schema_id if same is not None else max(self.view.schemas.ids(), default=-1) + 1
         if same is None:
             added = Schema(*schema.fields, schema_id=schema_id, identifier_field_ids=schema.identifier_field_ids)
@@ -154,16 +175,16 @@ class _Changes:
     def _add_version(self, version: ViewVersion) -> None:
         if version.schema_id == LAST_ADDED:
             if self._last_schema_id is None:
-                raise InvalidInputError(f"{LAST_ADDED} is the schema last added by the same commit, and this one added none")
+                raise InvalidInputError(f"{LAST_ADDED} is the schema last added by the same commit, and this commit added none")
             version = replace(version, schema_id=self._last_schema_id)
         if self.view.schemas.position(version.schema_id) is None:
             raise InvalidInputError(f"the view has no schema {version.schema_id}", next_step="add the schema before the version")
         _check_version(version)
-        same = next((one for one in self.view.versions if one.is_same_as(version)), None)
+        same = next((existing for existing in self.view.versions if existing.is_same_as(version)), None)
         if same is not None:
             self._last_version_id = same.version_id
             return
-        # Ids count up, since the newest versions by id are those that are kept. JAVA: ViewMetadata.Builder.reuseOrCreateNewViewVersionId.
+        # Ids count up, because the newest versions by id are kept. JAVA: ViewMetadata.Builder.reuseOrCreateNewViewVersionId.
         version = replace(version, version_id=max(version.version_id, max(self.view.versions.ids()) + 1))
         self.view = replace(self.view, versions=self.view.versions.appended(version))
         self._last_version_id = version.version_id
@@ -172,7 +193,7 @@ class _Changes:
     def _set_current(self, version_id: int) -> None:
         if version_id == LAST_ADDED:
             if self._last_version_id is None:
-                raise InvalidInputError(f"{LAST_ADDED} is the version last added by the same commit, and this one added none")
+                raise InvalidInputError(f"{LAST_ADDED} is the version last added by the same commit, and this commit added none")
             version_id = self._last_version_id
         if self.view.versions.position(version_id) is None:
             raise InvalidInputError(f"the view has no version {version_id}")
@@ -181,14 +202,14 @@ class _Changes:
 
 def _check_version(version: ViewVersion) -> None:
     if not version.representations:
-        raise InvalidInputError("a view version without a representation says nothing", next_step="give it the SQL of at least one dialect")
+        raise InvalidInputError("a view version needs a representation", next_step="pass the SQL of at least one dialect")
     problems = list(dialect_problems(version, "version"))
     if problems:
-        raise InvalidInputError("a view version has one SQL representation of a dialect at most", problems=problems)
+        raise InvalidInputError("a view version has at most one SQL representation of a dialect", problems=problems)
 
 
 def _check_dialects(before: ViewVersion, changed: ViewMetadata) -> None:
-    """Refuses that engines of a dialect can no longer read the view. JAVA: ViewMetadata.Builder.checkIfDialectIsDropped."""
+    """Refuse a new version that engines of a dialect can no longer read. JAVA: ViewMetadata.Builder.checkIfDialectIsDropped."""
     lost = set(before.dialects) - set(changed.version().dialects)
     if lost and not view_properties.REPLACE_DROP_DIALECT_ALLOWED.read(changed.properties):
         raise InvalidInputError(
@@ -198,22 +219,22 @@ def _check_dialects(before: ViewVersion, changed: ViewMetadata) -> None:
 
 
 def _without_old_versions(view: ViewMetadata, keep: int) -> ViewMetadata:
-    """The view with its newest versions by id, the current one among them; never fewer than `keep`."""
-    most = max(keep, view_properties.VERSION_HISTORY_NUM_ENTRIES.read(view.properties))
-    if len(view.versions) <= most:
+    """Return the view with its newest versions by id, including the current one; never fewer than `keep`."""
+    limit = max(keep, view_properties.VERSION_HISTORY_NUM_ENTRIES.read(view.properties))
+    if len(view.versions) <= limit:
         return view
     newest = sorted(view.versions.ids() - {view.current_version_id}, reverse=True)
-    gone = frozenset(newest[most - 1 :])
-    return replace(view, versions=view.versions.without(gone), version_log=_log_without(view.version_log, gone))
+    dropped = frozenset(newest[limit - 1 :])
+    return replace(view, versions=view.versions.without(dropped), version_log=_log_without(view.version_log, dropped))
 
 
-def _log_without(log: RawEntries[VersionLogEntry], gone: frozenset[int]) -> RawEntries[VersionLogEntry]:
-    """The log from after its last entry of a version that is gone, so that it has no hole."""
-    last = max((position for position, entry in enumerate(log) if entry.version_id in gone), default=-1)
+def _log_without(log: RawEntries[VersionLogEntry], dropped: frozenset[int]) -> RawEntries[VersionLogEntry]:
+    """Return the log after its last entry of a dropped version, so that it has no gap."""
+    last = max((position for position, entry in enumerate(log) if entry.version_id in dropped), default=-1)
     return log.without_first(last + 1)
 
 
-def _refuse_broken(view: ViewMetadata) -> None:
+def _check_view(view: ViewMetadata) -> None:
     problems = list(view_problems(view))
     if problems:
-        raise InvalidInputError("the change would make view metadata that breaks the rules of the format", problems=problems)
+        raise InvalidInputError("the changed view metadata would violate the format", problems=problems)

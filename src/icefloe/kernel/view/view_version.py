@@ -1,6 +1,6 @@
-"""`ViewVersion`: what a view was defined as at one time, in one or several SQL dialects. Versions never change.
+"""`ViewVersion`: the definition of a view at one time, in one or several SQL dialects. Versions never change.
 
-Which version is the current one is `view_metadata.py`.
+`view_metadata.py` has the current version.
 Spec: View spec, Versions; View spec, Summary; View spec, Representations; View spec, SQL representation; View spec, Version log.
 """
 
@@ -35,7 +35,7 @@ class SQLViewRepresentation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownViewRepresentation:
-    """A representation of a type that this version does not know: kept as it is, for other engines. `content` is the whole JSON object."""
+    """A representation of an unknown type, kept for other engines. `content` is the whole JSON object."""
 
     type: str
     content: Mapping[str, Any]
@@ -46,8 +46,10 @@ ViewRepresentation = SQLViewRepresentation | UnknownViewRepresentation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewVersion:
-    """One version. `timestamp_ms` counts from 1970-01-01 UTC. Names in the SQL without a namespace are in `default_namespace` of `default_catalog`, which is
-    the view's own catalog where None.
+    """One version of a view.
+
+    `timestamp_ms` counts from 1970-01-01 UTC. Names in the SQL without a namespace are in `default_namespace` of `default_catalog`; None is the catalog of the
+    view.
     """
 
     version_id: int
@@ -60,56 +62,63 @@ class ViewVersion:
 
     @property
     def dialects(self) -> tuple[str, ...]:
-        """The dialects it has SQL in, in lower case: their case does not matter."""
-        return tuple(shown.dialect.lower() for shown in self.representations if isinstance(shown, SQLViewRepresentation))
+        """The dialects of its SQL, in lower case, because their letter case is ignored."""
+        return tuple(sql.dialect.lower() for sql in self.representations if isinstance(sql, SQLViewRepresentation))
 
     def sql_for(self, dialect: str) -> str | None:
-        """The SELECT statement in a dialect, or None."""
-        found = (shown for shown in self.representations if isinstance(shown, SQLViewRepresentation))
-        return next((shown.sql for shown in found if shown.dialect.lower() == dialect.lower()), None)
+        """Return the SELECT statement in a dialect, or None."""
+        queries = (query for query in self.representations if isinstance(query, SQLViewRepresentation))
+        return next((query.sql for query in queries if query.dialect.lower() == dialect.lower()), None)
 
     def is_same_as(self, other: "ViewVersion") -> bool:
-        """Whether both define the view the same way: all but id and time are equal."""
+        """Return True if both versions are equal except for id and timestamp."""
         return _definition(self) == _definition(other)
 
 
 @dataclass(frozen=True, slots=True)
 class VersionLogEntry:
-    """When a version became the current one, in milliseconds since 1970-01-01 UTC."""
+    """The time at which a version became the current one, in milliseconds since 1970-01-01 UTC."""
 
     timestamp_ms: int
     version_id: int
 
 
 def view_version_to_json(version: ViewVersion) -> dict[str, Any]:
-    """A version as a JSON object. Spec: View spec, Versions."""
-    found: dict[str, Any] = {
+    """Return a version as a JSON object.
+
+    Spec: View spec, Versions.
+    """
+    document: dict[str, Any] = {
         "version-id": version.version_id,
         "timestamp-ms": version.timestamp_ms,
         "schema-id": version.schema_id,
         "summary": dict(version.summary),
     }
     if version.default_catalog is not None:
-        found["default-catalog"] = version.default_catalog
-    found["default-namespace"] = list(version.default_namespace)
-    found["representations"] = [_representation_to_json(shown) for shown in version.representations]
-    return found
+        document["default-catalog"] = version.default_catalog
+    document["default-namespace"] = list(version.default_namespace)
+    document["representations"] = [_representation_to_json(representation) for representation in version.representations]
+    return document
 
 
 def view_version_from_json(value: Any, path: str = "$") -> ViewVersion:
-    """The version that parsed JSON describes. Raises `MetadataFormatError` with every problem, named by JSON path from `path` on."""
+    """Return the version that parsed JSON describes.
+
+    Raises:
+        MetadataFormatError: Every problem is listed with its JSON path, starting with `path`.
+    """
     problems = list(object_problems(value, path, _VERSION_KEYS))
-    shown = value.get("representations") if isinstance(value, Mapping) else None
-    for position, one in enumerate(shown if isinstance(shown, list | tuple) else ()):
-        is_sql = isinstance(one, Mapping) and one.get("type") == SQL
-        problems += object_problems(one, f"{path}.representations[{position}]", _SQL_KEYS if is_sql else _SQL_KEYS[:1])
+    representations = value.get("representations") if isinstance(value, Mapping) else None
+    for position, representation in enumerate(representations if isinstance(representations, list | tuple) else ()):
+        is_sql = isinstance(representation, Mapping) and representation.get("type") == SQL
+        problems += object_problems(representation, f"{path}.representations[{position}]", _SQL_KEYS if is_sql else _SQL_KEYS[:1])
     refuse(problems, "the view version")
     return ViewVersion(
         version_id=value["version-id"],
         schema_id=value["schema-id"],
         timestamp_ms=value["timestamp-ms"],
         summary=value["summary"],
-        representations=tuple(_representation(one) for one in value["representations"]),
+        representations=tuple(_representation(item) for item in value["representations"]),
         default_catalog=value.get("default-catalog"),
         default_namespace=tuple(value["default-namespace"]),
     )
@@ -131,10 +140,10 @@ def _representation(value: Mapping[str, Any]) -> ViewRepresentation:
     return UnknownViewRepresentation(type=value["type"], content=dict(value))
 
 
-def _representation_to_json(shown: ViewRepresentation) -> dict[str, Any]:
-    if isinstance(shown, SQLViewRepresentation):
-        return {"type": SQL, "sql": shown.sql, "dialect": shown.dialect}
-    return dict(shown.content)
+def _representation_to_json(representation: ViewRepresentation) -> dict[str, Any]:
+    if isinstance(representation, SQLViewRepresentation):
+        return {"type": SQL, "sql": representation.sql, "dialect": representation.dialect}
+    return dict(representation.content)
 
 
 def _log_entry(value: Any, path: str) -> VersionLogEntry:
