@@ -56,7 +56,7 @@ class AssertViewUUID:
             raise CommitConflictError(
                 "the view does not exist any more: another writer dropped or renamed it",
                 problems=(Problem(where="expected", what=f"a view with uuid {self.uuid}"), Problem(where="found", what="no view")),
-                next_step="a retry fails as long as no view has the name: check the name",
+                next_step="a retry will fail again as long as no view has the name: check the name",
             )
         if view.view_uuid.lower() != self.uuid.lower():
             raise CommitConflictError(
@@ -65,7 +65,7 @@ class AssertViewUUID:
                     Problem(where="expected", what=f"view uuid: {self.uuid}"),
                     Problem(where="found", what=f"view uuid: {view.view_uuid}"),
                 ),
-                next_step="a retry fails again: this is another view with the same name; load it again",
+                next_step="a retry will fail again: this is another view with the same name; load it again",
             )
 
 
