@@ -102,7 +102,7 @@ def _array(values: Sequence[Any], kind: Any, known: NDArray[np.bool_] | None) ->
     if pa.types.is_list(kind):
         items = array_of(list(chain.from_iterable(values)), kind.value_type)
         return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), _offsets(values)], children=[items])
-    nullable = values if known is None else [value if there else None for value, there in zip(values, known.tolist(), strict=True)]
+    nullable = values if known is None else [value if is_known else None for value, is_known in zip(values, known.tolist(), strict=True)]
     return pa.array(nullable, kind)
 
 

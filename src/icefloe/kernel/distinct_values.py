@@ -70,8 +70,8 @@ def _decimal_hashes(array: Any) -> Hashes:
     wide = array.cast(pa.decimal128(38, array.type.scale))
     words = np.frombuffer(wide.buffers()[1], np.uint8).reshape(-1, DECIMAL_WIDTH)[wide.offset : wide.offset + len(wide)]
     lengths = _fewest_bytes(words)
-    found = [theta_hashes(np.ascontiguousarray(words[lengths == width][:, width - 1 :: -1])) for width in np.unique(lengths).tolist()]
-    return np.concatenate(found)
+    hashes = [theta_hashes(np.ascontiguousarray(words[lengths == width][:, width - 1 :: -1])) for width in np.unique(lengths).tolist()]
+    return np.concatenate(hashes)
 
 
 def _fewest_bytes(words: NDArray[np.uint8]) -> NDArray[np.int64]:

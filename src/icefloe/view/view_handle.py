@@ -106,7 +106,7 @@ def create_view_metadata(handle: ViewHandle, definition: ViewDefinition, propert
         location=location,
         schema=definition.schema,
         version=definition.version(version_id=FIRST_VERSION_ID, schema_id=0, now_ms=handle.clock.now_ms()),
-        given=property_texts(properties, "view"),
+        properties=property_texts(properties, "view"),
     )
     written = new_view_location(handle.ids, metadata, previous_location=None)
     write_view_file(handle, written, metadata)

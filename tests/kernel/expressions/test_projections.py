@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns, truth
-from tests.kernel.made_up_files import specs, tables
+from tests.kernel.random_files import specs, tables
 
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import bind, predicates

@@ -11,8 +11,8 @@ from icefloe.kernel.partitioning.spec_evolution import (
     RemovePartitionField,
     RenamePartitionField,
     SpecChange,
+    assign_spec_field_ids,
     evolve_spec,
-    numbered_spec,
 )
 from icefloe.kernel.partitioning.transforms import Transform, VoidTransform, parse_transform
 from icefloe.kernel.schema.schema import Schema
@@ -129,22 +129,22 @@ def test_version_2_reuses_the_id_of_an_equivalent_field_of_any_spec() -> None:
     wanted = PartitionSpec(
         field("ts", "day", 1, "d"), field("id", "identity", 2, "id"), field("id", "bucket[4]", 3, "b"), field("name", "void", 4, "v")
     )
-    assert ids(numbered_spec(wanted, known, 1002, format_version=2)) == [1002, 1001, 1003, 1004]
+    assert ids(assign_spec_field_ids(wanted, known, 1002, format_version=2)) == [1002, 1001, 1003, 1004]
 
 
 def test_version_1_numbers_by_position_and_keeps_the_id_of_void_fields() -> None:
     known = [spec_of("name", "id")]
     wanted = PartitionSpec(field("name", "void", 7, "name"), field("id", "identity", 8, "id"), field("name", "identity", 9, "n"))
-    numbered = numbered_spec(wanted, known, 1001, format_version=1)
+    numbered = assign_spec_field_ids(wanted, known, 1001, format_version=1)
     assert ids(numbered) == [1000, 1001, 1002]
-    assert ids(numbered_spec(numbered, [*known, numbered], 1002, format_version=1)) == [1000, 1001, 1002]
+    assert ids(assign_spec_field_ids(numbered, [*known, numbered], 1002, format_version=1)) == [1000, 1001, 1002]
     assert numbered.fields[0].transform == VoidTransform()
 
 
 @pytest.mark.parametrize("texts", [["id", "name"], ["id"], ["truncate(2, name)", "id"]])
 def test_version_1_refuses_another_field_at_a_used_position(texts: list[str]) -> None:
     with pytest.raises(InvalidPartitionSpecError, match="only add partition fields at the end") as refused:
-        numbered_spec(spec_of(*texts), [spec_of("name", "id")], 1001, format_version=1)
+        assign_spec_field_ids(spec_of(*texts), [spec_of("name", "id")], 1001, format_version=1)
     assert "version 2" in str(refused.value)
 
 
@@ -168,7 +168,9 @@ def test_each_field_has_one_id_in_all_specs_after_any_changes(commits: list[list
             for what, column, transform, name in commit
         ]
         try:
-            spec = numbered_spec(evolve_spec(specs[-1], changes, SCHEMA, format_version=version), specs, last_id, format_version=version)
+            spec = assign_spec_field_ids(
+                evolve_spec(specs[-1], changes, SCHEMA, format_version=version), specs, last_id, format_version=version
+            )
         except InvalidPartitionSpecError:
             continue
         specs.append(spec)

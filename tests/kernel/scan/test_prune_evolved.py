@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernel.brute_force import SCHEMA as ALL
 from tests.kernel.brute_force import VALUES, filters, truth
-from tests.kernel.made_up_files import MadeUpFile, _statistics, columns_of
+from tests.kernel.random_files import RandomFile, _statistics, columns_of
 
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import parse_filter
@@ -33,7 +33,7 @@ COLUMNS = tuple(field.name for field in SCHEMA.fields)
 
 
 @st.composite
-def files(draw: st.DrawFn, columns: tuple[str, ...]) -> list[MadeUpFile]:
+def files(draw: st.DrawFn, columns: tuple[str, ...]) -> list[RandomFile]:
     """Files that have some of the columns; in the others each row has the default. A dropped column has statistics too."""
     chance = Random(draw(st.integers(0, 2**16)))
     found = []
@@ -44,7 +44,7 @@ def files(draw: st.DrawFn, columns: tuple[str, ...]) -> list[MadeUpFile]:
             row = {**dict.fromkeys(COLUMNS), **DEFAULTS}
             row |= {name: chance.choice([None, *VALUES[name]]) for name in present}
             rows.append(row)
-        file = MadeUpFile(rows, ())
+        file = RandomFile(rows, ())
         for name in present:
             file.statistics.update(_statistics(chance, ALL.find_field(name), [row[name] for row in rows], sloppy=True))
         dropped = [chance.choice([None, *VALUES["y"]]) for _ in rows]
@@ -108,7 +108,7 @@ def test_columns_that_have_no_bounds_are_pruned_by_what_is_sure(text, kept):
         "upper_bound.2147483540": b"\x0a" + b"\x00" * 7,
     }
     wide = Schema(*schema.fields, NestedField(row_ids, "_row_id", StringType()))
-    table = columns_of([MadeUpFile([{}, {}], (), statistics)], UNPARTITIONED_SPEC, wide)
+    table = columns_of([RandomFile([{}, {}], (), statistics)], UNPARTITIONED_SPEC, wide)
     bound = bind(parse_filter(text), schema)
     assert file_mask(table, bound, UNPARTITIONED_SPEC, schema).tolist() == [kept]
     assert strict_mask(table, bound, UNPARTITIONED_SPEC, schema).tolist() == [

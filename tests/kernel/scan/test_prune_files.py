@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns, truth
-from tests.kernel.made_up_files import columns_of, specs, tables
+from tests.kernel.random_files import columns_of, specs, tables
 
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import parse_filter

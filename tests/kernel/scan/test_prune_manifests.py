@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernel.brute_force import SCHEMA, filters, some_columns, truth
-from tests.kernel.made_up_files import manifest_of, specs, tables
+from tests.kernel.random_files import manifest_of, specs, tables
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.expressions.bind import bind

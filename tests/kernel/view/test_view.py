@@ -84,8 +84,8 @@ def version(version_id: int, sql: str = "SELECT 1", dialects: tuple[str, ...] = 
     return replace(made, **changes)
 
 
-def view(**given: str) -> ViewMetadata:
-    return new_view_metadata(view_uuid="u-1", location="memory://v/", schema=SCHEMA, version=version(1), given=given)
+def view(**properties: str) -> ViewMetadata:
+    return new_view_metadata(view_uuid="u-1", location="memory://v/", schema=SCHEMA, version=version(1), properties=properties)
 
 
 def replaced(before: ViewMetadata, made: ViewVersion, now_ms: int = 9000) -> ViewMetadata:

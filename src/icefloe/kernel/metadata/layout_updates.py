@@ -10,7 +10,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec, check_spec
 from icefloe.kernel.partitioning.sort_order import FIRST_ORDER_ID, SortOrder, check_sort_order
-from icefloe.kernel.partitioning.spec_evolution import numbered_spec
+from icefloe.kernel.partitioning.spec_evolution import assign_spec_field_ids
 from icefloe.kernel.schema.schema import Schema, check_unambiguous
 from icefloe.kernel.schema.version_rules import check_schema_version
 
@@ -88,7 +88,9 @@ class AddPartitionSpec:
         if spec_id_of(metadata, self.spec) is not None:
             return metadata.changed(now_ms)
         check_spec(self.spec, metadata.schema())
-        numbered = numbered_spec(self.spec, metadata.partition_specs, metadata.last_partition_id, format_version=metadata.format_version)
+        numbered = assign_spec_field_ids(
+            self.spec, metadata.partition_specs, metadata.last_partition_id, format_version=metadata.format_version
+        )
         added = PartitionSpec(*numbered.fields, spec_id=max(metadata.partition_specs.ids(), default=-1) + 1)
         last = max(metadata.last_partition_id, added.last_assigned_field_id)
         return metadata.changed(now_ms, partition_specs=metadata.partition_specs.appended(added), last_partition_id=last)

@@ -50,7 +50,7 @@ SpecChange = AddPartitionField | RemovePartitionField | RenamePartitionField
 def evolve_spec(spec: PartitionSpec, changes: Iterable[SpecChange], schema: Schema, *, format_version: int) -> PartitionSpec:
     """Apply changes to a spec, in order.
 
-    New fields have provisional ids; `numbered_spec` assigns those of the table.
+    New fields have provisional ids; `assign_spec_field_ids` assigns those of the table.
 
     Raises:
         InvalidPartitionSpecError: A change violates a rule; the message names the field, the rule and the next step.
@@ -211,7 +211,7 @@ def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], 
     return PartitionSpec(*fields, spec_id=spec.spec_id)
 
 
-def numbered_spec(
+def assign_spec_field_ids(
     spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int, *, format_version: int
 ) -> PartitionSpec:
     """Return the spec with the field ids of the table: those of equivalent fields of its other specs, and fresh ones.

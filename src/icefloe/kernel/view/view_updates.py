@@ -70,7 +70,7 @@ class AssertViewUUID:
 
 
 def new_view_metadata(
-    *, view_uuid: str, location: str, schema: Schema, version: ViewVersion, given: Mapping[str, str] | None = None
+    *, view_uuid: str, location: str, schema: Schema, version: ViewVersion, properties: Mapping[str, str] | None = None
 ) -> ViewMetadata:
     """Return the first metadata of a view: one schema and one version, which is the current one from its own timestamp on.
 
@@ -79,14 +79,14 @@ def new_view_metadata(
         location: Folder of the view.
         schema: Columns of the view.
         version: The first version.
-        given: Properties of the view.
+        properties: Properties of the view.
 
     Raises:
         InvalidInputError: The version has no representation, or several SQL representations of a dialect.
         InvalidPropertyError: A property has an invalid value.
     """
-    settings = dict(given or {})
-    view_properties.check_view_properties(settings)
+    property_texts = dict(properties or {})
+    view_properties.check_view_properties(property_texts)
     first = replace(version, schema_id=0)
     _check_version(first)
     metadata = ViewMetadata(
@@ -96,7 +96,7 @@ def new_view_metadata(
         current_version_id=first.version_id,
         versions=(first,),  # type: ignore[arg-type]
         version_log=(VersionLogEntry(first.timestamp_ms, first.version_id),),  # type: ignore[arg-type]
-        properties=settings,
+        properties=property_texts,
     )
     _check_view(metadata)
     return metadata

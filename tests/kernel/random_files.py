@@ -64,7 +64,7 @@ TRANSFORMS: list[Transform] = [
 
 
 @dataclass
-class MadeUpFile:
+class RandomFile:
     """Rows of one partition, and their entry in the manifest."""
 
     rows: list[dict[str, Any]]
@@ -87,17 +87,17 @@ def specs(draw: st.DrawFn, columns: tuple[str, ...]) -> PartitionSpec:
 
 
 @st.composite
-def tables(draw: st.DrawFn, spec: PartitionSpec, columns: tuple[str, ...], *, sloppy: bool = True) -> list[MadeUpFile]:
+def tables(draw: st.DrawFn, spec: PartitionSpec, columns: tuple[str, ...], *, sloppy: bool = True) -> list[RandomFile]:
     """Generate files of random rows under a spec; only `columns` are not all null, and only they have statistics."""
     # A separate random generator draws the faults: there are many, and each is visible in a failing example.
     chance = Random(draw(st.integers(0, 2**16)))
     rounds_up = sloppy and chance.random() < 0.5
-    by_partition: dict[str, MadeUpFile] = {}
+    by_partition: dict[str, RandomFile] = {}
     for row in draw(rows(columns, max_size=8)):
         partition = tuple(_partition_value(item, row, rounds_up) for item in spec.fields)
         if any(isinstance(value, Decimal) and abs(value) >= 10**7 for value in partition):
             continue  # no writer can put this row anywhere: its truncated value has a digit too many
-        by_partition.setdefault(repr(partition), MadeUpFile([], partition)).rows.append(row)
+        by_partition.setdefault(repr(partition), RandomFile([], partition)).rows.append(row)
     for file in by_partition.values():
         for name in columns:
             file.statistics.update(_statistics(chance, SCHEMA.find_field(name), [row[name] for row in file.rows], sloppy))
@@ -156,7 +156,7 @@ def _bound(chance: Random, kind: PrimitiveType, value: Any, sloppy: bool) -> byt
     return to_bytes(kind, value)
 
 
-def columns_of(files: list[MadeUpFile], spec: PartitionSpec, schema: Schema = SCHEMA) -> ManifestColumns:
+def columns_of(files: list[RandomFile], spec: PartitionSpec, schema: Schema = SCHEMA) -> ManifestColumns:
     """Return the files as one manifest's columns with every statistic."""
     names = ["value_count", "null_value_count", "nan_value_count", "lower_bound", "upper_bound"]
     arrays: dict[str, Any] = {
@@ -173,12 +173,12 @@ def columns_of(files: list[MadeUpFile], spec: PartitionSpec, schema: Schema = SC
     return ManifestColumns(pa.table(arrays))
 
 
-def _entry(name: str, index: int, file: MadeUpFile) -> Any:
+def _entry(name: str, index: int, file: RandomFile) -> Any:
     known = {"status": 1, "content": 0, "file_path": f"f{index}", "file_format": "PARQUET", "record_count": len(file.rows)}
     return known.get(name, None if name in ("split_offsets", "sort_order_id") else 100 + index)
 
 
-def manifest_of(files: list[MadeUpFile], spec: PartitionSpec, contains_nan: bool | None = True) -> ManifestFile:
+def manifest_of(files: list[RandomFile], spec: PartitionSpec, contains_nan: bool | None = True) -> ManifestFile:
     """Return the manifest list's entry for a manifest of these files. With `contains_nan` None, `contains_nan` is left out."""
     summaries = []
     for index, item in enumerate(partition_type(spec, SCHEMA).fields):
