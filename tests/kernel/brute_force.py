@@ -152,11 +152,11 @@ def truth(expression: p.BooleanExpression, row: Row) -> bool | None:
             inner = truth(child, row)
             return None if inner is None else not inner
         case p.And(terms):
-            found = [truth(term, row) for term in terms]
-            return False if False in found else None if None in found else True
+            truths = [truth(term, row) for term in terms]
+            return False if False in truths else None if None in truths else True
         case p.Or(terms):
-            found = [truth(term, row) for term in terms]
-            return True if True in found else None if None in found else False
+            truths = [truth(term, row) for term in terms]
+            return True if True in truths else None if None in truths else False
         case p.UnaryPredicate(column):
             return _unary(expression, row[column])
         case p.SetPredicate(column, literals):
@@ -215,10 +215,10 @@ def _order(value: Any, literal: Any, column: str = "") -> int:
     return (value > literal) - (value < literal)
 
 
-def arrow_table(found: list[dict[str, Any]]) -> Any:
+def arrow_table(rows_to_convert: list[dict[str, Any]]) -> Any:
     """Return the rows as an Arrow table in the schema's Arrow types."""
     columns = {}
     for field in SCHEMA.fields:
-        array = physical_array(field.field_type, [row[field.name] for row in found])
+        array = physical_array(field.field_type, [row[field.name] for row in rows_to_convert])
         columns[field.name] = array.cast(ARROW_TYPES.get(field.name, array.type))
     return pa.table(columns)

@@ -174,8 +174,8 @@ def columns_of(files: list[RandomFile], spec: PartitionSpec, schema: Schema = SC
 
 
 def _entry(name: str, index: int, file: RandomFile) -> Any:
-    known = {"status": 1, "content": 0, "file_path": f"f{index}", "file_format": "PARQUET", "record_count": len(file.rows)}
-    return known.get(name, None if name in ("split_offsets", "sort_order_id") else 100 + index)
+    values = {"status": 1, "content": 0, "file_path": f"f{index}", "file_format": "PARQUET", "record_count": len(file.rows)}
+    return values.get(name, None if name in ("split_offsets", "sort_order_id") else 100 + index)
 
 
 def manifest_of(files: list[RandomFile], spec: PartitionSpec, contains_nan: bool | None = True) -> ManifestFile:

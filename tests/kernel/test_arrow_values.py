@@ -28,10 +28,10 @@ VALUES = {
 def test_arrays_and_scalars_equal_those_of_pyarrow(data):
     kind = data.draw(st.sampled_from(list(VALUES)))
     values = data.draw(st.lists(st.none() | VALUES[kind], max_size=20))
-    found = array_of(values, kind)
-    found.validate(full=True)
-    assert found.equals(pa.array(values, kind))
-    assert found.null_count == values.count(None)
+    array = array_of(values, kind)
+    array.validate(full=True)
+    assert array.equals(pa.array(values, kind))
+    assert array.null_count == values.count(None)
     assert [scalar_of(value, kind) for value in values[:3]] == [pa.scalar(value, kind) for value in values[:3]]
 
 

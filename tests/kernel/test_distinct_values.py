@@ -61,8 +61,8 @@ CASES: list[tuple[PrimitiveType, Any, st.SearchStrategy[Any], Any]] = [
 
 
 def expected(kind: PrimitiveType, values: list[Any]) -> set[int]:
-    found = {to_bytes(kind, value) for value in values if value is not None}
-    return {mmh3.hash64(data, 9001, signed=False)[0] >> 1 for data in found if data}
+    hashes = {to_bytes(kind, value) for value in values if value is not None}
+    return {mmh3.hash64(data, 9001, signed=False)[0] >> 1 for data in hashes if data}
 
 
 @pytest.mark.parametrize(("kind", "arrow", "values", "given_to_arrow"), CASES, ids=[str(case[0]) for case in CASES])
@@ -107,6 +107,6 @@ def test_decimals_are_hashed_in_the_fewest_bytes() -> None:
     ]
     values = [Decimal(n) for n in numbers if abs(n) < 10**38]
     assert unscaled(values[0], 0) == 127
-    found = column_hashes(DecimalType(38, 0), pa.array(values, pa.decimal128(38, 0)))
-    assert set(found.tolist()) == expected(DecimalType(38, 0), values)
-    assert found.dtype == np.uint64
+    hashes = column_hashes(DecimalType(38, 0), pa.array(values, pa.decimal128(38, 0)))
+    assert set(hashes.tolist()) == expected(DecimalType(38, 0), values)
+    assert hashes.dtype == np.uint64

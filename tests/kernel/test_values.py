@@ -172,9 +172,9 @@ def test_a_value_survives_bytes_json_and_arrow(kind: PrimitiveType) -> None:
     check()
 
 
-def assert_same(found: object, expected: object) -> None:
-    assert found == expected
-    assert repr(found) == repr(expected)  # distinguishes -0.0 from 0.0, and 1.0 from 1.00
+def assert_same(actual: object, expected: object) -> None:
+    assert actual == expected
+    assert repr(actual) == repr(expected)  # distinguishes -0.0 from 0.0, and 1.0 from 1.00
 
 
 def test_a_value_from_before_a_promotion_is_read() -> None:
@@ -451,10 +451,10 @@ def test_a_column_of_bounds_reads_like_its_single_bounds(kind: PrimitiveType) ->
     def check(values: list[object], large: bool, skipped: int) -> None:
         encoded = [None if value is None else to_bytes(kind, value) for value in values]
         column = pa.array(encoded, pa.large_binary() if large else pa.binary()).slice(skipped)
-        found = bounds_to_array(kind, column)
-        assert found.type == physical_arrow_type(kind)
-        found.validate(full=True)
-        assert physical_list(kind, found) == values[skipped:]
+        bounds = bounds_to_array(kind, column)
+        assert bounds.type == physical_arrow_type(kind)
+        bounds.validate(full=True)
+        assert physical_list(kind, bounds) == values[skipped:]
 
     check()
 
@@ -484,8 +484,8 @@ def test_bounds_from_before_a_promotion_are_read_with_new_ones() -> None:
 )
 def test_a_bound_that_cannot_be_read_is_unknown(kind: PrimitiveType, data: bytes) -> None:
     good = to_bytes(kind, {UUIDType: SOME_UUID, StringType: "a", DecimalType: Decimal("0.00")}.get(type(kind), 0))
-    found = bounds_to_array(kind, pa.array([data, None, good]))
-    assert [value.is_valid for value in found] == [False, False, True]
+    bounds = bounds_to_array(kind, pa.array([data, None, good]))
+    assert [value.is_valid for value in bounds] == [False, False, True]
 
 
 def test_bounds_in_chunks_and_columns_without_any_bound_are_read() -> None:

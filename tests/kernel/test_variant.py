@@ -90,8 +90,8 @@ def test_a_value_encoded_by_pyspark_is_decoded(value: Any) -> None:
     ],
 )
 def test_types_that_pyspark_does_not_read_survive(scalar: Scalar) -> None:
-    found = decode(*encode({"a": [scalar]}))["a"][0]
-    assert (found.kind, found.value) == (scalar.kind, scalar.value)
+    decoded = decode(*encode({"a": [scalar]}))["a"][0]
+    assert (decoded.kind, decoded.value) == (scalar.kind, scalar.value)
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,8 @@ def test_a_damaged_variant_is_an_error_or_a_value(value: Any, data: st.DataObjec
 
 @given(_VALUES)
 def test_any_value_has_a_form_in_json(value: Any) -> None:
-    found = to_json(*encode(value))
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    document = to_json(*encode(value))
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
 def test_numbers_that_json_lacks_are_text() -> None:

@@ -121,9 +121,9 @@ def test_other_forms_of_json_are_read_too(value: Any, expected: BooleanExpressio
 
 
 def test_without_a_schema_literals_stay_as_json_has_them_and_binding_types_them() -> None:
-    found = expression_from_json({"type": "eq", "term": "d", "value": "2017-11-16"})
-    assert found == EqualTo("d", "2017-11-16")
-    assert bind(found, SCHEMA) == bind(EqualTo("d", date(2017, 11, 16)), SCHEMA)
+    expression = expression_from_json({"type": "eq", "term": "d", "value": "2017-11-16"})
+    assert expression == EqualTo("d", "2017-11-16")
+    assert bind(expression, SCHEMA) == bind(EqualTo("d", date(2017, 11, 16)), SCHEMA)
     with pytest.raises(InvalidFilterError, match="no schema with a column of id 4"):
         expression_from_json({"type": "is-nan", "child": {"type": "reference", "id": 4}})
 
@@ -183,20 +183,20 @@ def test_many_terms_become_a_shallow_tree() -> None:
     assert expression_from_json(json.loads(json.dumps(expression_to_json(expression)))) == expression
 
 
-def kept(expression: BooleanExpression, found: list[Row]) -> list[bool]:
-    return [truth(expression, row) is True for row in found]
+def matching_rows(expression: BooleanExpression, candidate_rows: list[Row]) -> list[bool]:
+    return [truth(expression, row) is True for row in candidate_rows]
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.data())
 def test_a_bound_filter_keeps_the_same_rows_after_a_round_trip(data: st.DataObject) -> None:
     columns = data.draw(some_columns())
-    expression, found = data.draw(filters(columns)), data.draw(rows(columns))
+    expression, row_values = data.draw(filters(columns)), data.draw(rows(columns))
     bound = bind(expression, SCHEMA)
     assume("inf" not in str(bound))  # JSON has no infinity
     written = json.dumps(expression_to_json(bound), allow_nan=False)
     read = bind(expression_from_json(json.loads(written), SCHEMA), SCHEMA)
-    assert arrow_mask(read, arrow_table(found)).to_pylist() == kept(expression, found)
+    assert arrow_mask(read, arrow_table(row_values)).to_pylist() == matching_rows(expression, row_values)
 
 
 @pytest.mark.parametrize("literal", ["0.1", "0.3", "-0.1", "16777217"])
@@ -205,5 +205,5 @@ def test_a_literal_between_two_floats_means_the_same_to_a_reader_that_rounds_it(
     bound = bind(parse_filter(f"g {operation} {literal}"), SCHEMA)
     read = expression_from_json(expression_to_json(bound), SCHEMA)
     near = np.float32(float(literal))
-    found = [{"g": float(value)} for value in (near, np.nextafter(near, np.float32(-9e9)), np.nextafter(near, np.float32(9e9)))]
-    assert kept(read, found) == kept(parse_filter(f"g {operation} {literal}"), found)
+    candidate_rows = [{"g": float(value)} for value in (near, np.nextafter(near, np.float32(-9e9)), np.nextafter(near, np.float32(9e9)))]
+    assert matching_rows(read, candidate_rows) == matching_rows(parse_filter(f"g {operation} {literal}"), candidate_rows)

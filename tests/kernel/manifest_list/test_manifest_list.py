@@ -30,7 +30,7 @@ def manifests(version: int) -> st.SearchStrategy[list[ManifestFile]]:
     def with_row_id(manifest: ManifestFile, row_id: int) -> ManifestFile:
         return replace(manifest, first_row_id=row_id) if version > 2 and manifest.content == ManifestContent.DATA else manifest
 
-    made = st.builds(
+    manifests = st.builds(
         ManifestFile,
         manifest_path=st.text(max_size=90),
         manifest_length=LONGS,
@@ -46,11 +46,11 @@ def manifests(version: int) -> st.SearchStrategy[list[ManifestFile]]:
         key_metadata=st.none() | st.binary(max_size=9),
         **since_v2,  # type: ignore[arg-type]
     )
-    return st.lists(st.builds(with_row_id, made, LONGS), max_size=4)
+    return st.lists(st.builds(with_row_id, manifests, LONGS), max_size=4)
 
 
 def manifest(number: int, **changes: Any) -> ManifestFile:
-    made = ManifestFile(
+    template = ManifestFile(
         manifest_path=f"s3://bucket/table/metadata/0b9f8a52-0000-4000-8000-{number:012d}-m0.avro",
         manifest_length=5_000 + number,
         partition_spec_id=0,
@@ -65,7 +65,7 @@ def manifest(number: int, **changes: Any) -> ManifestFile:
         deleted_rows_count=0,
         partitions=(PartitionFieldSummary(False, False, b"\x01\x00\x00\x00", b"\x02\x00\x00\x00"),),
     )
-    return replace(made, **changes)
+    return replace(template, **changes)
 
 
 def written(rows: list[ManifestFile], version: int = 2, **others: Any) -> bytes:
@@ -122,15 +122,15 @@ def test_the_schema_of_version_1_has_no_content_and_no_sequence_numbers_and_opti
 @pytest.mark.parametrize(("parent", "text"), [(None, "null"), (5, "5")])
 def test_the_header_contains_the_snapshot(version: int, more: dict[str, str], parent: int | None, text: str) -> None:
     metadata = open_container(written([], version, parent_snapshot_id=parent), "f").metadata
-    found = {key: value.decode() for key, value in metadata.items() if not key.startswith("avro.")}
-    assert found == {"snapshot-id": "77", "parent-snapshot-id": text, "format-version": str(version), **more}
+    header = {key: value.decode() for key, value in metadata.items() if not key.startswith("avro.")}
+    assert header == {"snapshot-id": "77", "parent-snapshot-id": text, "format-version": str(version), **more}
 
 
 def test_the_sequence_number_of_the_commit_replaces_unassigned_ones() -> None:
     new = manifest(1, sequence_number=UNASSIGNED_SEQ, min_sequence_number=UNASSIGNED_SEQ, added_snapshot_id=77)
     with_old_rows = replace(new, min_sequence_number=3)
-    found = read_manifest_list(written([new, with_old_rows, manifest(2)]), "f")
-    assert [(m.sequence_number, m.min_sequence_number) for m in found] == [(9, 9), (9, 3), (2, 2)]
+    manifests = read_manifest_list(written([new, with_old_rows, manifest(2)]), "f")
+    assert [(m.sequence_number, m.min_sequence_number) for m in manifests] == [(9, 9), (9, 3), (2, 2)]
 
 
 def test_an_unassigned_number_of_another_snapshot_s_manifest_is_refused() -> None:

@@ -21,8 +21,8 @@ def rows(number: int, added: int, existing: int, **changes: Any) -> ManifestFile
 
 
 def test_the_manifests_of_the_spec_s_example_get_its_row_ids() -> None:
-    kept = rows(1, 75, 0, first_row_id=925)
-    found, next_row_id = assign_first_row_ids([kept, rows(2, 100, 25), rows(3, 0, 100), rows(4, 125, 25)], 1_000)
+    manifest_with_ids = rows(1, 75, 0, first_row_id=925)
+    found, next_row_id = assign_first_row_ids([manifest_with_ids, rows(2, 100, 25), rows(3, 0, 100), rows(4, 125, 25)], 1_000)
     assert [m.first_row_id for m in found] == [925, 1_000, 1_125, 1_225]
     assert next_row_id == 1_375
     assert read_manifest_list(written(found, 3, first_row_id=1_000), "f") == found

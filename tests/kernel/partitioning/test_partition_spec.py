@@ -218,11 +218,11 @@ def test_a_field_that_an_older_spec_had_gets_its_id_again() -> None:
 
 
 def test_an_id_is_never_assigned_twice_in_a_spec() -> None:
-    known = PartitionSpec(PartitionField(3, 1000, VoidTransform(), "a"), PartitionField(3, 1005, VoidTransform(), "b"))
-    asked = PartitionSpec(
+    known_spec = PartitionSpec(PartitionField(3, 1000, VoidTransform(), "a"), PartitionField(3, 1005, VoidTransform(), "b"))
+    new_spec = PartitionSpec(
         PartitionField(3, 0, VoidTransform(), "b"), PartitionField(3, 0, VoidTransform(), "c"), PartitionField(3, 0, VoidTransform(), "d")
     )
-    assert [f.field_id for f in assign_field_ids(asked, [known], 1005).fields] == [1005, 1000, 1006]
+    assert [f.field_id for f in assign_field_ids(new_spec, [known_spec], 1005).fields] == [1005, 1000, 1006]
 
 
 def test_two_specs_are_equivalent_whatever_their_ids() -> None:

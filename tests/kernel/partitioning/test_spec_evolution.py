@@ -121,23 +121,23 @@ def field(source: str, transform: str, field_id: int, name: str) -> PartitionFie
 
 
 def ids(spec: PartitionSpec) -> list[int]:
-    return [one.field_id for one in spec.fields]
+    return [field.field_id for field in spec.fields]
 
 
 def test_version_2_reuses_the_id_of_an_equivalent_field_of_any_spec() -> None:
-    known = [spec_of("name", "id"), PartitionSpec(field("ts", "day", 1002, "ts_day"), spec_id=1)]
-    wanted = PartitionSpec(
+    known_specs = [spec_of("name", "id"), PartitionSpec(field("ts", "day", 1002, "ts_day"), spec_id=1)]
+    new_spec = PartitionSpec(
         field("ts", "day", 1, "d"), field("id", "identity", 2, "id"), field("id", "bucket[4]", 3, "b"), field("name", "void", 4, "v")
     )
-    assert ids(assign_spec_field_ids(wanted, known, 1002, format_version=2)) == [1002, 1001, 1003, 1004]
+    assert ids(assign_spec_field_ids(new_spec, known_specs, 1002, format_version=2)) == [1002, 1001, 1003, 1004]
 
 
 def test_version_1_numbers_by_position_and_keeps_the_id_of_void_fields() -> None:
-    known = [spec_of("name", "id")]
-    wanted = PartitionSpec(field("name", "void", 7, "name"), field("id", "identity", 8, "id"), field("name", "identity", 9, "n"))
-    numbered = assign_spec_field_ids(wanted, known, 1001, format_version=1)
+    known_specs = [spec_of("name", "id")]
+    new_spec = PartitionSpec(field("name", "void", 7, "name"), field("id", "identity", 8, "id"), field("name", "identity", 9, "n"))
+    numbered = assign_spec_field_ids(new_spec, known_specs, 1001, format_version=1)
     assert ids(numbered) == [1000, 1001, 1002]
-    assert ids(assign_spec_field_ids(numbered, [*known, numbered], 1002, format_version=1)) == [1000, 1001, 1002]
+    assert ids(assign_spec_field_ids(numbered, [*known_specs, numbered], 1002, format_version=1)) == [1000, 1001, 1002]
     assert numbered.fields[0].transform == VoidTransform()
 
 
@@ -179,12 +179,12 @@ def test_each_field_has_one_id_in_all_specs_after_any_changes(commits: list[list
         assert len(set(ids)) == len(ids) == len({field.name for field in spec.fields})
         assert all(1000 <= field_id <= last_id for field_id in ids)
         for place, field in enumerate(spec.fields):
-            what_it_is = (field.source_ids, str(field.transform))
+            source_and_transform = (field.source_ids, str(field.transform))
             if version == 1:
                 assert field.field_id == 1000 + place
-                known = meaning.setdefault(field.field_id, what_it_is)
-                assert known[0] == what_it_is[0]
-                assert what_it_is[1] in (known[1], "void")
+                meaning_of_id = meaning.setdefault(field.field_id, source_and_transform)
+                assert meaning_of_id[0] == source_and_transform[0]
+                assert source_and_transform[1] in (meaning_of_id[1], "void")
             else:
-                assert meaning.setdefault(field.field_id, what_it_is) == what_it_is
-                assert [i for i, known in meaning.items() if known == what_it_is] == [field.field_id]
+                assert meaning.setdefault(field.field_id, source_and_transform) == source_and_transform
+                assert [i for i, meaning_of_id in meaning.items() if meaning_of_id == source_and_transform] == [field.field_id]

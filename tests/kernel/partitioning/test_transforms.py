@@ -214,10 +214,10 @@ def test_the_transform_of_a_column_equals_that_of_its_values(transform: Transfor
     @given(st.lists(st.none() | sources(kind), max_size=6), st.integers(0, 2))
     def check(values: list[Any], skipped: int) -> None:
         values = values if not isinstance(transform, HourTransform) else [v if v is None else v % 2**60 - 2**59 for v in values]
-        whole = column(kind, values).slice(skipped)
+        array = column(kind, values).slice(skipped)
         expected = [transform.apply(kind, value) for value in values[skipped:]]
-        assert physical_results(transform, kind, transform.apply_array(kind, whole)) == expected
-        in_chunks = pa.chunked_array([whole, whole.slice(1)], whole.type)
+        assert physical_results(transform, kind, transform.apply_array(kind, array)) == expected
+        in_chunks = pa.chunked_array([array, array.slice(1)], array.type)
         assert physical_results(transform, kind, transform.apply_array(kind, in_chunks)) == expected + expected[1:]
 
     check()
@@ -361,9 +361,9 @@ def test_shapes_and_variants_are_partitioned_only_by_void() -> None:
 
 
 def test_a_transform_of_several_columns_is_kept_as_its_text() -> None:
-    found = parse_transform("bucket[16]", 2)
-    assert found == UnknownTransform("bucket[16]")
-    assert str(found) == "bucket[16]"
+    transform = parse_transform("bucket[16]", 2)
+    assert transform == UnknownTransform("bucket[16]")
+    assert str(transform) == "bucket[16]"
 
 
 def test_a_transform_accepts_the_types_of_the_spec() -> None:

@@ -261,9 +261,11 @@ def test_a_file_of_vectors_has_the_values_that_manifest_entries_must_repeat() ->
     ],
 )
 def test_a_blob_that_violates_the_rules_of_deletion_vectors_is_refused(changes: dict[str, object], what: str) -> None:
-    whole = deletion_vector_blob(deletion_vector_from_positions([1]), "d")
-    known = {name: getattr(whole, name) for name in ("type", "fields", "snapshot_id", "sequence_number", "compression_codec", "properties")}
-    blob = BlobMetadata(**{**known, "offset": 4, "length": 9, **changes})
+    vector_blob = deletion_vector_blob(deletion_vector_from_positions([1]), "d")
+    attributes = {
+        name: getattr(vector_blob, name) for name in ("type", "fields", "snapshot_id", "sequence_number", "compression_codec", "properties")
+    }
+    blob = BlobMetadata(**{**attributes, "offset": 4, "length": 9, **changes})
     with pytest.raises(PuffinFormatError, match=what) as caught:
         vector_location(blob, path="f.puffin")
     assert "at byte 4" in str(caught.value)

@@ -33,8 +33,8 @@ DAMAGED = "64maphighvals.bin"
 
 
 def test_every_golden_file_is_tested() -> None:
-    found = {path.name for path in (GOLDEN / "deletion-vectors").iterdir()}
-    assert found == {*FRAMED, *BARE, DAMAGED}
+    names = {path.name for path in (GOLDEN / "deletion-vectors").iterdir()}
+    assert names == {*FRAMED, *BARE, DAMAGED}
     assert len(list((GOLDEN / "puffin").iterdir())) == 3
 
 

@@ -119,9 +119,9 @@ def test_mutated_frames_are_decompressed_or_raise_puffin_format_error(codec: str
     packed = bytearray(compress(codec, PLAIN[:3_000]))
     for _ in range(data.draw(st.integers(1, 3))):
         packed[data.draw(st.integers(0, min(30, len(packed) - 1)) | st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
-    told = "f.puffin"
+    message = "f.puffin"
     try:
         assert len(unpack(codec, bytes(packed), most_bytes=100_000)) <= 100_000
     except PuffinFormatError as error:
-        told = str(error)
-    assert "f.puffin" in told
+        message = str(error)
+    assert "f.puffin" in message

@@ -81,19 +81,19 @@ def test_a_file_without_blobs_is_the_32_bytes_that_java_writes() -> None:
 
 def test_a_large_file_is_read_in_ranges_and_never_whole() -> None:
     content, written = write_puffin([blob(b"x" * 1_000_000), blob(b"y" * 1_000)], properties={})
-    asked: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
 
     def read_range(offset: int, length: int) -> bytes:
-        asked.append((offset, length))
+        ranges.append((offset, length))
         return content[offset : offset + length]
 
     source = PuffinSource("f", len(content), read_range)
     assert read_file_metadata(source) == written
-    assert len(asked) == 2
-    assert sum(length for _, length in asked) < 20_000
-    asked.clear()
+    assert len(ranges) == 2
+    assert sum(length for _, length in ranges) < 20_000
+    ranges.clear()
     assert read_blob(source, written.blobs[1]) == b"y" * 1_000
-    assert asked == [(4 + 1_000_000, 1_000)]
+    assert ranges == [(4 + 1_000_000, 1_000)]
 
 
 def test_a_footer_larger_than_the_first_range_is_read_with_a_second() -> None:
@@ -228,10 +228,10 @@ def test_mutated_files_are_read_or_raise_puffin_format_error(compress_footer: bo
         start = data.draw(st.integers(0, len(content)))
         del content[start : start + data.draw(st.integers(0, 20))]
     source = in_memory_puffin(bytes(content), "f")
-    told = "byte "
+    message = "byte "
     try:
         for described in read_file_metadata(source).blobs:
             read_blob(source, described)
     except PuffinFormatError as error:
-        told = str(error)
-    assert "byte " in told
+        message = str(error)
+    assert "byte " in message

@@ -41,9 +41,9 @@ def test_the_bytes_are_those_of_datasketches() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=20), max_size=200))
 def test_few_values_are_counted_exactly(values: list[bytes]) -> None:
-    found = EMPTY_SKETCH.with_hashes(theta_hashes_of_values(values))
-    assert found.ndv == len(set(values) - {b""})
-    assert same(sketch_from_bytes(found.to_bytes()), found)
+    sketch = EMPTY_SKETCH.with_hashes(theta_hashes_of_values(values))
+    assert sketch.ndv == len(set(values) - {b""})
+    assert same(sketch_from_bytes(sketch.to_bytes()), sketch)
 
 
 @settings(max_examples=30, deadline=None)
@@ -62,9 +62,9 @@ def test_many_values_are_counted_within_the_error_whatever_their_order(first: in
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 30_000), st.integers(0, 30_000), st.integers(0, 30_000))
 def test_values_in_two_sketches_count_once(start: int, one: int, other: int) -> None:
-    found = union([of_numbers(np.arange(one)), of_numbers(np.arange(start, start + other))])
+    sketch = union([of_numbers(np.arange(one)), of_numbers(np.arange(start, start + other))])
     exact = len(set(range(one)) | set(range(start, start + other)))
-    assert abs(found.estimate - exact) <= (exact * SIX_ERRORS if exact > NOMINAL_ENTRIES else 0)
+    assert abs(sketch.estimate - exact) <= (exact * SIX_ERRORS if exact > NOMINAL_ENTRIES else 0)
 
 
 def test_vectorized_hashes_equal_single_hashes() -> None:
@@ -106,7 +106,7 @@ def test_damaged_bytes_are_a_sketch_or_raise_puffin_format_error(written: str, p
     data[place % len(data)] = byte
     for damaged in (bytes(data), bytes(data[:kept])):
         try:
-            found = sketch_from_bytes(damaged)
+            sketch = sketch_from_bytes(damaged)
         except PuffinFormatError:
             continue
-        assert found.estimate >= 0
+        assert sketch.estimate >= 0

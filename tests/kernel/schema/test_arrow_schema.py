@@ -105,8 +105,8 @@ def test_an_empty_arrow_schema_is_an_empty_schema() -> None:
 
 
 def test_field_ids_are_in_the_metadata_of_every_level_and_required_is_not_nullable() -> None:
-    made = schema_to_arrow(Schema(NestedField(7, "a", ListType(element_id=8, element=UUIDType()), required=True)))
-    field = made.field("a")
+    arrow_schema = schema_to_arrow(Schema(NestedField(7, "a", ListType(element_id=8, element=UUIDType()), required=True)))
+    field = arrow_schema.field("a")
     assert field.metadata == {b"PARQUET:field_id": b"7"}
     assert not field.nullable
     assert field.type.value_field.metadata == {b"PARQUET:field_id": b"8"}

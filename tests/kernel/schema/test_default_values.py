@@ -57,9 +57,9 @@ def column(kind: IcebergType, *, required: bool = False, initial: Any = None, wr
     ],
 )
 def test_a_missing_column_has_its_initial_default(kind: IcebergType, physical: Any, shown: Any) -> None:
-    found = initial_default_column(column(kind, required=True, initial=physical), 3)
-    assert found.to_pylist() == [shown] * 3
-    assert found.type == type_to_arrow(kind)
+    values = initial_default_column(column(kind, required=True, initial=physical), 3)
+    assert values.to_pylist() == [shown] * 3
+    assert values.type == type_to_arrow(kind)
     assert initial_default_column(column(kind), 2).to_pylist() == [None, None]
     assert len(initial_default_column(column(kind, initial=physical), 0)) == 0
 

@@ -241,14 +241,14 @@ def test_a_union_adds_types_and_defaults_of_version_3() -> None:
 
 
 def test_a_schema_is_replaced_and_columns_of_the_same_name_keep_their_ids() -> None:
-    wanted = Schema(
+    replacement = Schema(
         NestedField(10, "place", StructType(NestedField(11, "z", LongType()), NestedField(12, "x", DoubleType())), False, "where"),
         NestedField(13, "new", LongType(), True, None, 1, 2),
         NestedField(14, "id", LongType(), True),
         NestedField(15, "items", ListType(element_id=16, element=StringType(), element_required=False)),
         identifier_field_ids=[14],
     )
-    schema, last = evolve_schema(SCHEMA, [ReplaceWith(schema=wanted)], 8, format_version=3)
+    schema, last = evolve_schema(SCHEMA, [ReplaceWith(schema=replacement)], 8, format_version=3)
     assert schema == Schema(
         NestedField(3, "place", StructType(NestedField(9, "z", LongType()), NestedField(4, "x", DoubleType())), False, "where"),
         NestedField(10, "new", LongType(), True, None, 1, 2),
@@ -260,16 +260,16 @@ def test_a_schema_is_replaced_and_columns_of_the_same_name_keep_their_ids() -> N
 
 
 def test_a_replacement_that_does_not_fit_is_refused_with_every_problem() -> None:
-    wanted = Schema(
+    replacement = Schema(
         NestedField(1, "id", StringType(), True),
         NestedField(2, "day", DateType(), True),
         NestedField(3, "place", StructType(NestedField(4, "x", LongType()))),
         NestedField(5, "more", LongType(), True),
     )
     with pytest.raises(InvalidSchemaError) as caught:
-        after(ReplaceWith(schema=wanted))
+        after(ReplaceWith(schema=replacement))
     assert [problem.where for problem in caught.value.problems] == ["id", "day", "place.x", "more"]
-    allowed = after(ReplaceWith(schema=wanted), allow_incompatible=True)
+    allowed = after(ReplaceWith(schema=replacement), allow_incompatible=True)
     assert [(field.field_id, ".".join(path)) for path, field in walk(allowed.fields)] == [
         (9, "id"),
         (2, "day"),
@@ -287,12 +287,12 @@ def test_a_map_whose_keys_change_is_another_column() -> None:
     def map_of(key: IcebergType, value: IcebergType) -> Schema:
         return Schema(NestedField(1, "m", MapType(key_id=2, key_type=key, value_id=3, value_type=value, value_required=False)))
 
-    known = map_of(StructType(NestedField(4, "k", IntegerType())), IntegerType())
+    current = map_of(StructType(NestedField(4, "k", IntegerType())), IntegerType())
     wider = map_of(StructType(NestedField(9, "k", IntegerType())), LongType())
-    found, _ = evolve_schema(known, [ReplaceWith(schema=wider)], 4, format_version=2)
+    found, _ = evolve_schema(current, [ReplaceWith(schema=wider)], 4, format_version=2)
     assert found == map_of(StructType(NestedField(4, "k", IntegerType())), LongType())
     with pytest.raises(InvalidSchemaError, match="because of m"):
-        evolve_schema(known, [ReplaceWith(schema=map_of(StructType(NestedField(9, "k", LongType())), LongType()))], 4, format_version=3)
+        evolve_schema(current, [ReplaceWith(schema=map_of(StructType(NestedField(9, "k", LongType())), LongType()))], 4, format_version=3)
 
 
 def test_replacing_a_schema_with_itself_changes_nothing() -> None:

@@ -66,6 +66,6 @@ def test_a_tables_schema_with_a_reserved_id_is_refused(field_id: int) -> None:
 def test_lineage_columns_are_renamed_where_a_column_has_their_name() -> None:
     assert [field.name for field in columns.with_lineage((ID,))] == ["id", "_row_id", "_last_updated_sequence_number"]
     mine = NestedField(2, "_row_id", LongType())
-    found = Schema(*columns.with_lineage((mine,)))
-    assert found.names == ["_row_id", "_row_id_2147483540", "_last_updated_sequence_number"]
-    assert found.find_field(2147483540).name == "_row_id_2147483540"
+    schema = Schema(*columns.with_lineage((mine,)))
+    assert schema.names == ["_row_id", "_row_id_2147483540", "_last_updated_sequence_number"]
+    assert schema.find_field(2147483540).name == "_row_id_2147483540"

@@ -88,18 +88,18 @@ NAMES = st.text(min_size=1, max_size=3)
 
 def levels(children: st.SearchStrategy[tuple[MappedField, ...]]) -> st.SearchStrategy[tuple[MappedField, ...]]:
     """Return fields of one level, no two of which share a name."""
-    one = st.tuples(st.lists(NAMES, max_size=3), st.none() | st.integers(0, 50), children)
+    members = st.tuples(st.lists(NAMES, max_size=3), st.none() | st.integers(0, 50), children)
 
     def apart(found: list[tuple[list[str], int | None, tuple[MappedField, ...]]]) -> tuple[MappedField, ...]:
         seen: set[str] = set()
         fields = []
         for names, field_id, inner in found:
-            kept = tuple(dict.fromkeys(name for name in names if name not in seen))
-            seen.update(kept)
-            fields.append(MappedField(names=kept, field_id=field_id, fields=inner))
+            unique_names = tuple(dict.fromkeys(name for name in names if name not in seen))
+            seen.update(unique_names)
+            fields.append(MappedField(names=unique_names, field_id=field_id, fields=inner))
         return tuple(fields)
 
-    return st.lists(one, max_size=3).map(apart)
+    return st.lists(members, max_size=3).map(apart)
 
 
 MAPPINGS = st.recursive(st.just(()), levels, max_leaves=8).map(NameMapping)
@@ -186,7 +186,7 @@ def test_a_mapping_follows_any_changes(commits: list[list[tuple[str, int, str]]]
     model = {(owner, field.name): field_id for field_id, (owner, field) in owned(SCHEMA).items()}
     for commit in commits:
         try:
-            new, last_id = evolve_schema(schema, [as_change(schema, *one) for one in commit], last_id)
+            new, last_id = evolve_schema(schema, [as_change(schema, *members) for members in commit], last_id)
         except InvalidSchemaError:
             continue
         mapping = updated_mapping(mapping, schema, new)

@@ -176,7 +176,7 @@ def without_defaults(schema: Schema) -> Schema:
     """Return the schema without what Arrow cannot represent."""
 
     def fields(found: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
-        return tuple(NestedField(one.field_id, one.name, kind(one.field_type), one.required, one.doc) for one in found)
+        return tuple(NestedField(member.field_id, member.name, kind(member.field_type), member.required, member.doc) for member in found)
 
     def kind(found: IcebergType) -> IcebergType:
         if isinstance(found, StructType):

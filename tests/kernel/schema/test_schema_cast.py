@@ -34,7 +34,7 @@ from icefloe.kernel.types import (
 FLAT = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()), NestedField(3, "size", DoubleType()))
 
 
-def one(kind: IcebergType, *, required: bool = False) -> Schema:
+def one_column(kind: IcebergType, *, required: bool = False) -> Schema:
     return Schema(NestedField(1, "a", kind, required))
 
 
@@ -55,7 +55,7 @@ def test_columns_of_the_right_type_are_not_copied() -> None:
     table = pa.table({"id": pa.array([1, 2], pa.int64()), "name": pa.array(["x", None]), "size": pa.array([1.0, 2.0])})
     cast = cast_to_schema(table, FLAT)
     for name in ("id", "name", "size"):
-        ours, theirs = (found.column(name).chunk(0).buffers() for found in (cast, table))
+        ours, theirs = (field.column(name).chunk(0).buffers() for field in (cast, table))
         assert [buffer and buffer.address for buffer in ours] == [buffer and buffer.address for buffer in theirs]
 
 
@@ -103,7 +103,7 @@ def test_a_repeated_column_of_the_rows_is_refused() -> None:
     ids=lambda value: str(value.type if isinstance(value, pa.Array) else value),
 )
 def test_types_that_lose_nothing_are_widened(array: pa.Array, kind: IcebergType, expected: object) -> None:
-    cast = cast_to_schema(pa.table({"a": array}), one(kind))
+    cast = cast_to_schema(pa.table({"a": array}), one_column(kind))
     cast.validate(full=True)
     assert cast.column("a").to_pylist() == [expected]
 
@@ -127,17 +127,17 @@ def test_types_that_lose_nothing_are_widened(array: pa.Array, kind: IcebergType,
     ids=lambda value: str(value.type if isinstance(value, pa.Array) else value),
 )
 def test_types_that_could_lose_something_are_refused_whatever_the_values(array: pa.Array, kind: IcebergType) -> None:
-    assert "does not fit" in problems_of(pa.table({"a": array}), one(kind))["a"]
+    assert "does not fit" in problems_of(pa.table({"a": array}), one_column(kind))["a"]
 
 
 def test_nanoseconds_that_are_not_whole_microseconds_are_refused() -> None:
     table = pa.table({"a": pa.array([1500], pa.timestamp("ns"))})
-    assert "would lose data" in problems_of(table, one(TimestampType()))["a"]
+    assert "would lose data" in problems_of(table, one_column(TimestampType()))["a"]
 
 
 def test_an_instant_in_another_zone_is_the_same_instant_in_utc() -> None:
     array = pa.array([0], pa.timestamp("us", tz="Asia/Tokyo"))
-    cast = cast_to_schema(pa.table({"a": array}), one(TimestamptzType()))
+    cast = cast_to_schema(pa.table({"a": array}), one_column(TimestamptzType()))
     assert cast.column("a").type == pa.timestamp("us", tz="UTC")
     assert cast.column("a").cast(pa.int64()).to_pylist() == [0]
 
@@ -145,13 +145,13 @@ def test_an_instant_in_another_zone_is_the_same_instant_in_utc() -> None:
 def test_nested_columns_are_matched_by_name_at_every_level() -> None:
     inner = StructType(NestedField(3, "x", LongType()), NestedField(4, "y", StringType()))
     table = pa.table({"a": [[{"y": "b", "x": 1}, {"y": None, "x": 2}], None, []]})
-    cast = cast_to_schema(table, one(ListType(element_id=2, element=inner, element_required=False)))
+    cast = cast_to_schema(table, one_column(ListType(element_id=2, element=inner, element_required=False)))
     assert cast.column("a").to_pylist() == [[{"x": 1, "y": "b"}, {"x": 2, "y": None}], None, []]
 
 
 def test_a_nested_problem_is_listed_by_its_full_name() -> None:
     inner = StructType(NestedField(3, "x", LongType(), required=True))
-    schema = one(ListType(element_id=2, element=inner, element_required=False))
+    schema = one_column(ListType(element_id=2, element=inner, element_required=False))
     assert problems_of(pa.table({"a": [[{"x": "no", "z": 1}]]}), schema) == {
         "a.element.x": "is string in the rows, which does not fit long in the table",
         "a.element.z": "is not a column of the table",
@@ -163,7 +163,7 @@ def test_a_required_field_of_a_null_struct_may_be_null_and_the_rows_fit_into_par
     kind = StructType(
         NestedField(2, "x", LongType(), required=True), NestedField(3, "y", StructType(NestedField(4, "z", UUIDType(), True)))
     )
-    schema = one(kind)
+    schema = one_column(kind)
     rows = [{"a": {"x": 1, "y": {"z": bytes(16)}}}, {"a": None}, {"a": {"x": 3, "y": None}}]
     cast = cast_to_schema(
         pa.Table.from_pylist(rows, schema=pa.schema([("a", pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.binary(16))]))]))])),
@@ -186,14 +186,14 @@ def test_a_missing_struct_with_a_required_field_is_null_and_fits_into_parquet() 
 
 
 def test_nested_field_ids_reach_the_parquet_file_where_nothing_was_cast() -> None:
-    schema = one(ListType(element_id=2, element=StructType(NestedField(3, "x", LongType())), element_required=False))
+    schema = one_column(ListType(element_id=2, element=StructType(NestedField(3, "x", LongType())), element_required=False))
     table = pa.table({"a": pa.array([[{"x": 1}]], pa.list_(pa.field("element", pa.struct([pa.field("x", pa.int64())]))))})
     file = io.BytesIO()
     pq.write_table(cast_to_schema(table, schema), file)
-    found = pq.read_schema(file).field("a")
-    assert found.metadata[b"PARQUET:field_id"] == b"1"
-    assert found.type.value_field.metadata[b"PARQUET:field_id"] == b"2"
-    assert found.type.value_type.field("x").metadata[b"PARQUET:field_id"] == b"3"
+    field = pq.read_schema(file).field("a")
+    assert field.metadata[b"PARQUET:field_id"] == b"1"
+    assert field.type.value_field.metadata[b"PARQUET:field_id"] == b"2"
+    assert field.type.value_type.field("x").metadata[b"PARQUET:field_id"] == b"3"
 
 
 def test_names_and_types_are_checked_without_rows() -> None:

@@ -86,8 +86,8 @@ def test_a_new_column_gets_the_next_id_and_is_last() -> None:
 def test_a_nested_new_type_gets_its_ids_level_by_level() -> None:
     kind = ListType(element_id=1, element=StructType(NestedField(1, "a", LongType()), NestedField(2, "b", PLACE)), element_required=True)
     schema, last = evolve_schema(SCHEMA, [add("deep", kind)], LAST)
-    found = [(name, schema.find_id(name)) for name in schema.column_names if name.startswith("deep")]
-    assert found == [
+    names_and_ids = [(name, schema.find_id(name)) for name in schema.column_names if name.startswith("deep")]
+    assert names_and_ids == [
         ("deep", 21),
         ("deep.element", 22),
         ("deep.element.a", 23),

@@ -71,7 +71,7 @@ def test_a_schema_without_an_id_is_schema_0() -> None:
 
 
 def test_every_problem_is_listed_with_its_path() -> None:
-    found = problems_of(
+    problems = problems_of(
         schema_of(
             field(),
             field(id="2", name="b"),
@@ -80,7 +80,7 @@ def test_every_problem_is_listed_with_its_path() -> None:
             {"id": 8},
         )
     )
-    assert found == {
+    assert problems == {
         "$.schemas[0].fields[1].id": "expected a 32-bit integer, found the string '2'",
         "$.schemas[0].fields[2].type": "'lonk' is not the name of a type",
         "$.schemas[0].fields[3].type.element-required": "is required, and is missing",
@@ -97,8 +97,8 @@ def test_a_value_that_is_not_a_schema_is_refused(value: object) -> None:
 
 
 def test_a_repeated_field_id_is_a_problem_of_the_schema() -> None:
-    found = problems_of(schema_of(field(), field(name="b")))
-    assert found == {"$.schemas[0] (b)": "field id 1 is also that of a"}
+    problems = problems_of(schema_of(field(), field(name="b")))
+    assert problems == {"$.schemas[0] (b)": "field id 1 is also that of a"}
 
 
 @pytest.mark.parametrize("text", ["fixed[0]", "decimal(39,2)", "decimal(5,6)", "varchar(5)", "Long", ""])
@@ -186,9 +186,9 @@ def test_defaults_are_read_and_written(kind: object, default: object, physical: 
 )
 @pytest.mark.parametrize("key", ["initial-default", "write-default"])
 def test_an_invalid_default_is_listed_with_its_path(kind: object, default: object, fault: str, key: str) -> None:
-    found = problems_of(schema_of(field(type=kind, **{key: default})))
-    assert list(found) == [f"$.schemas[0].fields[0].{key}"]
-    assert fault in found[f"$.schemas[0].fields[0].{key}"]
+    problems = problems_of(schema_of(field(type=kind, **{key: default})))
+    assert list(problems) == [f"$.schemas[0].fields[0].{key}"]
+    assert fault in problems[f"$.schemas[0].fields[0].{key}"]
 
 
 def test_a_required_unknown_column_is_refused() -> None:

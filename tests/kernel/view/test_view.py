@@ -41,7 +41,7 @@ SCHEMA = Schema(NestedField(1, "event_count", IntegerType(), doc="Count of event
 
 def document(**changes: Any) -> dict[str, Any]:
     """Return the first file of the spec's example. A change to None removes the key."""
-    made = {
+    content = {
         "view-uuid": "fa6506c3-7681-40c8-86dc-e36561f83385",
         "format-version": 1,
         "location": "s3://bucket/warehouse/default.db/event_agg",
@@ -71,7 +71,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "version-log": [{"timestamp-ms": 1573518431292, "version-id": 1}],
         **changes,
     }
-    return {key: value for key, value in made.items() if value is not None}
+    return {key: value for key, value in content.items() if value is not None}
 
 
 def read(found: Any) -> ViewMetadata:
@@ -80,24 +80,26 @@ def read(found: Any) -> ViewMetadata:
 
 def version(version_id: int, sql: str = "SELECT 1", dialects: tuple[str, ...] = ("spark",), **changes: Any) -> ViewVersion:
     shown = tuple(SQLViewRepresentation(sql=sql, dialect=dialect) for dialect in dialects)
-    made = ViewVersion(version_id=version_id, schema_id=0, timestamp_ms=1000 + version_id, representations=shown, default_namespace=("db",))
-    return replace(made, **changes)
+    view_version = ViewVersion(
+        version_id=version_id, schema_id=0, timestamp_ms=1000 + version_id, representations=shown, default_namespace=("db",)
+    )
+    return replace(view_version, **changes)
 
 
 def view(**properties: str) -> ViewMetadata:
     return new_view_metadata(view_uuid="u-1", location="memory://v/", schema=SCHEMA, version=version(1), properties=properties)
 
 
-def replaced(before: ViewMetadata, made: ViewVersion, now_ms: int = 9000) -> ViewMetadata:
-    return apply_view_updates(before, [AddViewVersion(made), SetCurrentViewVersion(-1)], now_ms)
+def replaced(before: ViewMetadata, view_version: ViewVersion, now_ms: int = 9000) -> ViewMetadata:
+    return apply_view_updates(before, [AddViewVersion(view_version), SetCurrentViewVersion(-1)], now_ms)
 
 
 def test_the_example_of_the_spec_is_read() -> None:
-    found = read(document())
-    assert found.view_uuid == "fa6506c3-7681-40c8-86dc-e36561f83385"
-    assert found.properties == {"comment": "Daily event counts"}
-    assert found.schema().fields == SCHEMA.fields
-    assert found.version() == ViewVersion(
+    metadata = read(document())
+    assert metadata.view_uuid == "fa6506c3-7681-40c8-86dc-e36561f83385"
+    assert metadata.properties == {"comment": "Daily event counts"}
+    assert metadata.schema().fields == SCHEMA.fields
+    assert metadata.version() == ViewVersion(
         version_id=1,
         schema_id=1,
         timestamp_ms=1573518431292,
@@ -106,33 +108,33 @@ def test_the_example_of_the_spec_is_read() -> None:
         default_catalog="prod",
         default_namespace=("default",),
     )
-    assert list(found.version_log) == [VersionLogEntry(1573518431292, 1)]
-    assert json.loads(write_view_metadata(found)) == document()
-    assert pickle.loads(pickle.dumps(found)) == found
+    assert list(metadata.version_log) == [VersionLogEntry(1573518431292, 1)]
+    assert json.loads(write_view_metadata(metadata)) == document()
+    assert pickle.loads(pickle.dumps(metadata)) == metadata
 
 
 def test_sql_is_found_by_dialect_in_any_letter_case() -> None:
-    found = read(document()).version()
-    assert (found.sql_for("SPARK"), found.sql_for("trino")) == ("SELECT 1", None)
+    view_version = read(document()).version()
+    assert (view_version.sql_for("SPARK"), view_version.sql_for("trino")) == ("SELECT 1", None)
 
 
 def test_unknown_keys_survive_a_change() -> None:
     shown = {"type": "substrait", "plan": [1, {"a": None}]}
-    made = document(unheard={"of": 1})
-    made["versions"][0]["colour"] = "red"
-    made["versions"][0]["representations"].append(shown)
-    made["schemas"][0]["colour"] = "green"
-    found = read(made)
-    assert found.version().representations[1] == UnknownViewRepresentation(type="substrait", content=shown)
-    after = json.loads(write_view_metadata(apply_view_updates(found, [SetProperties({"a": "b"})], 1)))
-    assert after == {**made, "properties": {**made["properties"], "a": "b"}}
+    content = document(future_key={"of": 1})
+    content["versions"][0]["colour"] = "red"
+    content["versions"][0]["representations"].append(shown)
+    content["schemas"][0]["colour"] = "green"
+    metadata = read(content)
+    assert metadata.version().representations[1] == UnknownViewRepresentation(type="substrait", content=shown)
+    after = json.loads(write_view_metadata(apply_view_updates(metadata, [SetProperties({"a": "b"})], 1)))
+    assert after == {**content, "properties": {**content["properties"], "a": "b"}}
 
 
 def test_gzip_is_read_and_written() -> None:
-    found = read_view_metadata(gzip.compress(json.dumps(document()).encode()), PATH)
-    packed = write_view_metadata(found, gzip=True)
+    metadata = read_view_metadata(gzip.compress(json.dumps(document()).encode()), PATH)
+    packed = write_view_metadata(metadata, gzip=True)
     assert packed[:2] == b"\x1f\x8b"
-    assert read_view_metadata(packed, PATH) == found
+    assert read_view_metadata(packed, PATH) == metadata
 
 
 def test_a_truncated_file_is_refused_at_every_length() -> None:
@@ -144,12 +146,12 @@ def test_a_truncated_file_is_refused_at_every_length() -> None:
 
 
 def test_every_problem_is_listed_with_its_path() -> None:
-    made = document(**{"view-uuid": None, "location": 5, "properties": {"a": 1}, "version-log": [{"version-id": "1"}]})
-    made["versions"][0] |= {"timestamp-ms": "soon", "default-namespace": "db", "representations": [{"type": "sql", "dialect": 7}, {}, 5]}
-    made["versions"].append({})
-    made["schemas"][0]["fields"][0]["type"] = "lonk"
+    content = document(**{"view-uuid": None, "location": 5, "properties": {"a": 1}, "version-log": [{"version-id": "1"}]})
+    content["versions"][0] |= {"timestamp-ms": "soon", "default-namespace": "db", "representations": [{"type": "sql", "dialect": 7}, {}, 5]}
+    content["versions"].append({})
+    content["schemas"][0]["fields"][0]["type"] = "lonk"
     with pytest.raises(MetadataFormatError) as refused:
-        read(made)
+        read(content)
     places = {problem.where for problem in refused.value.problems}
     assert places == {
         "$.view-uuid",
@@ -171,20 +173,20 @@ def test_every_problem_is_listed_with_its_path() -> None:
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        (lambda made: made.update({"current-version-id": 7}), "$.current-version-id"),
-        (lambda made: made["versions"][0].update({"schema-id": 7}), "$.versions[0].schema-id"),
-        (lambda made: made["versions"].append(made["versions"][0]), "$.versions[1].version-id"),
+        (lambda content: content.update({"current-version-id": 7}), "$.current-version-id"),
+        (lambda content: content["versions"][0].update({"schema-id": 7}), "$.versions[0].schema-id"),
+        (lambda content: content["versions"].append(content["versions"][0]), "$.versions[1].version-id"),
         (
-            lambda made: made["versions"][0]["representations"].append({"type": "sql", "sql": "SELECT 2", "dialect": "Spark"}),
+            lambda content: content["versions"][0]["representations"].append({"type": "sql", "sql": "SELECT 2", "dialect": "Spark"}),
             "$.versions[0].representations",
         ),
     ],
 )
 def test_metadata_that_contradicts_itself_is_refused(change: Any, where: str) -> None:
-    made = document()
-    change(made)
+    content = document()
+    change(content)
     with pytest.raises(MetadataFormatError) as refused:
-        read(made)
+        read(content)
     assert where in [problem.where for problem in refused.value.problems]
 
 
@@ -197,10 +199,10 @@ def test_another_format_version_is_refused() -> None:
 
 
 def test_a_new_view_has_one_version_since_its_timestamp() -> None:
-    made = view(comment="c")
-    assert (made.location, made.current_version_id, made.format_version) == ("memory://v", 1, 1)
-    assert list(made.version_log) == [VersionLogEntry(1001, 1)]
-    assert made.schema().fields == SCHEMA.fields
+    metadata = view(comment="c")
+    assert (metadata.location, metadata.current_version_id, metadata.format_version) == ("memory://v", 1, 1)
+    assert list(metadata.version_log) == [VersionLogEntry(1001, 1)]
+    assert metadata.schema().fields == SCHEMA.fields
 
 
 def test_a_view_is_replaced_and_rolled_back() -> None:
@@ -213,9 +215,9 @@ def test_a_view_is_replaced_and_rolled_back() -> None:
 
 
 def test_ids_of_versions_count_up_whatever_id_is_passed() -> None:
-    made = replaced(replaced(view(), version(7, "SELECT 2")), version(3, "SELECT 3"))
-    assert [one.version_id for one in made.versions] == [1, 7, 8]
-    assert made.current_version_id == 8
+    metadata = replaced(replaced(view(), version(7, "SELECT 2")), version(3, "SELECT 3"))
+    assert [one.version_id for one in metadata.versions] == [1, 7, 8]
+    assert metadata.current_version_id == 8
 
 
 def test_a_version_with_the_same_definition_is_not_added_again() -> None:
@@ -229,12 +231,12 @@ def test_a_version_with_the_same_definition_is_not_added_again() -> None:
 def test_a_version_gets_the_schema_added_before_it() -> None:
     wider = Schema(*SCHEMA.fields, NestedField(3, "more", LongType()))
     updates = [AddSchema(wider), AddViewVersion(version(2, schema_id=-1)), SetCurrentViewVersion(-1)]
-    made = apply_view_updates(view(), updates, 9000)
-    assert (made.version().schema_id, made.schema().names) == (1, ["event_count", "event_date", "more"])
-    known = apply_view_updates(
-        made, [AddSchema(SCHEMA), AddViewVersion(version(3, "SELECT 3", schema_id=-1)), SetCurrentViewVersion(-1)], 1
+    metadata = apply_view_updates(view(), updates, 9000)
+    assert (metadata.version().schema_id, metadata.schema().names) == (1, ["event_count", "event_date", "more"])
+    later = apply_view_updates(
+        metadata, [AddSchema(SCHEMA), AddViewVersion(version(3, "SELECT 3", schema_id=-1)), SetCurrentViewVersion(-1)], 1
     )
-    assert (known.version().schema_id, len(known.schemas)) == (0, 2)
+    assert (later.version().schema_id, len(later.schemas)) == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -264,8 +266,8 @@ def test_other_updates_change_what_they_name() -> None:
         SetProperties({"a": "1", "b": "2"}),
         RemoveProperties(("b",)),
     ]
-    made = apply_view_updates(view(), updates, 1)
-    assert (made.location, made.properties) == ("memory://w", {"a": "1"})
+    metadata = apply_view_updates(view(), updates, 1)
+    assert (metadata.location, metadata.properties) == ("memory://w", {"a": "1"})
     with pytest.raises(UnsupportedFormatVersionError):
         apply_view_updates(view(), [UpgradeFormatVersion(2)], 1)
     with pytest.raises(InvalidPropertyError, match=r"replace\.drop-dialect\.allowed"):
@@ -273,19 +275,19 @@ def test_other_updates_change_what_they_name() -> None:
 
 
 def test_a_dialect_may_be_dropped_where_the_view_allows_it() -> None:
-    made = replaced(view(**{"replace.drop-dialect.allowed": "true"}), version(2, dialects=("trino",)))
-    assert made.version().dialects == ("trino",)
+    metadata = replaced(view(**{"replace.drop-dialect.allowed": "true"}), version(2, dialects=("trino",)))
+    assert metadata.version().dialects == ("trino",)
     both = replaced(view(), version(2, dialects=("trino", "SPARK")))
     assert both.version().dialects == ("trino", "spark")
 
 
 def test_old_versions_are_dropped_and_the_log_up_to_them() -> None:
-    made = view(**{"version.history.num-entries": "3"})
+    metadata = view(**{"version.history.num-entries": "3"})
     for number in range(2, 7):
-        made = replaced(made, version(number, f"SELECT {number}"))
-    assert [one.version_id for one in made.versions] == [4, 5, 6]
-    assert [entry.version_id for entry in made.version_log] == [4, 5, 6]
-    back = apply_view_updates(made, [SetCurrentViewVersion(4)], 9000)
+        metadata = replaced(metadata, version(number, f"SELECT {number}"))
+    assert [one.version_id for one in metadata.versions] == [4, 5, 6]
+    assert [entry.version_id for entry in metadata.version_log] == [4, 5, 6]
+    back = apply_view_updates(metadata, [SetCurrentViewVersion(4)], 9000)
     after = apply_view_updates(back, [AddViewVersion(version(7, "SELECT 7"))], 9100)
     # The current version stays, however old it is; its log entry follows that of a dropped version.
     assert [one.version_id for one in after.versions] == [4, 6, 7]
@@ -293,12 +295,12 @@ def test_old_versions_are_dropped_and_the_log_up_to_them() -> None:
 
 
 def test_ten_versions_are_kept_and_never_fewer_than_one_commit_added() -> None:
-    made = view()
+    metadata = view()
     for number in range(2, 15):
-        made = replaced(made, version(number, f"SELECT {number}"))
-    assert len(made.versions) == 10
+        metadata = replaced(metadata, version(number, f"SELECT {number}"))
+    assert len(metadata.versions) == 10
     many = [AddViewVersion(version(number, f"SELECT {number}")) for number in range(20, 32)]
-    assert len(apply_view_updates(made, many, 9000).versions) == 13
+    assert len(apply_view_updates(metadata, many, 9000).versions) == 13
 
 
 UPDATES = [
@@ -366,20 +368,20 @@ VERSION_UPDATES = st.one_of(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(VERSION_UPDATES, min_size=1, max_size=3), max_size=8))
 def test_a_view_keeps_its_rules_after_any_updates(commits: list[list[Any]]) -> None:
-    made = view()
+    metadata = view()
     for number, updates in enumerate(commits):
-        before = write_view_metadata(made)
+        before = write_view_metadata(metadata)
         try:
-            after = apply_view_updates(made, updates, 2000 + number)
+            after = apply_view_updates(metadata, updates, 2000 + number)
         except IcefloeError:
             continue
-        assert write_view_metadata(made) == before
+        assert write_view_metadata(metadata) == before
         assert list(view_problems(after)) == []
         assert read_view_metadata(write_view_metadata(after), PATH) == after
         assert after.version_log[-1].version_id == after.current_version_id
-        kept = {one.version_id for one in after.versions}
-        assert {entry.version_id for entry in after.version_log} <= kept
-        assert len(kept) <= max(int(after.properties.get("version.history.num-entries", "10")), 1 + len(updates))
-        for one in made.versions:
+        kept_ids = {one.version_id for one in after.versions}
+        assert {entry.version_id for entry in after.version_log} <= kept_ids
+        assert len(kept_ids) <= max(int(after.properties.get("version.history.num-entries", "10")), 1 + len(updates))
+        for one in metadata.versions:
             assert after.versions.get(one.version_id) in (None, one)
-        made = after
+        metadata = after
