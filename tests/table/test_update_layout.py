@@ -150,7 +150,7 @@ def test_without_a_change_nothing_is_committed(table: Table) -> None:
     [
         (lambda update: update.add_field("nowhere", "day"), InvalidSchemaError, "no field 'nowhere'"),
         (lambda update: update.add_field("kind", "day"), InvalidPartitionSpecError, "day does not work"),
-        (lambda update: update.add_field("kind", 4), InvalidInputError, "no transform"),
+        (lambda update: update.add_field("kind", 4), InvalidInputError, "not a transform"),
         (lambda update: update.add_identity("kind"), InvalidPartitionSpecError, "already"),
         (lambda update: update.remove_field("id"), InvalidPartitionSpecError, "no partition field 'id'"),
     ],
