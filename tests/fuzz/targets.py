@@ -190,7 +190,7 @@ def _puffin(content: bytes) -> None:
         read_blob(source, blob)
 
 
-_HELD = re.compile(r"holds (\d+) positions where")
+_HELD = re.compile(r"contains (\d+) positions where")
 
 
 def _vector(content: bytes) -> None:

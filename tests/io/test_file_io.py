@@ -36,7 +36,7 @@ def test_what_is_written_is_read(place: tuple[FileIO, str]) -> None:
 def test_a_name_that_is_taken_is_refused_and_its_content_kept(place: tuple[FileIO, str]) -> None:
     io, root = place
     io.write(f"{root}/x", b"first")
-    with pytest.raises(FileAlreadyExistsError, match="already there"):
+    with pytest.raises(FileAlreadyExistsError, match="exists already"):
         io.write(f"{root}/x", b"second")
     assert io.read(f"{root}/x") == b"first"
 
