@@ -146,7 +146,6 @@ UNFINISHED = frozenset(
         "tests/security",
         "tests/spark",
         "tests/spark/sql",
-        "tests/spark/sql/conformance",
         "tests/table",
         "tests/testing",
         "tests/view",

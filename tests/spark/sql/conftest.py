@@ -1,4 +1,4 @@
-"""An Icefloe catalog of each test's own in the shared session's SQL, under the name `lake`."""
+"""The fixture `sql`: each test has an Icefloe catalog of its own, attached to the shared session as `lake`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,14 +16,14 @@ InsertOfSome = Callable[[str, str], None]
 
 @pytest.fixture
 def sql(spark: SparkSession, lake: SqlCatalog) -> Run:
-    """Runs a statement and returns its rows as tuples."""
+    """Run a statement and return its rows as tuples."""
     attach(spark, "lake", lake)
     return lambda text: [tuple(row) for row in spark.sql(text).collect()]
 
 
 @pytest.fixture(autouse=True)
 def active_session_stays(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Make the shared session the active one again: a test with a session of its own leaves that one active, and Spark loads catalogs by its settings."""
+    """Make the shared session the active one again: a test with its own session leaves that one active, and Spark loads catalogs by its settings."""
     yield
     if "spark" in request.fixturenames:
         request.getfixturevalue("spark").createDataFrame([], "id int")
@@ -31,7 +31,7 @@ def active_session_stays(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def no_temporary_views(spark: SparkSession) -> None:
-    """Other tests leave temporary views in the shared session, which SHOW VIEWS lists."""
+    """Drop the temporary views that other tests left in the shared session, because SHOW VIEWS lists them."""
     for view in spark.catalog.listTables():
         if view.isTemporary:
             spark.catalog.dropTempView(view.name)
@@ -39,7 +39,7 @@ def no_temporary_views(spark: SparkSession) -> None:
 
 @pytest.fixture
 def insert_of_some(spark: SparkSession, sql: Run) -> InsertOfSome:
-    """Runs an INSERT that leaves columns out. Spark 4.0 refuses it, as its rule for writes fills nothing in; the second names them all."""
+    """Run an INSERT that leaves columns out. Spark 4.0 refuses it, because its rule for writes adds no defaults; the second statement names all columns."""
 
     def insert(some: str, every: str) -> None:
         if spark.version >= "4.1":

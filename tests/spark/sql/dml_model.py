@@ -32,19 +32,19 @@ steps = st.one_of(
 
 
 def literal(value: Any) -> str:
-    """As SQL says it."""
+    """Return the SQL literal of a value."""
     return "NULL" if value is None else repr(value)
 
 
 def values(given: list[tuple[Any, ...]]) -> str:
-    """Rows of (id, k, v) as a query, which may have none."""
+    """Return a query of rows of (id, k, v), which may be empty."""
     texts = [f"SELECT CAST({literal(i)} AS BIGINT) AS id, CAST({literal(k)} AS STRING) AS k, CAST({v} AS BIGINT) AS v" for i, k, v in given]
     return " UNION ALL ".join(texts) or "SELECT CAST(1 AS BIGINT) AS id, 'a' AS k, CAST(1 AS BIGINT) AS v WHERE 1 = 0"
 
 
 @dataclass
 class Both:
-    """One table in both; `uid` tells its rows apart, and is never changed."""
+    """One table in both engines; `uid` identifies its rows and is never changed."""
 
     sql: Run
     lake: SqlCatalog
@@ -63,7 +63,7 @@ class Both:
         self.model.execute("CREATE TABLE t (uid INTEGER, id INTEGER, k TEXT, v INTEGER)")
 
     def run(self, step: tuple[Any, ...]) -> None:
-        """One statement on both, after which both have the same rows."""
+        """Run one statement on both, and check that both have the same rows."""
         table = f"lake.db.{self.name}"
         if step[0] == "insert":
             new = [(next(self.uids), *row) for row in step[1]]
@@ -82,7 +82,7 @@ class Both:
         self.check()
 
     def merge(self, source: list[tuple[Any, ...]], predicate: str, inserts: bool, by_source: str) -> None:
-        """Matched rows go where the predicate holds, and else take the source's values."""
+        """Delete matched rows for which the predicate holds, and give the other matched rows the source's values."""
         on_target = predicate
         for column in ("id", "k", "v"):
             on_target = on_target.replace(f"{column} ", f"t.{column} ")
@@ -97,9 +97,11 @@ class Both:
         execute = self.model.execute
         execute("CREATE TABLE s (id INTEGER, k TEXT, v INTEGER)")
         self.model.executemany("INSERT INTO s VALUES (?, ?, ?)", source)
-        execute(f"CREATE TABLE old AS SELECT uid, id IN (SELECT id FROM s) IS TRUE AS matched, ({predicate}) IS TRUE AS goes, v FROM t")
+        execute(
+            f"CREATE TABLE old AS SELECT uid, id IN (SELECT id FROM s) IS TRUE AS matched, ({predicate}) IS TRUE AS is_deleted, v FROM t"
+        )
         execute("CREATE TABLE added AS SELECT * FROM s WHERE id NOT IN (SELECT id FROM t WHERE id IS NOT NULL)")
-        execute("DELETE FROM t WHERE uid IN (SELECT uid FROM old WHERE matched AND goes)")
+        execute("DELETE FROM t WHERE uid IN (SELECT uid FROM old WHERE matched AND is_deleted)")
         execute("UPDATE t SET k = s.k, v = s.v + t.v FROM s WHERE s.id = t.id")
         if inserts:
             execute(f"INSERT INTO t SELECT {first} + id, id, k, v FROM added")
@@ -110,11 +112,11 @@ class Both:
             execute(f"DROP TABLE {made}")
 
     def expected(self) -> list[tuple[Any, ...]]:
-        """SQLite's rows."""
+        """Return SQLite's rows."""
         return sorted(self.model.execute("SELECT uid, id, k, v FROM t").fetchall())
 
     def check(self) -> None:
-        """The rows, read in this process; in version 3 no row that stayed has another row id than before."""
+        """Compare the rows, read in this process; in version 3 no unchanged row has another row id than before."""
         found = self.lake.load_table(f"db.{self.name}").scan(selected_fields=("uid", "id", "k", "v", "_row_id")).to_arrow().to_pylist()
         assert sorted((row["uid"], row["id"], row["k"], row["v"]) for row in found) == self.expected()
         if self.version == 3:
@@ -125,5 +127,5 @@ class Both:
             self.row_ids = now
 
     def check_spark(self) -> None:
-        """The rows as Spark reads them."""
+        """Compare the rows as Spark reads them."""
         assert sorted(self.sql(f"SELECT uid, id, k, v FROM lake.db.{self.name}")) == self.expected()

@@ -20,7 +20,7 @@ def altered(sql: Run) -> Run:
     return sql
 
 
-def test_columns_are_added_anywhere_with_comment_and_default(altered: Run, lake: SqlCatalog) -> None:
+def test_columns_are_added_at_any_position_with_comment_and_default(altered: Run, lake: SqlCatalog) -> None:
     before = len(lake.load_table("db.t").metadata.metadata_log)
     altered(
         "ALTER TABLE lake.db.t ADD COLUMNS (a STRING COMMENT 'first of all' FIRST, b DECIMAL(9, 2) DEFAULT 1.5 AFTER id, c DATE DEFAULT DATE'2024-02-03')"
@@ -88,7 +88,7 @@ def test_properties_location_version_and_snapshot(altered: Run, lake: SqlCatalog
 
 
 @pytest.mark.parametrize("new", ["lake.db.u", "db.u"])
-def test_a_table_gets_another_name(altered: Run, new: str) -> None:
+def test_a_table_is_renamed(altered: Run, new: str) -> None:
     altered(f"ALTER TABLE lake.db.t RENAME TO {new}")
     assert altered("SELECT id FROM lake.db.u") == [(1,)]
     assert [row[1] for row in altered("SHOW TABLES IN lake.db")] == ["u"]
@@ -105,7 +105,7 @@ def test_a_table_gets_another_name(altered: Run, new: str) -> None:
         ("VIEW lake.db.none RENAME TO lake.db.t", "NOT_FOUND.*none"),
     ],
 )
-def test_a_refused_new_name_is_said(altered: Run, statement: str, words: str) -> None:
+def test_a_refused_new_name_is_named_in_the_error(altered: Run, statement: str, words: str) -> None:
     altered("CREATE TABLE lake.db.u (id INT)")
     altered("CREATE VIEW lake.db.v AS SELECT 1 AS x")
     with pytest.raises(AnalysisException, match=words):
@@ -128,14 +128,14 @@ def test_a_refused_new_name_is_said(altered: Run, statement: str, words: str) ->
         ("SET TBLPROPERTIES ('format-version' = '2')", "cannot go back"),
     ],
 )
-def test_what_cannot_be_changed_is_refused_and_nothing_changes(altered: Run, lake: SqlCatalog, statement: str, words: str) -> None:
+def test_an_impossible_change_is_refused_and_changes_nothing(altered: Run, lake: SqlCatalog, statement: str, words: str) -> None:
     before = lake.load_table("db.t").metadata_location
     with pytest.raises(Exception, match=words):
         altered(f"ALTER TABLE lake.db.t {statement}")
     assert lake.load_table("db.t").metadata_location == before
 
 
-def test_a_table_of_version_2_takes_no_default(sql: Run, lake: SqlCatalog) -> None:
+def test_a_table_of_version_2_refuses_a_default(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.two (id INT) USING iceberg")
     with pytest.raises(Exception, match="format-version"):
         sql("ALTER TABLE lake.db.two ADD COLUMN s STRING DEFAULT 'x'")

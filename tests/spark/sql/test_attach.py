@@ -1,4 +1,4 @@
-"""Catalogs attached to sessions: by a call, by the settings of a session, several of them, in several sessions and threads."""
+"""Catalogs that are attached to sessions: by a call, by session settings, several of them, in several sessions and threads."""
 
 import json
 import subprocess
@@ -70,7 +70,7 @@ def test_threads_write_and_read_at_the_same_time(sql: Run, spark: SparkSession) 
         assert list(threads.map(work, range(6))) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_name_that_cannot_be_is_refused(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_an_invalid_catalog_name_is_refused(spark: SparkSession, lake: SqlCatalog) -> None:
     with pytest.raises(InvalidInputError, match="cannot be a catalog's name"):
         icefloe.spark.attach(spark, "not a name", lake)
     spark.conf.set("spark.sql.catalog.taken", "com.example.Catalog")
@@ -80,7 +80,7 @@ def test_a_name_that_cannot_be_is_refused(spark: SparkSession, lake: SqlCatalog)
 
 
 @pytest.mark.slow
-def test_a_new_process_is_configured_by_settings_and_keeps_quiet(tmp_path: Path) -> None:
+def test_a_new_process_attaches_catalogs_by_settings_and_logs_nothing(tmp_path: Path) -> None:
     other_catalog(tmp_path / "one", "lake").create_table("db.two", pa.table({"id": [0, 1]}).schema).append(pa.table({"id": [0, 1]}))
     program = f"""
 import json
@@ -88,12 +88,12 @@ import icefloe.spark
 from icefloe import SqlCatalog
 spark = icefloe.spark.session({{"spark.sql.catalog.lake": "icefloe", "spark.sql.catalog.lake.uri": "sqlite:///{tmp_path}/one/catalog.db",
     "spark.sql.catalog.lake.warehouse": "{tmp_path}/one/warehouse"}}, master="local[1]")
-told = spark.newSession()
-icefloe.spark.register(told, pond=SqlCatalog("lake", uri="sqlite:///{tmp_path}/one/catalog.db"))
-print(json.dumps(told.read.format("icefloe").load("pond.db.two").count()))
+registered = spark.newSession()
+icefloe.spark.register(registered, pond=SqlCatalog("lake", uri="sqlite:///{tmp_path}/one/catalog.db"))
+print(json.dumps(registered.read.format("icefloe").load("pond.db.two").count()))
 print(json.dumps(sorted(icefloe.spark.attach(spark))))
 for form in ("icefloe", "iceberg"):
-    print(json.dumps([one.read.format(form).load(name + ".db.two").where("id > 0").count() for one, name in ((told, "pond"), (spark, "lake"))]))
+    print(json.dumps([one.read.format(form).load(name + ".db.two").where("id > 0").count() for one, name in ((registered, "pond"), (spark, "lake"))]))
 spark.sql("CREATE TABLE lake.db.t AS SELECT 7 AS x")
 print(json.dumps([row.x for row in spark.table("lake.db.t").collect()]))
 try:

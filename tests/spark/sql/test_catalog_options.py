@@ -1,4 +1,4 @@
-"""Properties of a catalog in a session's settings that hold for its tables: defaults, overrides, the default namespace, unique locations."""
+"""Catalog properties in session settings that apply to its tables: defaults, overrides, the default namespace, unique locations."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ OPTIONS = {
 
 @pytest.fixture
 def house(spark: SparkSession, tmp_path: Path) -> Iterator[tuple[SparkSession, Catalog]]:
-    """A session of its own whose settings attach a catalog."""
+    """A session of its own, whose settings attach a catalog."""
     other = spark.newSession()
     other.conf.set(PREFIX, "icefloe")
     own = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path / "warehouse")}
@@ -49,7 +49,7 @@ def test_use_of_the_catalog_chooses_its_default_namespace(house: tuple[SparkSess
     assert catalog.load_table("first.other").scan().count() == 1
 
 
-def test_defaults_and_overrides_reach_every_statement_that_makes_a_table(house: tuple[SparkSession, Catalog]) -> None:
+def test_defaults_and_overrides_apply_to_every_statement_that_creates_a_table(house: tuple[SparkSession, Catalog]) -> None:
     spark, catalog = house
     expected = {"write.format.default": "orc", "my_own": "1", "write.wap.enabled": "true"}
     spark.sql("CREATE TABLE house.first.a (id BIGINT) USING iceberg")

@@ -1,4 +1,4 @@
-"""CREATE and REPLACE TABLE in Spark SQL, with AS and without: what the table becomes, in one commit, and that failures leave nothing."""
+"""CREATE and REPLACE TABLE in Spark SQL, with a query and without: the definition, one commit, and no files after a failure."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_table_has_what_the_statement_says(sql: Run, insert_of_some: InsertOfSome, lake: SqlCatalog, tmp_path: Path) -> None:
+def test_a_table_has_the_definition_of_its_statement(sql: Run, insert_of_some: InsertOfSome, lake: SqlCatalog, tmp_path: Path) -> None:
     sql(f"""CREATE TABLE lake.db.t (id BIGINT NOT NULL COMMENT 'key', n INT DEFAULT 7, b BOOLEAN DEFAULT true, x DOUBLE DEFAULT 1.5D,
              s STRING DEFAULT 'it\\'s',
              d DATE DEFAULT DATE'2024-02-03', ts TIMESTAMP DEFAULT TIMESTAMP'2024-02-03 01:02:03.4',
@@ -47,7 +47,7 @@ def test_providers_are_iceberg_or_a_file_format(sql: Run, lake: SqlCatalog) -> N
         sql("CREATE TABLE lake.db.d (id INT) USING csv")
 
 
-def test_rows_of_a_query_make_a_table_in_one_commit(sql: Run, lake: SqlCatalog) -> None:
+def test_create_table_as_select_is_one_commit(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.t USING iceberg PARTITIONED BY (k) AS SELECT id, id % 2 AS k FROM range(5)")
     table = lake.load_table("db.t")
     assert (len(table.metadata.snapshots), len(table.metadata.metadata_log)) == (1, 0)
@@ -76,7 +76,7 @@ def test_a_table_is_replaced_by_a_query_of_itself(sql: Run, lake: SqlCatalog) ->
     assert sql(f"SELECT count(*), sum(k) FROM lake.db.t VERSION AS OF {old}") == [(5, 2)]
 
 
-def test_a_definition_alone_makes_or_replaces_a_table(sql: Run, lake: SqlCatalog) -> None:
+def test_a_definition_without_a_query_creates_or_replaces_a_table(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE OR REPLACE TABLE lake.db.t (id INT) USING iceberg")
     sql("INSERT INTO lake.db.t VALUES (1)")
     sql("CREATE OR REPLACE TABLE lake.db.t (id INT, k STRING) USING iceberg PARTITIONED BY (k)")
@@ -87,7 +87,7 @@ def test_a_definition_alone_makes_or_replaces_a_table(sql: Run, lake: SqlCatalog
 
 
 @pytest.mark.parametrize("words", ["CREATE TABLE lake.db.t", "CREATE OR REPLACE TABLE lake.db.t", "CREATE OR REPLACE TABLE lake.db.there"])
-def test_a_query_that_fails_leaves_nothing(sql: Run, lake: SqlCatalog, tmp_path: Path, words: str) -> None:
+def test_a_query_that_fails_leaves_no_table_and_no_files(sql: Run, lake: SqlCatalog, tmp_path: Path, words: str) -> None:
     sql("CREATE TABLE lake.db.there USING iceberg AS SELECT id FROM range(3)")
     before = files_below(tmp_path / "warehouse")
     query = "SELECT /*+ REPARTITION(4) */ id, if(id = 90, CAST(raise_error('stop') AS INT), 1) AS x FROM range(100)"
@@ -99,7 +99,7 @@ def test_a_query_that_fails_leaves_nothing(sql: Run, lake: SqlCatalog, tmp_path:
 
 
 @pytest.mark.parametrize("what", ["rows", "none"])
-def test_what_show_create_table_says_makes_the_same_table_again(sql: Run, lake: SqlCatalog, what: str) -> None:
+def test_the_statement_of_show_create_table_creates_the_same_table(sql: Run, lake: SqlCatalog, what: str) -> None:
     sql("""CREATE TABLE lake.db.t (id BIGINT NOT NULL COMMENT 'it\\'s', k STRING, n INT DEFAULT 7, s STRUCT<a: INT COMMENT 'aa', m: MAP<STRING, ARRAY<DATE>>>)
            USING iceberg PARTITIONED BY (k, truncate(3, k), bucket(4, id)) COMMENT 'c' TBLPROPERTIES ('format-version' = '3', 'x' = 'y')""")
     if what == "rows":
@@ -115,7 +115,7 @@ def test_what_show_create_table_says_makes_the_same_table_again(sql: Run, lake: 
     assert after.location.removeprefix("file:") == before.location
 
 
-def test_a_query_brings_no_defaults_to_a_version_that_has_none_and_a_definition_may_not(sql: Run, lake: SqlCatalog) -> None:
+def test_defaults_of_a_query_are_left_out_in_version_2_and_those_of_a_definition_are_refused(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.source (n INT DEFAULT 7) USING iceberg TBLPROPERTIES ('format-version' = '3')")
     sql("INSERT INTO lake.db.source VALUES (DEFAULT)")
     sql("CREATE TABLE lake.db.t AS SELECT n FROM lake.db.source")

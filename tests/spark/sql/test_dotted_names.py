@@ -1,4 +1,4 @@
-"""Names with dots, blanks and backticks in Spark SQL, wherever a statement can have one; and names that two columns would have."""
+"""Names with dots, spaces and backticks in all Spark SQL statements; and names that two columns would have."""
 
 from datetime import datetime
 from pathlib import Path
@@ -23,19 +23,19 @@ def dotted(sql: Run) -> Run:
     return sql
 
 
-def test_rows_are_selected_and_filtered_by_such_names(dotted: Run) -> None:
+def test_rows_are_selected_and_filtered_by_unusual_names(dotted: Run) -> None:
     assert dotted("SELECT `a.b`, s.`x.y`, `sp ace`, `back``tick` FROM lake.db.t ORDER BY id") == [("k", 1, 5, 7), ("l", 2, 6, 8)]
     for condition in ("`a.b` = 'l'", "s.`x.y` = 2", "`sp ace` = 6", "`back``tick` > 7", "`a.b` IN ('l', 'm')", "`a.b` LIKE 'l%'"):
         assert dotted(f"SELECT id FROM lake.db.t WHERE {condition}") == [(2,)], condition
     assert dotted("SELECT max(`a.b`), min(s.`x.y`), max(`sp ace`) FROM lake.db.t") == [("l", 1, 6)]
 
 
-def test_a_filter_of_such_a_partition_reads_its_files_alone(dotted: Run, spark: SparkSession) -> None:
+def test_a_filter_of_a_partition_field_with_an_unusual_name_prunes_files(dotted: Run, spark: SparkSession) -> None:
     assert dotted("SELECT DISTINCT `_partition`.`a.b` FROM lake.db.t WHERE `a.b` = 'k'") == [("k",)]
     assert len(spark.table("lake.db.t").where(col("`a.b`") == "k").inputFiles()) == 1
 
 
-def test_such_columns_are_added_renamed_changed_and_dropped(dotted: Run, lake: SqlCatalog) -> None:
+def test_columns_with_unusual_names_are_added_renamed_changed_and_dropped(dotted: Run, lake: SqlCatalog) -> None:
     for change in (
         "ADD COLUMN `c.d` INT",
         "ADD COLUMN s.`n.m` INT AFTER `x.y`",
@@ -49,7 +49,7 @@ def test_such_columns_are_added_renamed_changed_and_dropped(dotted: Run, lake: S
     assert lake.load_table("db.t").schema().column_names == ["c.e", "id", "a.b", "sp ace", "s", "s.x.y", "s.n.m", "s.z", "back`tick"]
 
 
-def test_rows_are_changed_by_such_names(dotted: Run) -> None:
+def test_rows_are_changed_by_unusual_names(dotted: Run) -> None:
     dotted("UPDATE lake.db.t SET `sp ace` = 9 WHERE `a.b` = 'k'")
     dotted("""MERGE INTO lake.db.t t USING (SELECT 'l' AS `a.b`, 10 AS `o.p`) s ON t.`a.b` = s.`a.b`
               WHEN MATCHED THEN UPDATE SET t.`sp ace` = s.`o.p`""")
@@ -59,7 +59,7 @@ def test_rows_are_changed_by_such_names(dotted: Run) -> None:
     assert dotted("SELECT id, `a.b` FROM lake.db.t") == [(3, "k")]
 
 
-def test_partition_fields_have_such_names(dotted: Run, lake: SqlCatalog) -> None:
+def test_partition_fields_have_unusual_names(dotted: Run, lake: SqlCatalog) -> None:
     dotted("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(3, s.`x.y`)")
     dotted("ALTER TABLE lake.db.t ADD PARTITION FIELD truncate(2, `a.b`) AS `my.field`")
     dotted("INSERT INTO lake.db.t VALUES (3, 'm', 1, NULL, NULL)")
@@ -74,7 +74,7 @@ def test_partition_fields_have_such_names(dotted: Run, lake: SqlCatalog) -> None
     assert [field.name for field in lake.load_table("db.t").spec().fields] == ["a.b", "sp ace_bucket"]
 
 
-def test_tables_of_queries_and_writers_are_partitioned_by_such_names(sql: Run, spark: SparkSession) -> None:
+def test_queries_and_writers_create_tables_partitioned_by_unusual_names(sql: Run, spark: SparkSession) -> None:
     sql("""CREATE TABLE lake.db.c USING iceberg PARTITIONED BY (days(`t.s`), `p.a`)
            AS SELECT timestamp'2020-01-01 00:00:00' AS `t.s`, 'x' AS `p.a`""")
     assert sql("SELECT `p.a` FROM lake.db.c WHERE `t.s` >= '2020-01-01' AND `p.a` = 'x'") == [("x",)]
@@ -86,7 +86,7 @@ def test_tables_of_queries_and_writers_are_partitioned_by_such_names(sql: Run, s
     assert sql("SELECT `p.a` FROM lake.db.d") == [("y",)]
 
 
-def test_entries_of_manifests_are_sorted_by_the_fields_named(dotted: Run) -> None:
+def test_entries_of_manifests_are_sorted_by_fields_with_unusual_names(dotted: Run) -> None:
     dotted("INSERT INTO lake.db.t VALUES (3, 'm', 1, NULL, NULL)")
     with pytest.raises(PySparkException, match="no partition field 'id' in partition spec 0"):
         dotted("CALL lake.system.rewrite_manifests(table => 'db.t', sort_by => array('id'))")
@@ -105,7 +105,7 @@ def test_entries_of_manifests_are_sorted_by_the_fields_named(dotted: Run) -> Non
         "CREATE OR REPLACE TABLE lake.db.g (`foo.bar` INT, foo STRUCT<bar: INT>) USING iceberg",
     ],
 )
-def test_no_statement_makes_two_columns_of_one_name(sql: Run, statement: str) -> None:
+def test_no_statement_creates_two_columns_of_one_name(sql: Run, statement: str) -> None:
     sql("CREATE TABLE lake.db.g (foo STRUCT<bar: INT>, n INT) USING iceberg")
     with pytest.raises(PySparkException, match=r"foo\.bar"):
         sql(statement)
@@ -131,7 +131,7 @@ def test_a_dropped_column_of_an_identity_field_is_added_again(sql: Run) -> None:
     assert sql("SELECT id FROM lake.db.r WHERE category = 'books'") == [(1,)]
 
 
-def test_columns_of_one_name_in_a_table_of_others_are_never_taken_for_each_other(
+def test_two_columns_of_one_name_from_another_writer_are_never_confused(
     sql: Run, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     foo = pa.struct([("bar", pa.int64())])

@@ -1,4 +1,4 @@
-"""Classes of errors that a statement meets: Spark's own conditions where Spark has them, Java's names for what the core refuses, and next steps in SQL."""
+"""The classes of errors of SQL statements: Spark's conditions where Spark has them, the names of Java's core for its errors, and next steps in SQL."""
 
 from typing import Any
 
@@ -41,13 +41,13 @@ def made(sql: Run) -> Run:
         ("ALTER TABLE lake.db.t CREATE BRANCH", "PARSE_SYNTAX_ERROR"),
     ],
 )
-def test_what_spark_has_a_condition_for_is_an_analysis_error_with_it(made: Run, statement: str, condition: str) -> None:
+def test_an_error_with_a_condition_of_spark_is_an_analysis_error_with_that_condition(made: Run, statement: str, condition: str) -> None:
     with pytest.raises(AnalysisException) as caught:
         made(statement)
     assert caught.value.getCondition() == condition
 
 
-def test_an_unknown_procedure_is_told_all_that_there_are(made: Run) -> None:
+def test_the_error_of_an_unknown_procedure_lists_all_procedures(made: Run) -> None:
     with pytest.raises(AnalysisException, match=r"routine lake\.system\.nothing cannot be found") as caught:
         made("CALL lake.system.nothing()")
     assert all(name in str(caught.value) for name in (*procedure_names(), "create_changelog_view"))
@@ -62,7 +62,7 @@ def test_an_unknown_procedure_is_told_all_that_there_are(made: Run) -> None:
         ("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(0, id)", None, "bucket"),
     ],
 )
-def test_what_the_core_refuses_has_the_name_that_javas_core_gives_it(made: Run, statement: str, name: str | None, words: str) -> None:
+def test_errors_have_the_class_names_of_java_s_core(made: Run, statement: str, name: str | None, words: str) -> None:
     with pytest.raises(PySparkException, match=words) as caught:
         made(statement)
     assert "InvalidStatement" not in str(caught.value)
@@ -73,7 +73,7 @@ def test_what_the_core_refuses_has_the_name_that_javas_core_gives_it(made: Run, 
 
 
 class Failing(SparkCatalog):
-    """Fails with the error it was made with."""
+    """A catalog method that raises the error it was created with."""
 
     def __init__(self, spark: SparkSession, error: Exception) -> None:
         super().__init__(spark, "failing", InMemoryCatalog("failing"))
@@ -93,7 +93,7 @@ class Failing(SparkCatalog):
         (NoSuchFileError("100% wrong", next_step="look at table.snapshots()"), "NotFoundException"),
     ],
 )
-def test_each_outcome_of_a_commit_has_an_exception_of_its_own(spark: SparkSession, sql: Run, error: Exception, name: str) -> None:
+def test_each_failed_outcome_of_a_commit_has_its_own_exception(spark: SparkSession, sql: Run, error: Exception, name: str) -> None:
     register(spark, "failing", Failing(spark, error))
     with pytest.raises(IllegalArgumentException) as caught:
         sql("SELECT * FROM failing.db.t")

@@ -1,4 +1,4 @@
-"""`spark.read.format("icefloe")` and `df.write.format("icefloe")` in sessions with an attached catalog: tables of catalogs, by Spark's own scan."""
+"""`spark.read.format("icefloe")` and `df.write.format("icefloe")` in sessions with an attached catalog, read by Spark's own scan."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def rows(sql: Run, spark: SparkSession) -> DataFrame:
-    """Four rows for the empty table `lake.db.t`, which is partitioned."""
+    """Four rows for the empty, partitioned table `lake.db.t`."""
     sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING icefloe PARTITIONED BY (kind)")
     return spark.sql("SELECT id, if(id < 2, 'a', 'b') AS kind FROM range(4)")
 

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a statement: `KeyboardInterrupt`, no job that runs on, no file left behind, and the session answers the next statement."""
+"""Ctrl-C during a statement: `KeyboardInterrupt`, no running job, no remaining file, and a session that runs the next statement."""
 
 import json
 import os

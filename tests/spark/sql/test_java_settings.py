@@ -1,4 +1,4 @@
-"""Every setting of a session and every option of Java's has an effect, a refusal, or a warning that says that it has none and why."""
+"""Every session setting and option of Java's Iceberg has an effect, is refused, or causes a warning that it has none and why."""
 
 import logging
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def test_every_write_option_of_javas_is_acted_on_or_refused() -> None:
 
 @pytest.fixture
 def table(sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> Table:
-    """Two files of 1000 rows, of which every third is deleted; and no warning was given yet."""
+    """Two files of 1000 rows, a third of them deleted; and no warning logged yet."""
     monkeypatch.setattr(warnings_once, "_WARNED", set())
     made = lake.create_table("db.t", pa.schema([("id", pa.int64()), ("v", pa.string())]), properties={"write.delete.mode": "merge-on-read"})
     for first in (0, 1000):
@@ -54,7 +54,7 @@ def table(sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 @contextmanager
 def settings(spark: SparkSession, **given: str) -> Iterator[None]:
-    """Sets Iceberg's settings for a while; a name's dots are two underscores, its hyphens one."""
+    """Set Iceberg's session settings for the block; two underscores are a dot, one is a hyphen."""
     names = {SESSION_PREFIX + name.replace("__", ".").replace("_", "-"): value for name, value in given.items()}
     for name, value in names.items():
         spark.conf.set(name, value)
@@ -96,9 +96,7 @@ def test_settings_and_options_without_effect_are_warned_of_once_in_a_session(
 
 
 @pytest.mark.spark
-def test_rows_are_read_one_by_one_or_in_batches_as_option_setting_and_property_say(
-    spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table
-) -> None:
+def test_option_setting_and_property_choose_vectorized_reads(spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table) -> None:
     query = "SELECT sum(id), count(_pos), max(_pos) FROM lake.db.t WHERE id > 10"
     expected = sql(query)
     assert expected[0][0] == sum(number for number in range(11, 2000) if number % 3)
@@ -122,7 +120,7 @@ def test_rows_are_read_one_by_one_or_in_batches_as_option_setting_and_property_s
 
 
 @pytest.mark.spark
-def test_batches_have_as_many_rows_as_option_and_property_say(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_option_and_property_determine_the_rows_of_a_batch(spark: SparkSession, sql: Run, table: Table) -> None:
     def batches(**options: str) -> int:
         frame = spark.read.options(**options).table("lake.db.t").select("v")
         frame.collect()
@@ -140,7 +138,9 @@ def test_batches_have_as_many_rows_as_option_and_property_say(spark: SparkSessio
 
 
 @pytest.mark.spark
-def test_aggregates_come_of_metadata_unless_option_or_setting_say_otherwise(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_aggregates_are_computed_from_metadata_unless_option_or_setting_turns_it_off(
+    spark: SparkSession, sql: Run, lake: SqlCatalog
+) -> None:
     lake.create_table("db.plain", pa.schema([("id", pa.int64())])).append(pa.table({"id": range(9)}))
 
     def reads_files(**options: str) -> bool:
@@ -156,7 +156,7 @@ def test_aggregates_come_of_metadata_unless_option_or_setting_say_otherwise(spar
 
 
 @pytest.mark.spark
-def test_tasks_are_as_few_or_many_as_settings_and_properties_say(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_settings_and_properties_determine_the_number_of_tasks(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made = lake.create_table("db.many", pa.schema([("id", pa.int64()), ("v", pa.string())]))
     for first in range(6):
         made.append(pa.table({"id": [first], "v": ["text"]}))
@@ -165,7 +165,7 @@ def test_tasks_are_as_few_or_many_as_settings_and_properties_say(spark: SparkSes
     def tasks(**options: str) -> int:
         return spark.read.options(**cost, **options).table("lake.db.many").rdd.getNumPartitions()
 
-    # As many as there are processors, which are those of whoever started Spark in this process.
+    # The default is the number of processors of the session, which another test may have started.
     with settings(spark, read__adaptive_split_size__parallelism=str(spark.sparkContext.defaultParallelism)):
         by_processors = tasks()
     assert tasks() == by_processors > 1
@@ -183,7 +183,7 @@ def test_tasks_are_as_few_or_many_as_settings_and_properties_say(spark: SparkSes
 
 
 @pytest.mark.spark
-def test_statistics_of_columns_reach_the_optimizer_unless_a_setting_says_otherwise(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_statistics_of_columns_reach_the_optimizer_unless_a_setting_turns_them_off(spark: SparkSession, sql: Run, table: Table) -> None:
     table.compute_statistics()
     spark.conf.set("spark.sql.cbo.enabled", "true")
     try:

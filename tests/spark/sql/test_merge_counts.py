@@ -1,4 +1,4 @@
-"""Row counts of MERGE in the snapshot's summary, under Java's keys; UPDATE and DELETE have none there, as in Java."""
+"""Row counts of MERGE in the snapshot summary, under Java's keys; UPDATE and DELETE have none, as in Java."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def counts(lake: SqlCatalog) -> dict[str, str]:
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_merge_says_how_many_rows_it_changed(spark: SparkSession, sql: Run, lake: SqlCatalog, mode: str, case: str) -> None:
+def test_the_summary_of_a_merge_counts_the_changed_rows(spark: SparkSession, sql: Run, lake: SqlCatalog, mode: str, case: str) -> None:
     clauses, (updated, deleted, inserted, unmatched_updated, unmatched_deleted) = CASES[case]
     sql(f"CREATE TABLE lake.db.t (id BIGINT, dep STRING) TBLPROPERTIES ('write.merge.mode' = '{mode}', 'format-version' = '2')")
     spark.range(1, 8).selectExpr("id", "'x' AS dep").coalesce(1).writeTo("lake.db.t").append()

@@ -1,6 +1,6 @@
-"""How a MERGE joins its source: by a semi join with the target first, where Spark's own join would take the whole target along. Rows are held against a model.
+"""How a MERGE joins its source: after a semi join with the target, where Spark's own join would read the whole target. Rows are compared with a model.
 
-Sources by their kind are `test_merge_sources.py`, clauses `test_row_level.py`. How often a source is looked at, and whether it is too large, changes no row.
+Sources by kind are in `test_merge_sources.py`, clauses in `test_row_level.py`. How a source is read, and whether it is too large, changes no result.
 """
 
 import random
@@ -29,7 +29,7 @@ SEMI = "Join LeftSemi"
 
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> Plans:
-    """The optimized plan and the executed one of the rows of the last statement."""
+    """The optimized and the executed plan of the last statement."""
     seen: list[str] = []
 
     def noting(rows: DataFrame, *others: Any) -> ChangedRows:
@@ -65,7 +65,7 @@ def test_the_target_is_semi_joined_before_rows_are_inserted(sql: Run, plan: Plan
     assert sql("SELECT v, count(*) FROM lake.db.t GROUP BY v ORDER BY v") == [(0, 99_000), (1, 2_000)]
 
 
-def test_nothing_is_semi_joined_where_spark_can_send_the_source_or_needs_all_rows(
+def test_no_semi_join_is_added_where_spark_broadcasts_the_source_or_needs_all_rows(
     sql: Run, plan: Plans, many: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql("MERGE INTO lake.db.t t USING few s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v")
@@ -83,7 +83,7 @@ def test_nothing_is_semi_joined_where_spark_can_send_the_source_or_needs_all_row
     assert SEMI not in plan()
 
 
-def test_other_joins_stay_as_they_are(spark: SparkSession, sql: Run, plan: Plans, many: None) -> None:
+def test_joins_of_other_queries_are_not_changed(spark: SparkSession, sql: Run, plan: Plans, many: None) -> None:
     joined = spark.sql("SELECT t.id, s.v FROM lake.db.t t RIGHT JOIN few s ON t.id = s.id")
     assert "LeftSemi" not in joined._jdf.queryExecution().optimizedPlan().toString()
     # In a source too, which is read before.
@@ -94,7 +94,7 @@ def test_other_joins_stay_as_they_are(spark: SparkSession, sql: Run, plan: Plans
 
 
 def merged(target: list[Row], source: list[Row], matches: Callable[[Row, Row], bool]) -> list[Row]:
-    """What the definition of MERGE makes of `UPDATE SET v = s.v` where `s.v` is even, DELETE where it is odd, and INSERT of all but the rows whose `v` is 9."""
+    """Return the result of MERGE by its definition: `UPDATE SET v = s.v` for an even `s.v`, DELETE for an odd one, INSERT of rows whose `v` is not 9."""
     found = []
     for row in target:
         by = [one for one in source if matches(row, one)]
@@ -131,7 +131,9 @@ def some_rows(chance: random.Random) -> Iterator[Row]:
 
 @pytest.mark.parametrize("way", ["in two looks", *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS if way != "in two looks")])
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_rows_are_those_of_a_model(spark: SparkSession, sql: Run, monkeypatch: pytest.MonkeyPatch, condition: str, way: str) -> None:
+def test_rows_equal_those_of_a_model_of_merge(
+    spark: SparkSession, sql: Run, monkeypatch: pytest.MonkeyPatch, condition: str, way: str
+) -> None:
     for name, value in WAYS[way].items():
         monkeypatch.setattr(broadcast_source, name, value)
     chance = random.Random(condition)
@@ -152,7 +154,9 @@ def test_rows_are_those_of_a_model(spark: SparkSession, sql: Run, monkeypatch: p
 
 
 @pytest.mark.parametrize("way", [pytest.param("at once", marks=pytest.mark.slow), "in two looks"])
-def test_a_row_matched_twice_is_refused_by_spark(sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, many: None, way: str) -> None:
+def test_a_row_matched_twice_raises_the_error_of_spark(
+    sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, many: None, way: str
+) -> None:
     for name, value in WAYS[way].items():
         monkeypatch.setattr(broadcast_source, name, value)
     before = lake.load_table("db.t").metadata_location
@@ -177,7 +181,9 @@ SOURCES = {
 
 @pytest.mark.parametrize("way", [pytest.param("at once", marks=pytest.mark.slow), "in two looks"])
 @pytest.mark.parametrize("kind", SOURCES)
-def test_sources_of_every_kind(spark: SparkSession, sql: Run, plan: Plans, monkeypatch: pytest.MonkeyPatch, kind: str, way: str) -> None:
+def test_sources_of_every_kind_are_semi_joined(
+    spark: SparkSession, sql: Run, plan: Plans, monkeypatch: pytest.MonkeyPatch, kind: str, way: str
+) -> None:
     for name, value in (WAYS[way] | ({"_FIRST_ROWS": 2} if way == "in two looks" else {})).items():
         monkeypatch.setattr(broadcast_source, name, value)
     spark.udf.register("minus", lambda one: -one, LongType())
@@ -190,7 +196,7 @@ def test_sources_of_every_kind(spark: SparkSession, sql: Run, plan: Plans, monke
 
 
 @pytest.mark.parametrize("way", [pytest.param("at once", marks=pytest.mark.slow), "in two looks"])
-def test_a_source_by_chance_is_one_and_the_same_for_both_joins(
+def test_random_rows_of_a_source_are_the_same_in_both_joins(
     spark: SparkSession, sql: Run, plan: Plans, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     for name, value in WAYS[way].items():

@@ -1,6 +1,6 @@
-"""The sources of MERGE: whatever they are, each is read once, and what matches, and is read of the target, is what the statement says.
+"""The sources of MERGE: a source of any kind is read once, and the result is that of the statement's definition.
 
-Clauses are `test_row_level.py`. Expected rows are told by hand, and hold as well where the source is too large to be read first.
+Clauses are in `test_row_level.py`. Expected rows are written by hand, and are the same for a source that is too large to be read first.
 """
 
 import secrets
@@ -27,7 +27,7 @@ MODES = ("copy-on-write", "merge-on-read")
     params=["read first", pytest.param("read twice", marks=pytest.mark.slow), pytest.param("too large", marks=pytest.mark.slow)]
 )
 def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How Icefloe treats the sources of the test: whether they are more rows than the first look at them takes, or than may be read first."""
+    """How sources are read: all in the first read, more rows than the first read takes, or too large to be read first."""
     if request.param == "read twice":
         monkeypatch.setattr(broadcast_source, "_FIRST_ROWS", 1)
     if request.param == "too large":
@@ -48,9 +48,9 @@ TAKE_ALL = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_source_that_is_another_each_time_is_read_once(spark: SparkSession, sql: Run, reading: str, mode: str) -> None:
+def test_a_source_with_random_rows_is_read_once(spark: SparkSession, sql: Run, reading: str, mode: str) -> None:
     made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(200)", mode)
-    # Of each pair of ids one, by chance: whoever asks twice finds others. What Spark itself knows to be so, such as rand(), it refuses.
+    # One id of each pair, at random: a second read finds other ids. Spark refuses functions that it can see to be random, such as rand().
     by_chance = spark.sparkContext.parallelize(range(150), 2).map(lambda pair: (2 * pair + secrets.randbelow(2), -1))
     spark.createDataFrame(by_chance, LONGS).createOrReplaceTempView("by_chance")
     sql(f"MERGE INTO lake.db.t t USING by_chance s ON t.id = s.id {TAKE_ALL}")
@@ -61,21 +61,21 @@ def test_a_source_that_is_another_each_time_is_read_once(spark: SparkSession, sq
     assert [one for one, v in found if v == 0] == sorted(set(range(200)) - set(taken))
 
 
-def test_a_row_that_several_of_the_source_match_is_refused(sql: Run, lake: SqlCatalog, reading: str) -> None:
+def test_a_target_row_that_several_source_rows_match_is_refused(sql: Run, lake: SqlCatalog, reading: str) -> None:
     made(sql, "id BIGINT, v BIGINT", "SELECT id, id FROM range(5)")
     before = lake.load_table("db.t").metadata_location
     twice = "(SELECT id % 4 AS id, id AS v FROM range(1, 7))"
     with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
         sql(f"MERGE INTO lake.db.t t USING {twice} s ON t.id = s.id {TAKE_ALL}")
     assert lake.load_table("db.t").metadata_location == before
-    # A row may go by several, and be told apart by more than its key; several rows without a match are as many new ones.
+    # Several source rows may delete a row, and the condition may distinguish them; each row without a match is inserted.
     sql(f"MERGE INTO lake.db.t t USING {twice} s ON t.id = s.id AND t.v = s.v {TAKE_ALL}")
     assert ids(sql) == [(0, 0), (0, 4), (1, 1), (1, 5), (2, 2), (2, 6), (3, 3), (4, 4)]
     sql(f"MERGE INTO lake.db.t t USING {twice} s ON t.id = s.id WHEN MATCHED THEN DELETE")
     assert ids(sql) == [(4, 4)]
 
 
-def test_nulls_match_where_the_condition_says_so(sql: Run, reading: str) -> None:
+def test_nulls_match_only_by_null_safe_equality(sql: Run, reading: str) -> None:
     rows = "SELECT * FROM VALUES (CAST(NULL AS BIGINT), 1L), (2L, 2L), (3L, 3L)"
     made(sql, "id BIGINT, v BIGINT", rows)
     source = "(SELECT * FROM VALUES (CAST(NULL AS BIGINT), -1L), (2L, -2L) AS (id, v))"
@@ -111,7 +111,7 @@ def test_conditions_name_columns_of_both_sides(sql: Run, reading: str) -> None:
     assert (1, 35) not in ids(sql)
 
 
-def test_no_key_is_needed(sql: Run, reading: str) -> None:
+def test_a_condition_without_an_equality_works(sql: Run, reading: str) -> None:
     made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(4)")
     sql("MERGE INTO lake.db.t t USING (SELECT 1 AS low, 2 AS high) s ON t.id BETWEEN s.low AND s.high WHEN MATCHED THEN UPDATE SET v = 1")
     sql("MERGE INTO lake.db.t t USING (SELECT 9L AS id, 9L AS v) s ON false WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *")
@@ -140,7 +140,7 @@ def test_a_source_without_rows_changes_nothing(sql: Run, lake: SqlCatalog, readi
     assert ids(sql) == [(0, 0), (1, 1)]
 
 
-def test_rows_from_python_are_a_source_whose_size_spark_does_not_know(spark: SparkSession, sql: Run, reading: str) -> None:
+def test_rows_from_python_are_a_source_of_unknown_size(spark: SparkSession, sql: Run, reading: str) -> None:
     made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(100)")
     spark.createDataFrame(spark.sparkContext.parallelize([(50 + one, one) for one in range(60)], 3), LONGS).createOrReplaceTempView("given")
     sql(f"MERGE INTO lake.db.t t USING given s ON t.id = s.id {TAKE_ALL}")
@@ -172,7 +172,7 @@ def test_a_merge_that_only_inserts_reads_its_source_once(
     assert len(ids(sql)) - len(by_id) == 3  # a null is equal to nothing
 
 
-def test_rows_that_match_none_are_appended_whatever_the_condition(sql: Run, reading: str) -> None:
+def test_rows_without_a_match_are_appended_for_any_condition(sql: Run, reading: str) -> None:
     made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(4)")
     sql("INSERT INTO lake.db.t SELECT id, -1 FROM range(10) s WHERE NOT EXISTS (SELECT 1 FROM lake.db.t WHERE id > s.id - 3)")
     assert [one for one, v in ids(sql) if v == -1] == [6, 7, 8, 9]
@@ -197,7 +197,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_keys_of_every_kind_find_their_rows_and_leave_out_files(sql: Run, lake: SqlCatalog, kind: str) -> None:
+def test_keys_of_every_type_match_their_rows_and_prune_files(sql: Run, lake: SqlCatalog, kind: str) -> None:
     key = f"CAST({KINDS[kind]} AS {kind})"
     made(sql, f"k {kind}, id BIGINT, v BIGINT", f"SELECT /*+ REPARTITION(1) */ {key}, id, 0 FROM range(10)")
     sql(f"INSERT INTO lake.db.t SELECT /*+ REPARTITION(1) */ {key}, id, 0 FROM range(30, 40)")
@@ -226,5 +226,5 @@ def test_keys_of_every_kind_find_their_rows_and_leave_out_files(sql: Run, lake: 
     ("size", "width", "first"),
     [(1_000, 20, 10_000), (broadcast_source.MOST_SOURCE_BYTES + 1, 20, 0), (1_000, 2**20, 64), (2**63 - 1, 20, 10_000)],
 )
-def test_how_much_of_a_source_is_read_first(size: int, width: int, first: int) -> None:
+def test_the_first_rows_of_a_source_are_limited_by_its_estimated_size(size: int, width: int, first: int) -> None:
     assert broadcast_source.first_rows(size, width) == first

@@ -1,4 +1,4 @@
-"""Next steps of errors that SQL statements meet name statements, not Python's methods."""
+"""The next steps of errors in SQL statements name statements, not methods of Python."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ import icefloe
 from icefloe.spark.bridge.next_steps import in_sql
 
 SOURCES = Path(icefloe.__file__).parent
-# Calls of Python's, and arguments by name.
+# Python calls, and arguments by name.
 PYTHON = re.compile(r"\b(?:table|catalog|view)\.\w+\(|\b\w+_\w+\(|\b\w+\(\)|=(?:True|False|None)\b")
 # Parts of the package that a statement does not reach.
 NOT_OF_SQL = ("cli", "spark", "catalog", "inspect", "demo", "testing")
@@ -59,7 +59,7 @@ def _part(node: ast.expr) -> str:
     return "'x'" if is_name else "2" if "VERSION" in ast.unparse(node) else "x"
 
 
-def test_the_sources_have_next_steps_to_look_at() -> None:
+def test_the_sources_contain_next_steps() -> None:
     assert sum(bool(PYTHON.search(text)) for _, text in next_steps()) > 15
 
 
@@ -68,7 +68,7 @@ def test_a_next_step_names_statements(where: str, text: str) -> None:
     assert not PYTHON.search(in_sql(text)), f"{where} became {in_sql(text)}"
 
 
-def test_statements_have_the_names_of_the_call() -> None:
+def test_statements_of_next_steps_have_the_names_of_the_call() -> None:
     assert in_sql("create it with create_namespace('a.b'); there are: c") == "create it with CREATE NAMESPACE a.b; there are: c"
     upgraded = in_sql("upgrade it with table.upgrade_table_version(2), or delete by a filter")
     assert upgraded == "upgrade it with ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '2'), or delete by a filter"

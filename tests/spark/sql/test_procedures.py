@@ -1,4 +1,4 @@
-"""`CALL lake.system...`: arguments by name and by place, rows with Java's columns, errors in their words; and the same in Python."""
+"""`CALL lake.system...`: arguments by name and by position, rows with Java's columns, errors with their reason; and the same procedures from Python."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ def table(lake: SqlCatalog) -> Table:
     return made
 
 
-def test_branches_move_by_calls(sql: Run, lake: SqlCatalog, table: Table) -> None:
+def test_procedures_move_branches(sql: Run, lake: SqlCatalog, table: Table) -> None:
     first, second, third = (one.snapshot_id for one in table.snapshots())
     assert sql(f"CALL lake.system.rollback_to_snapshot('db.t', {second})") == [(third, second)]
     assert sql("SELECT count(*) FROM lake.db.t") == [(2,)]
@@ -50,7 +50,7 @@ def test_staged_changes_are_published(sql: Run, table: Table) -> None:
         sql(f"CALL lake.system.cherrypick_snapshot('db.t', {staged})")
 
 
-def test_old_snapshots_and_manifests_go(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_procedures_expire_snapshots_and_rewrite_manifests(spark: SparkSession, sql: Run, table: Table) -> None:
     assert sql("CALL lake.system.rewrite_manifests('db.t')") == [(3, 1)]
     ids = [one.snapshot_id for one in table.snapshots()]
     found = spark.sql(f"CALL lake.system.expire_snapshots(table => 'db.t', retain_last => 1, snapshot_ids => ARRAY({ids[0]}L))")
@@ -67,7 +67,7 @@ def test_old_snapshots_and_manifests_go(spark: SparkSession, sql: Run, table: Ta
     assert len(sql("CALL lake.system.ancestors_of('db.t')")) == 3
 
 
-def test_files_become_a_tables(sql: Run, lake: SqlCatalog, table: Table, tmp_path: Path) -> None:
+def test_procedures_add_files(sql: Run, lake: SqlCatalog, table: Table, tmp_path: Path) -> None:
     for part in ("a", "b"):
         (tmp_path / "in" / f"kind={part}").mkdir(parents=True)
         pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "in" / f"kind={part}" / "x.parquet")
@@ -98,7 +98,7 @@ def test_files_in_folders_that_the_table_is_not_partitioned_by_are_refused(
     sql("DROP TABLE lake.db.other")
 
 
-def test_what_is_wrong_is_said(sql: Run, lake: SqlCatalog, table: Table) -> None:
+def test_wrong_calls_are_refused_with_the_reason(sql: Run, lake: SqlCatalog, table: Table) -> None:
     with pytest.raises(PySparkException, match=r"routine lake\.system\.nothing cannot be found"):
         sql("CALL lake.system.nothing()")
     with pytest.raises(PySparkException, match=r"lake\.system"):
@@ -120,6 +120,6 @@ def test_arguments_are_any_expressions_of_constants(sql: Run, table: Table) -> N
 
 
 @pytest.mark.parametrize("name", ["", "1", "db..t"])
-def test_what_names_no_table_is_said(sql: Run, name: str) -> None:
+def test_a_text_that_is_not_a_table_name_is_refused(sql: Run, name: str) -> None:
     with pytest.raises(PySparkException, match=f"'{name}' is not the name of a table"):
         sql(f"CALL lake.system.ancestors_of('{name}')")

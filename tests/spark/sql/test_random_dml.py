@@ -1,4 +1,4 @@
-"""Random INSERTs, UPDATEs, DELETEs and MERGEs by Spark SQL leave the rows that SQLite has after the same ones, and row ids as they were."""
+"""Random INSERT, UPDATE, DELETE and MERGE statements give the rows that SQLite has after the same statements, and keep row ids."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def run(both: Both, told: list[tuple[Any, ...]]) -> None:
 
 @given(form=st.sampled_from(FORMS), partitioning=st.sampled_from(PARTITIONING), told=st.lists(steps, min_size=2, max_size=4))
 @settings(max_examples=2, deadline=None, suppress_health_check=_SHARED, phases=(Phase.explicit, Phase.generate))
-def test_rows_are_those_of_sqlite(
+def test_rows_equal_those_of_sqlite(
     sql: Run, lake: SqlCatalog, form: tuple[int, str], partitioning: str, told: list[tuple[Any, ...]]
 ) -> None:
     run(Both(sql, lake, *form, partitioning), told)
@@ -33,7 +33,7 @@ def test_rows_are_those_of_sqlite(
 @pytest.mark.slow
 @given(form=st.sampled_from(FORMS), partitioning=st.sampled_from(PARTITIONING), told=st.lists(steps, min_size=2, max_size=10))
 @settings(max_examples=60, deadline=None, suppress_health_check=_SHARED)
-def test_rows_are_those_of_sqlite_many_times(
+def test_rows_equal_those_of_sqlite_after_many_statements(
     sql: Run, lake: SqlCatalog, form: tuple[int, str], partitioning: str, told: list[tuple[Any, ...]]
 ) -> None:
     run(Both(sql, lake, *form, partitioning), told)

@@ -1,4 +1,4 @@
-"""UPDATE, MERGE and DELETE by Spark SQL: every clause, both ways for rows to go, three versions of the format, branches, and what is refused."""
+"""UPDATE, MERGE and DELETE by Spark SQL: every clause, copy-on-write and merge-on-read, three format versions, branches, and refusals."""
 
 from itertools import pairwise, product
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: st
 
 
 @pytest.mark.parametrize(("version", "mode"), FORMS)
-def test_one_subquery_in_several_places_is_the_same_value_in_each(sql: Run, version: int, mode: str) -> None:
+def test_a_subquery_used_several_times_has_one_value(sql: Run, version: int, mode: str) -> None:
     made(sql, version, mode)
     most = "(SELECT max(id) FROM lake.db.t)"
     sql(f"UPDATE lake.db.t SET s.a = {most} WHERE id = {most} OR v = {most} / 4")
@@ -106,7 +106,7 @@ def test_merge_with_every_clause(sql: Run, version: int, mode: str) -> None:
         }
 
 
-def test_a_row_that_matches_several_is_refused_in_sparks_words(sql: Run, lake: SqlCatalog) -> None:
+def test_a_row_that_matches_several_source_rows_is_refused_with_the_error_of_spark(sql: Run, lake: SqlCatalog) -> None:
     made(sql, 2, "merge-on-read")
     before = lake.load_table("db.t").metadata_location
     with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
@@ -116,7 +116,7 @@ def test_a_row_that_matches_several_is_refused_in_sparks_words(sql: Run, lake: S
     assert lake.load_table("db.t").metadata_location == before
 
 
-def test_statements_that_touch_no_row_make_no_snapshot(sql: Run, lake: SqlCatalog) -> None:
+def test_statements_that_change_no_row_make_no_snapshot(sql: Run, lake: SqlCatalog) -> None:
     made(sql, 2, "copy-on-write")
     before = lake.load_table("db.t").metadata_location
     sql("UPDATE lake.db.t SET v = 1 WHERE id > 1000")
@@ -126,12 +126,12 @@ def test_statements_that_touch_no_row_make_no_snapshot(sql: Run, lake: SqlCatalo
     assert lake.load_table("db.t").metadata_location == before
 
 
-def test_deletes_of_whole_files_and_partitions_touch_metadata_only(sql: Run, lake: SqlCatalog) -> None:
+def test_deletes_of_whole_files_and_partitions_change_metadata_only(sql: Run, lake: SqlCatalog) -> None:
     made(sql, 2, "merge-on-read")
     paths = {task.file.file_path for task in lake.load_table("db.t").scan().plan_files()}
     sql("DELETE FROM lake.db.t WHERE kind = 'a'")
     sql("INSERT INTO lake.db.t SELECT 50, 'c', 0D, NULL")
-    sql("DELETE FROM lake.db.t WHERE id >= 50")  # the bounds say that every row of the file goes
+    sql("DELETE FROM lake.db.t WHERE id >= 50")  # by the bounds, every row of the file matches
     table = lake.load_table("db.t")
     first, second = table.snapshots()[1], table.snapshots()[-1]
     assert {task.file.file_path for task in table.scan().plan_files()} < paths
@@ -142,14 +142,14 @@ def test_deletes_of_whole_files_and_partitions_touch_metadata_only(sql: Run, lak
 
 
 @pytest.mark.parametrize("condition", ["length(kind) = 1 AND id % 2 = 0", "upper(kind) = 'A'", "kind || 'x' <> 'bx' AND id >= 0"])
-def test_a_test_of_partitions_that_is_no_expression_deletes_rows(sql: Run, lake: SqlCatalog, condition: str) -> None:
+def test_a_partition_filter_without_an_iceberg_expression_deletes_rows(sql: Run, lake: SqlCatalog, condition: str) -> None:
     made(sql, 2, "copy-on-write")
     sql(f"DELETE FROM lake.db.t WHERE {condition}")
     assert sql("SELECT id FROM lake.db.t ORDER BY id") == [(1,), (3,), (5,), (7,), (9,)]
 
 
 @pytest.mark.parametrize(("version", "mode"), FORMS)
-def test_updates_may_ask_where_rows_are(sql: Run, version: int, mode: str) -> None:
+def test_updates_can_use_the_file_and_position_of_rows(sql: Run, version: int, mode: str) -> None:
     made(sql, version, mode)
     before = row_ids(sql)
     sql("UPDATE lake.db.t SET v = _pos WHERE _file LIKE '%kind=a%' AND _pos > 1")
@@ -160,7 +160,7 @@ def test_updates_may_ask_where_rows_are(sql: Run, version: int, mode: str) -> No
     assert row_ids(sql) == before
 
 
-def test_a_merge_that_asks_where_rows_are_is_refused(sql: Run) -> None:
+def test_a_merge_that_uses_the_position_of_rows_is_refused(sql: Run) -> None:
     made(sql, 2, "merge-on-read")
     with pytest.raises(UnsupportedOperationException, match="look for the keys of these rows in the source"):
         sql("MERGE INTO lake.db.t t USING (SELECT 1 AS id) s ON t.id = s.id AND t._pos >= 0 WHEN MATCHED THEN UPDATE SET v = 7")
@@ -168,14 +168,14 @@ def test_a_merge_that_asks_where_rows_are_is_refused(sql: Run) -> None:
     assert sql("SELECT id FROM lake.db.t WHERE v = 7 ORDER BY id") == [(0,), (1,)]
 
 
-def test_a_file_of_which_every_row_goes_leaves_whole(sql: Run, lake: SqlCatalog) -> None:
+def test_a_file_without_remaining_rows_is_removed(sql: Run, lake: SqlCatalog) -> None:
     made(sql, 3, "merge-on-read")
     sql("DELETE FROM lake.db.t WHERE id IN (SELECT id FROM lake.db.t WHERE kind = 'a')")
     summary = lake.load_table("db.t").current_snapshot().summary
     assert (summary["operation"], summary["deleted-data-files"], summary["total-delete-files"]) == ("delete", "1", "0")
 
 
-def test_branches_are_changed_alone(sql: Run, lake: SqlCatalog) -> None:
+def test_changing_a_branch_changes_no_other(sql: Run, lake: SqlCatalog) -> None:
     made(sql, 2, "merge-on-read")
     lake.load_table("db.t").manage_snapshots().create_branch(branch_name="b").commit()
     sql("UPDATE lake.db.t.branch_b SET v = -1 WHERE id = 3")
@@ -185,14 +185,14 @@ def test_branches_are_changed_alone(sql: Run, lake: SqlCatalog) -> None:
     assert sql("SELECT sum(v) FROM lake.db.t") == [(22.5,)]
 
 
-def test_a_tag_takes_no_changes(sql: Run, lake: SqlCatalog) -> None:
+def test_changing_a_tag_is_refused(sql: Run, lake: SqlCatalog) -> None:
     made(sql, 2, "merge-on-read")
     lake.load_table("db.t").manage_snapshots().create_tag(tag_name="x").commit()
     with pytest.raises(IllegalArgumentException, match="takes no writes"):
         sql("UPDATE lake.db.t.tag_x SET v = -1 WHERE id = 3")
 
 
-def test_marks_in_version_1_are_refused(sql: Run) -> None:
+def test_merge_on_read_in_version_1_is_refused(sql: Run) -> None:
     made(sql, 1, "merge-on-read")
     with pytest.raises(
         UnsupportedOperationException, match=r"(?s)format version 1.*write.update.mode.*SET TBLPROPERTIES \('format-version' = '2'\)"
@@ -204,7 +204,7 @@ def test_marks_in_version_1_are_refused(sql: Run) -> None:
     assert sql("SELECT count(*) FROM lake.db.t") == [(5,)]
 
 
-def test_columns_called_as_places_of_rows_are_refused(sql: Run) -> None:
+def test_columns_with_names_of_metadata_columns_are_refused(sql: Run) -> None:
     sql("CREATE TABLE lake.db.t (id BIGINT, _pos BIGINT) USING iceberg")
     with pytest.raises(UnsupportedOperationException, match=r"(?s)columns of its own called _pos.*RENAME COLUMN"):
         sql("UPDATE lake.db.t SET id = 1")
@@ -218,7 +218,7 @@ def test_merge_into_and_data_frames(spark: SparkSession, sql: Run) -> None:
     assert sql("SELECT id, v FROM lake.db.t WHERE id > 6 ORDER BY id") == [(7, 3.5), (8, 9.0), (9, 9.0), (10, None), (11, None)]
 
 
-def test_updated_rows_are_spread_and_sorted_as_the_table_asks(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_updated_rows_are_distributed_and_sorted_by_the_table_s_properties(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql, 2, "merge-on-read")
     table = lake.load_table("db.t")
     with table.update_sort_order() as update:
@@ -237,7 +237,7 @@ def test_updated_rows_are_spread_and_sorted_as_the_table_asks(spark: SparkSessio
     assert len(added) <= 12
 
 
-def test_an_advised_size_cuts_changed_rows_into_more_files(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_the_advisory_partition_size_splits_changed_rows_into_more_files(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     sql("""CREATE TABLE lake.db.a (id BIGINT, kind STRING, v DOUBLE) USING iceberg PARTITIONED BY (kind)
            TBLPROPERTIES ('write.update.mode' = 'merge-on-read')""")
     for start in range(0, 20_000, 5_000):
@@ -253,7 +253,7 @@ def test_an_advised_size_cuts_changed_rows_into_more_files(spark: SparkSession, 
     assert [len(list(table.scan(where).plan_files())) for where in ("id < 10000", "id >= 10000")] == [2, 4]
 
 
-def test_statements_take_the_settings_of_the_session(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_statements_use_the_settings_of_their_session(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql, 2, "merge-on-read", partitioned=False)
     table = lake.load_table("db.t")
     settings = {"snapshot-property.who": "me", "compression-codec": "gzip"}
@@ -280,7 +280,7 @@ def test_statements_take_the_settings_of_the_session(spark: SparkSession, sql: R
     assert "who" not in table.refresh().current_snapshot().summary
 
 
-def test_marks_are_of_the_table_s_granularity(sql: Run, lake: SqlCatalog) -> None:
+def test_delete_files_have_the_table_s_granularity(sql: Run, lake: SqlCatalog) -> None:
     for granularity, expected in (("file", "2"), ("partition", "1")):
         made(sql, 2, "merge-on-read", partitioned=False, more=f", 'write.delete.granularity' = '{granularity}'")
         sql("INSERT INTO lake.db.t (id, kind, v, s) SELECT id + 10, NULL, NULL, NULL FROM range(10)")
@@ -330,7 +330,7 @@ CORRELATED = "(SELECT max(s.x) FROM s WHERE s.y < t.id)"
     ],
 )
 def test_correlated_scalar_subqueries_need_no_equality(spark: SparkSession, sql: Run, mode: str, statement: str, expected: Any) -> None:
-    """A rule of Spark 4.3's own optimizer refuses them, unless it is left out."""
+    """A rule of Spark 4.3 refuses them, unless it is excluded."""
     modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update"))
     sql(f"CREATE TABLE lake.db.t (id INT, v INT) TBLPROPERTIES ('format-version' = '2', {modes})")
     sql("INSERT INTO lake.db.t VALUES (1, 1), (2, 2), (3, 3), (4, 4)")

@@ -1,4 +1,4 @@
-"""MERGE and INSERT WITH SCHEMA EVOLUTION: columns added and widened in the commit of the rows, and nothing left where the statement does not end well."""
+"""MERGE and INSERT WITH SCHEMA EVOLUTION: columns are added and widened in the commit of the rows, and not at all if the statement fails."""
 
 from itertools import product
 from typing import Any
@@ -46,7 +46,7 @@ def row_ids(sql: Run) -> dict[Any, Any]:
 
 @evolves
 @pytest.mark.parametrize(("version", "mode"), FORMS)
-def test_columns_nested_fields_and_wider_types_come_in_the_commit_of_the_rows(
+def test_columns_nested_fields_and_wider_types_are_in_the_commit_of_the_rows(
     spark: SparkSession, sql: Run, lake: SqlCatalog, version: int, mode: str
 ) -> None:
     made(sql, version, mode, "id INT, n INT, f FLOAT, d DECIMAL(6, 2), p STRUCT<x: INT>, l ARRAY<STRUCT<a: INT>>, m MAP<STRING, INT>")
@@ -76,7 +76,7 @@ def test_columns_nested_fields_and_wider_types_come_in_the_commit_of_the_rows(
 
 
 @evolves
-def test_a_source_with_fewer_columns_leaves_the_others_as_they_are(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_a_source_with_fewer_columns_does_not_change_the_others(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql, columns="id INT, kind STRING, pay INT")
     sql("INSERT INTO lake.db.t VALUES (1, 'a', 100), (2, 'b', 200)")
     source(spark, "SELECT * FROM VALUES (1, 'new'), (3, 'c') AS v(id, kind)")
@@ -94,7 +94,7 @@ def test_only_columns_that_are_assigned_are_added(spark: SparkSession, sql: Run,
 
 
 @evolves
-def test_a_statement_that_is_explained_or_fails_leaves_the_columns(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_a_statement_that_is_explained_or_fails_changes_no_columns(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql)
     sql("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'b')")
     table = lake.load_table("db.t")
@@ -115,7 +115,7 @@ def test_a_statement_that_is_explained_or_fails_leaves_the_columns(spark: SparkS
 
 
 @evolves
-def test_a_narrower_source_is_cast_where_spark_asks_which_changes_there_may_be(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_a_narrower_source_is_cast_to_the_column_s_type(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql, columns="id BIGINT, n DOUBLE")
     sql("INSERT INTO lake.db.t VALUES (1, 1)")
     source(spark, "SELECT CAST(1 AS INT) AS id, CAST(2.5 AS FLOAT) AS n, 'x' AS more")
@@ -130,7 +130,7 @@ def test_a_narrower_source_is_cast_where_spark_asks_which_changes_there_may_be(s
 
 
 @evolves
-def test_a_property_leaves_the_columns_as_they_are(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_a_table_property_turns_schema_evolution_off(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql, more=", 'write.spark.auto-schema-evolution.enabled' = 'false'")
     sql("INSERT INTO lake.db.t VALUES (1, 'a')")
     source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n")
@@ -139,7 +139,7 @@ def test_a_property_leaves_the_columns_as_they_are(spark: SparkSession, sql: Run
 
 
 @evolves
-def test_rows_for_a_branch_bring_columns_to_the_table(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_rows_for_a_branch_add_columns_to_the_table(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql)
     sql("INSERT INTO lake.db.t VALUES (1, 'a')")
     sql("ALTER TABLE lake.db.t CREATE BRANCH b")
@@ -150,7 +150,7 @@ def test_rows_for_a_branch_bring_columns_to_the_table(spark: SparkSession, sql: 
 
 
 @evolves
-def test_the_dataframe_s_verb_does_the_same(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_merge_into_of_a_dataframe_evolves_the_schema(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql)
     sql("INSERT INTO lake.db.t VALUES (1, 'a')")
     rows = spark.sql("SELECT 1 AS id, 'b' AS kind, 5 AS n").alias("s")
@@ -160,7 +160,7 @@ def test_the_dataframe_s_verb_does_the_same(spark: SparkSession, sql: Run, lake:
 
 @evolves
 @pytest.mark.parametrize("other", ["rows", "columns"])
-def test_beside_another_writer_the_statement_holds_or_is_refused_whole(
+def test_with_a_concurrent_writer_the_statement_is_committed_or_refused_as_a_whole(
     spark: SparkSession, sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
     made(sql, more=", 'write.merge.isolation-level' = 'snapshot', 'commit.retry.min-wait-ms' = '1'")
@@ -202,7 +202,7 @@ def test_insert_adds_columns_in_the_commit_of_its_rows(spark: SparkSession, sql:
 
 
 @pytest.mark.skipif(SPARK > (4, 0), reason="Spark 4.1 and later know the words")
-def test_spark_4_0_refuses_by_name_what_it_would_leave_out(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_spark_4_0_refuses_schema_evolution(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql)
     source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n")
     for text in (MERGE, MERGE.replace("lake.db.t", "lake.db.t AS t"), f"WITH w AS (SELECT 1) {MERGE}"):

@@ -1,4 +1,4 @@
-"""Iceberg as Spark's session catalog: a name is an Iceberg table's first, else what Spark has under it."""
+"""Iceberg as Spark's session catalog: a name is an Iceberg table's first, else that of a table of Spark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ SETTING = "spark.sql.catalog.spark_catalog"
 
 @pytest.fixture
 def session(spark: SparkSession, lake: SqlCatalog, tmp_path: Path) -> Iterator[SparkSession]:
-    """A session of its own, whose session catalog the shared one does not have; its database lies in a temporary folder."""
+    """A session of its own with Icefloe as session catalog; its database is in a temporary folder."""
     own = spark.newSession()
     own.sql(f"CREATE DATABASE mixed LOCATION '{tmp_path}/mixed'")
     assert own.catalog.currentCatalog() == "spark_catalog"  # it was used before it is replaced
@@ -35,7 +35,7 @@ def sql(session: SparkSession) -> Run:
     return lambda text: [tuple(row) for row in session.sql(text).collect()]
 
 
-def test_iceberg_tables_and_others_lie_in_one_namespace(sql: Run, lake: SqlCatalog) -> None:
+def test_a_namespace_has_iceberg_tables_and_others(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE t (id BIGINT, s STRING) USING iceberg PARTITIONED BY (s)")
     sql("CREATE TABLE p (id BIGINT, s STRING) USING parquet PARTITIONED BY (s)")
     sql("CREATE TABLE c USING csv AS SELECT 7 AS x")
@@ -58,7 +58,7 @@ def test_iceberg_tables_and_others_lie_in_one_namespace(sql: Run, lake: SqlCatal
         sql("UPDATE p SET s = 'c' WHERE id = 1")
 
 
-def test_both_kinds_are_changed_renamed_and_dropped(sql: Run, lake: SqlCatalog) -> None:
+def test_tables_of_both_kinds_are_changed_renamed_and_dropped(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE t (id BIGINT) USING iceberg")
     sql("CREATE TABLE p (id BIGINT) USING parquet")
     for name in ("t", "p"):
@@ -81,7 +81,7 @@ def test_both_kinds_are_changed_renamed_and_dropped(sql: Run, lake: SqlCatalog) 
         sql("DROP TABLE t2")
 
 
-def test_no_table_is_made_beside_one_of_its_name(sql: Run, session: SparkSession) -> None:
+def test_no_table_is_created_with_the_name_of_another_kind(sql: Run, session: SparkSession) -> None:
     sql("CREATE TABLE t USING iceberg AS SELECT 1 AS x")
     sql("CREATE TABLE p USING parquet AS SELECT 2 AS x")
     for name in ("t", "p"):
@@ -102,7 +102,7 @@ def test_no_table_is_made_beside_one_of_its_name(sql: Run, session: SparkSession
     assert len(sql("SHOW TABLES")) == 2
 
 
-def test_views_and_functions_are_sparks(sql: Run, session: SparkSession) -> None:
+def test_views_and_functions_are_those_of_spark(sql: Run, session: SparkSession) -> None:
     sql("CREATE TABLE t USING iceberg AS SELECT id FROM range(3)")
     sql("CREATE VIEW v AS SELECT count(*) AS n FROM t")
     assert (sql("SELECT * FROM v"), sql("SHOW VIEWS")) == ([(3,)], [("mixed", "v", False)])
@@ -118,7 +118,7 @@ def test_views_and_functions_are_sparks(sql: Run, session: SparkSession) -> None
     sql("DROP FUNCTION own")
 
 
-def test_a_namespace_is_one_for_both(sql: Run, lake: SqlCatalog, tmp_path: Path) -> None:
+def test_a_namespace_is_created_and_dropped_in_both_catalogs(sql: Run, lake: SqlCatalog, tmp_path: Path) -> None:
     sql(f"CREATE NAMESPACE other COMMENT 'of both' LOCATION '{tmp_path}/other'")
     assert lake.namespace_exists("other")
     assert {name for (name,) in sql("SHOW NAMESPACES")} >= {"default", "mixed", "other", "db"}  # one that the catalog had before
@@ -154,7 +154,7 @@ def test_the_properties_of_a_namespace_are_kept_by_both_catalogs(sql: Run, lake:
     sql("DROP NAMESPACE other")
 
 
-def test_a_namespace_beside_a_catalog_of_folders_has_the_properties_that_spark_keeps(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_namespace_of_a_catalog_of_folders_has_the_properties_that_spark_keeps(spark: SparkSession, tmp_path: Path) -> None:
     own = spark.newSession()
     attach(own, "spark_catalog", FileSystemCatalog("folders", warehouse=f"{tmp_path}/folders"))
     own.sql(f"CREATE NAMESPACE beside LOCATION '{tmp_path}/beside' WITH DBPROPERTIES ('stage' = 'raw')")
@@ -180,7 +180,7 @@ def test_a_branch_is_cached_and_refreshed_by_its_name(sql: Run, lake: SqlCatalog
     sql("UNCACHE TABLE mixed.t.branch_b")
 
 
-def test_data_frames_write_both_kinds(session: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_dataframes_write_tables_of_both_kinds(session: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     session.range(3).write.format("parquet").saveAsTable("p")
     session.range(3).write.format("iceberg").saveAsTable("t")
     session.range(2).writeTo("w").using("iceberg").create()
@@ -191,7 +191,7 @@ def test_data_frames_write_both_kinds(session: SparkSession, sql: Run, lake: Sql
     assert lake.list_tables("mixed") == [("mixed", "t"), ("mixed", "w")]
 
 
-def test_a_path_stays_a_path(session: SparkSession, tmp_path: Path) -> None:
+def test_a_path_is_not_taken_for_a_table_name(session: SparkSession, tmp_path: Path) -> None:
     folders = FileSystemCatalog("folders", warehouse=f"{tmp_path}/folders")
     folders.create_namespace("db")
     folders.create_table("db.t", pa.schema([("id", pa.int64())]))
@@ -219,7 +219,7 @@ def test_the_session_catalog_is_configured_by_settings(spark: SparkSession, lake
     assert own.table("configured").count() == 1
 
 
-def test_a_session_catalog_of_others_stays(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_a_session_catalog_of_another_vendor_is_not_replaced(spark: SparkSession, lake: SqlCatalog) -> None:
     own = spark.newSession()
     own.conf.set(SETTING, "org.example.Catalog")
     with pytest.raises(InvalidInputError, match=r"another catalog under the name 'spark_catalog': org\.example\.Catalog"):

@@ -1,4 +1,4 @@
-"""SHOW PARTITIONS: a line for each partition that has files, over all specs, at any place of the table's history."""
+"""SHOW PARTITIONS: a row for each partition with files, over all specs, at any point of the table's history."""
 
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 CREATE = "CREATE TABLE lake.db.t (id BIGINT, kind STRING, day DATE, n DECIMAL(5, 2)) USING iceberg"
 
 
-def test_each_partition_is_a_line_and_fields_choose_among_them(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_each_partition_is_a_row_and_a_partition_clause_filters_them(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     sql(f"{CREATE} PARTITIONED BY (kind, months(day), truncate(10, id))")
     sql(
         "INSERT INTO lake.db.t VALUES (1, 'a', DATE'2024-01-31', 1.5), (2, 'a', DATE'2024-01-01', 2), (12, NULL, DATE'2024-02-01', 3), (-1, 'x y/z', NULL, 4)"
@@ -32,7 +32,7 @@ def test_each_partition_is_a_line_and_fields_choose_among_them(spark: SparkSessi
     assert folders == set(lines)
 
 
-def test_every_spec_that_has_files_is_shown_and_history_is_reached(sql: Run, lake: SqlCatalog) -> None:
+def test_partitions_of_all_specs_with_files_are_shown_also_of_old_snapshots(sql: Run, lake: SqlCatalog) -> None:
     sql(f"{CREATE} PARTITIONED BY (day)")
     sql("INSERT INTO lake.db.t VALUES (1, 'a', DATE'2024-01-31', 1.5)")
     sql("ALTER TABLE lake.db.t CREATE TAG first")
@@ -45,7 +45,7 @@ def test_every_spec_that_has_files_is_shown_and_history_is_reached(sql: Run, lak
     assert sql("SHOW PARTITIONS lake.db.t") == []
 
 
-def test_what_has_no_partitions_is_refused(sql: Run) -> None:
+def test_a_table_without_partitions_is_refused(sql: Run) -> None:
     sql(CREATE)
     with pytest.raises(IllegalArgumentException, match=r"db\.t is not partitioned"):
         sql("SHOW PARTITIONS lake.db.t")

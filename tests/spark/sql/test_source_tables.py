@@ -1,4 +1,4 @@
-"""`add_files` from tables of Spark's own catalog, by their names."""
+"""`add_files` from tables of Spark's session catalog, by their names."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def spark_with_sources(spark: SparkSession, lake: SqlCatalog, tmp_path: Path) ->
         spark.sql(f"DROP TABLE {name}")
 
 
-def test_files_of_a_table_of_sparks_own_catalog_are_added_by_its_name(spark_with_sources: SparkSession) -> None:
+def test_files_of_a_table_of_the_session_catalog_are_added_by_its_name(spark_with_sources: SparkSession) -> None:
     sql = spark_with_sources.sql
     sql("CREATE TABLE lake.db.added (id BIGINT, kind STRING) USING iceberg")
     sql("CALL lake.system.add_files('db.added', 'plain_source')")
@@ -51,7 +51,7 @@ def test_a_partition_without_files_adds_nothing(spark_with_sources: SparkSession
     assert sql("CALL lake.system.add_files('db.empty', 'divided_source', map('kind', 'none'))").collect()[0][0] == 0
 
 
-def test_filters_and_formats_that_do_not_fit_are_refused(spark_with_sources: SparkSession) -> None:
+def test_wrong_partition_filters_and_formats_are_refused(spark_with_sources: SparkSession) -> None:
     sql = spark_with_sources.sql
     sql("CREATE TABLE lake.db.refused (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
     for source, given, said in (

@@ -1,4 +1,4 @@
-"""Iceberg's own statements through `spark.sql`: partition fields, write order, identifier fields, branches and tags; and what is wrong in them."""
+"""Iceberg's SQL extensions through `spark.sql`: partition fields, write order, identifier fields, branches and tags; and their errors."""
 
 import re
 
@@ -45,7 +45,7 @@ def test_partition_fields_are_added_replaced_and_dropped(made: Run, lake: SqlCat
         ("UNORDERED", "", "none"),
     ],
 )
-def test_how_rows_are_written(made: Run, lake: SqlCatalog, clauses: str, order: str, mode: str | None) -> None:
+def test_write_order_and_distribution_are_set(made: Run, lake: SqlCatalog, clauses: str, order: str, mode: str | None) -> None:
     made("ALTER TABLE lake.db.t WRITE LOCALLY ORDERED BY ts")
     made(f"ALTER TABLE lake.db.t WRITE {clauses}")
     metadata = lake.load_table("db.t").metadata
@@ -114,12 +114,12 @@ def test_names_are_those_of_the_current_catalog_and_namespace(made: Run, lake: S
         ("ALTER TABLE lake.db.t SHUFFLE", "near 'SHUFFLE'"),
     ],
 )
-def test_a_wrong_statement_is_refused_at_its_place(made: Run, statement: str, place: str) -> None:
+def test_a_wrong_statement_is_refused_at_its_wrong_token(made: Run, statement: str, place: str) -> None:
     with pytest.raises(ParseException, match=place):
         made(statement)
 
 
-def test_a_table_that_is_not_there_is_said_in_sparks_words(made: Run) -> None:
+def test_a_missing_table_is_reported_by_the_error_of_spark(made: Run) -> None:
     with pytest.raises(AnalysisException, match=r"TABLE_OR_VIEW_NOT_FOUND.*db\.nothing"):
         made("ALTER TABLE lake.db.nothing WRITE UNORDERED")
     with pytest.raises(Exception, match="no partition field"):
@@ -138,7 +138,7 @@ def test_order_and_identifiers_survive_show_create_table(made: Run, lake: SqlCat
     assert after.schema().identifier_field_ids == before.schema().identifier_field_ids
 
 
-def test_columns_and_fields_are_found_in_any_case_unless_the_session_says_otherwise(
+def test_columns_and_fields_match_in_any_case_unless_the_session_is_case_sensitive(
     made: Run, lake: SqlCatalog, spark: SparkSession
 ) -> None:
     made("ALTER TABLE lake.db.t WRITE ORDERED BY ID, TRUNCATE(2, Kind)")
@@ -158,7 +158,7 @@ def test_columns_and_fields_are_found_in_any_case_unless_the_session_says_otherw
         spark.conf.unset("spark.sql.caseSensitive")
 
 
-def test_only_what_is_there_is_replaced(made: Run, lake: SqlCatalog) -> None:
+def test_replacing_a_missing_branch_or_field_is_refused(made: Run, lake: SqlCatalog) -> None:
     made("INSERT INTO lake.db.t (id, kind, ts, `a b`) VALUES (1, 'a', NULL, NULL)")
     for kind in ("BRANCH", "TAG"):
         with pytest.raises(Exception, match=f"there is no {kind.lower()} 'typo'"):
@@ -166,7 +166,7 @@ def test_only_what_is_there_is_replaced(made: Run, lake: SqlCatalog) -> None:
     assert set(lake.load_table("db.t").refs()) == {"main"}
 
 
-def test_variables_of_the_session_and_comments_in_comments_are_understood(made: Run, lake: SqlCatalog, spark: SparkSession) -> None:
+def test_session_variables_and_nested_comments_are_parsed(made: Run, lake: SqlCatalog, spark: SparkSession) -> None:
     spark.conf.set("the.table", "lake.db.t")
     try:
         made("ALTER TABLE ${the.table} /* one /* two */ */ CREATE BRANCH a -- and \\\n so on\n RETAIN 2 DAYS")
@@ -178,19 +178,19 @@ def test_variables_of_the_session_and_comments_in_comments_are_understood(made: 
 
 
 @pytest.mark.parametrize("call", ["bucket(4, id, kind)", "bucket(4)", "zorder(id, kind)", "bucket(4, 5, id)"])
-def test_a_transform_of_other_arguments_is_refused_by_name(made: Run, call: str) -> None:
+def test_a_transform_with_wrong_arguments_is_refused_by_its_text(made: Run, call: str) -> None:
     with pytest.raises(Exception, match=re.escape(f"{call} is not a transform")):
         made(f"ALTER TABLE lake.db.t ADD PARTITION FIELD {call}")
 
 
-def test_numbers_may_say_their_type_and_sign(made: Run, lake: SqlCatalog) -> None:
+def test_numbers_may_have_a_type_suffix_and_a_sign(made: Run, lake: SqlCatalog) -> None:
     made("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(4L, id)")
     assert spec_of(lake) == [("id_bucket_4", "bucket[4]")]
     with pytest.raises(Exception, match=r"bucket\[-1\]"):
         made("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(-1, id)")
 
 
-def test_what_create_table_like_cannot_take_is_said_of_its_source(made: Run, lake: SqlCatalog) -> None:
+def test_errors_of_create_table_like_name_the_source(made: Run, lake: SqlCatalog) -> None:
     made("CREATE VIEW lake.db.v AS SELECT id FROM lake.db.t")
     for source in ("lake.db.v", "lake.db.nothing", "lake.db.t.files"):
         with pytest.raises(Exception, match=f"no Iceberg table {source}"):

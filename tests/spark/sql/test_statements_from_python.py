@@ -1,4 +1,4 @@
-"""`table.update` and `table.merge`: statements told in Python, run by Spark."""
+"""`table.update` and `table.merge`: statements from Python, run by Spark."""
 
 import subprocess
 import sys
@@ -56,7 +56,7 @@ def test_wrong_statements_are_refused(spark: SparkSession, lake: SqlCatalog) -> 
     assert len(table.snapshots()) == 1
 
 
-def test_without_spark_it_says_so() -> None:
+def test_without_spark_the_error_names_the_missing_engine() -> None:
     script = """
 import pyarrow as pa
 from icefloe import InMemoryCatalog

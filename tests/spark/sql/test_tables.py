@@ -1,4 +1,4 @@
-"""Namespaces and tables by Spark SQL: made, listed, read, written and dropped, with nothing but SQL."""
+"""Namespaces and tables by Spark SQL: created, listed, read, written and dropped."""
 
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
@@ -14,7 +14,7 @@ CREATE = """CREATE TABLE lake.db.t (id BIGINT, kind STRING COMMENT 'what it is',
 INSERT = "INSERT INTO lake.db.t SELECT id, if(id % 2 = 0, 'a', 'b'), id / 2, named_struct('a', 1, 'b', array('x')) FROM range(10)"
 
 
-def test_a_table_lives_and_dies_by_sql(sql: Run, lake: SqlCatalog) -> None:
+def test_a_table_is_created_described_and_dropped_by_sql(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE NAMESPACE lake.other")
     assert sql("SHOW NAMESPACES IN lake") == [("db",), ("other",)]
     sql(CREATE)
@@ -36,7 +36,7 @@ def test_a_table_lives_and_dies_by_sql(sql: Run, lake: SqlCatalog) -> None:
 
 @pytest.mark.parametrize("part", ["branch_b", "tag_first", "files"])
 @pytest.mark.parametrize("more", ["", " PURGE"])
-def test_a_part_of_a_table_is_not_dropped(sql: Run, part: str, more: str) -> None:
+def test_dropping_a_branch_or_metadata_table_as_a_table_is_refused(sql: Run, part: str, more: str) -> None:
     sql("CREATE TABLE lake.db.t (id BIGINT) USING iceberg")
     sql("INSERT INTO lake.db.t VALUES (1)")
     sql("ALTER TABLE lake.db.t CREATE BRANCH b")
@@ -82,7 +82,7 @@ def test_a_query_reads_the_planned_files_by_sparks_own_scan(spark: SparkSession,
     assert "BatchScan" not in plan
 
 
-def test_what_is_not_there_is_said_in_sparks_words(sql: Run) -> None:
+def test_missing_names_are_reported_by_the_errors_of_spark(sql: Run) -> None:
     sql(CREATE)
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         sql("SELECT * FROM lake.db.nothing")

@@ -46,7 +46,7 @@ def test_a_view_is_described_with_its_details(made: Run, lake: SqlCatalog, spark
     ]
 
 
-def test_a_view_whose_query_fails_is_described_and_dropped_all_the_same(made: Run, lake: SqlCatalog) -> None:
+def test_a_view_whose_query_fails_is_described_and_dropped(made: Run, lake: SqlCatalog) -> None:
     lake.create_view("db.broken", "SELECT gone FROM nowhere", Schema(NestedField(0, "gone", IntegerType())))
     assert made("DESCRIBE lake.db.broken") == [("gone", "int", "")]
     assert ("View Query Output Columns", "[]", "") in made("DESCRIBE EXTENDED lake.db.broken")
@@ -63,7 +63,7 @@ def test_properties_of_a_view_are_shown(made: Run, lake: SqlCatalog) -> None:
     assert made("SHOW TBLPROPERTIES lake.db.v (non.existing)") == [("non.existing", "View lake.db.v does not have property: non.existing")]
 
 
-def test_the_statement_that_makes_a_view_is_shown_and_makes_it_again(made: Run, lake: SqlCatalog) -> None:
+def test_show_create_table_of_a_view_creates_the_same_view(made: Run, lake: SqlCatalog) -> None:
     before = lake.load_view("db.v")
     expected = (
         "CREATE VIEW lake.db.v (\n  new_id COMMENT 'ID',\n  new_data)\nCOMMENT 'view comment'\nTBLPROPERTIES (\n"
@@ -76,7 +76,7 @@ def test_the_statement_that_makes_a_view_is_shown_and_makes_it_again(made: Run, 
     assert (dict(after.properties), after.location(), after.schema()) == (dict(before.properties), before.location(), before.schema())
 
 
-def test_a_view_is_made_at_a_location(made: Run, lake: SqlCatalog, tmp_path: object) -> None:
+def test_a_view_is_created_at_a_location(made: Run, lake: SqlCatalog, tmp_path: object) -> None:
     made(f"CREATE VIEW lake.db.w TBLPROPERTIES ('location' = '{tmp_path}/elsewhere') AS {QUERY}")
     assert lake.load_view("db.w").location() == f"{tmp_path}/elsewhere"
 
@@ -106,7 +106,7 @@ def test_views_are_listed_with_temporary_ones(made: Run, lake: SqlCatalog) -> No
         made("DROP VIEW global_temp.everywhere")
 
 
-def test_a_renamed_view_moves_between_namespaces_of_its_catalog_alone(made: Run, lake: SqlCatalog) -> None:
+def test_a_view_is_renamed_into_other_namespaces_of_its_catalog_only(made: Run, lake: SqlCatalog) -> None:
     lake.create_namespace("other")
     made("ALTER VIEW lake.db.v RENAME TO lake.other.w")
     assert made("SELECT count(*) FROM lake.other.w") == [(0,)]

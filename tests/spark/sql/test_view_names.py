@@ -1,4 +1,4 @@
-"""What names in a view's query mean, and how views that no SQL statement made are read."""
+"""The resolution of names in a view's query, and views that were not created by SQL."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -43,12 +43,12 @@ def temporary(made: Run, spark: SparkSession) -> Iterator[Run]:
         "SELECT count(*) + 7 FROM t",
     ],
 )
-def test_a_view_of_one_column_that_the_api_made_is_read_by_position(made: Run, lake: SqlCatalog, query: str) -> None:
+def test_a_view_of_one_column_from_the_api_is_read_by_position(made: Run, lake: SqlCatalog, query: str) -> None:
     lake.create_view("db.v", query, ID, default_namespace="db")
     assert made("SELECT id FROM lake.db.v ORDER BY id") == ([(17,)] if "count" in query else [(8,), (9,)])
 
 
-def test_columns_of_a_view_that_the_api_made_are_cast_to_its_types(made: Run, lake: SqlCatalog, spark: SparkSession) -> None:
+def test_columns_of_a_view_from_the_api_are_cast_to_its_types(made: Run, lake: SqlCatalog, spark: SparkSession) -> None:
     schema = Schema(NestedField(0, "a", StringType()), NestedField(1, "b", IntegerType()))
     lake.create_view("db.v", "SELECT id, s FROM t WHERE id = 3", schema, default_namespace="db")
     assert made("SELECT * FROM lake.db.v") == [("3", 3)]
@@ -66,7 +66,7 @@ def test_columns_of_a_view_that_the_api_made_are_cast_to_its_types(made: Run, la
         ("SELECT length(trim('  abc  ')) AS x", 3),
     ],
 )
-def test_functions_in_a_view_are_looked_for_in_its_default_namespace(made: Run, lake: SqlCatalog, query: str, row: int) -> None:
+def test_functions_in_a_view_are_resolved_in_its_default_namespace(made: Run, lake: SqlCatalog, query: str, row: int) -> None:
     lake.create_view("db.v", query, Schema(NestedField(0, "x", IntegerType())), default_namespace="system")
     assert made("SELECT * FROM lake.db.v") == [(row,)]
 
@@ -82,7 +82,7 @@ def test_functions_in_a_view_are_looked_for_in_its_default_namespace(made: Run, 
         ("SELECT id FROM lake.db.t WHERE id IN (SELECT passing_by(id) FROM lake.db.t)", "`passing_by` of the type FUNCTION"),
     ],
 )
-def test_a_view_of_something_temporary_is_refused(temporary: Run, lake: SqlCatalog, query: str, named: str) -> None:
+def test_a_view_of_a_temporary_view_or_function_is_refused(temporary: Run, lake: SqlCatalog, query: str, named: str) -> None:
     for create in ("CREATE VIEW", "CREATE OR REPLACE VIEW"):
         with pytest.raises(AnalysisException, match=rf"INVALID_TEMP_OBJ_REFERENCE.*`lake`.`db`.`n`.*{named}"):
             temporary(f"{create} lake.db.n AS {query}")
@@ -95,7 +95,9 @@ def test_a_name_that_the_query_defines_itself_is_not_temporary(temporary: Run) -
 
 
 @pytest.mark.parametrize("query", ["SELECT id FROM passing", "SELECT id FROM global_temp.passing", "SELECT passing_by(1L) AS id"])
-def test_a_view_that_the_api_made_sees_nothing_temporary(temporary: Run, lake: SqlCatalog, spark: SparkSession, query: str) -> None:
+def test_a_view_from_the_api_sees_no_temporary_views_or_functions(
+    temporary: Run, lake: SqlCatalog, spark: SparkSession, query: str
+) -> None:
     lake.create_view("db.v", query, ID, default_namespace="db")
     with pytest.raises(AnalysisException, match=r"(TABLE_OR_VIEW|ROUTINE)_NOT_FOUND|UNRESOLVED_ROUTINE"):
         spark.sql("SELECT * FROM lake.db.v")
@@ -118,7 +120,9 @@ def test_a_view_that_the_api_made_sees_nothing_temporary(temporary: Run, lake: S
         ("SELECT gone FROM t", "`gone`"),
     ],
 )
-def test_a_query_that_does_not_run_is_an_error_of_sparks(made: Run, lake: SqlCatalog, spark: SparkSession, query: str, words: str) -> None:
+def test_a_query_that_cannot_run_raises_the_error_of_spark(
+    made: Run, lake: SqlCatalog, spark: SparkSession, query: str, words: str
+) -> None:
     lake.create_view("db.v", query, ID, default_namespace="db")
     with pytest.raises(AnalysisException, match=words):
         spark.sql("SELECT * FROM lake.db.v")
@@ -139,7 +143,7 @@ def test_properties_of_a_view_do_not_change_what_its_query_sees(temporary: Run, 
         spark.sql("SELECT * FROM lake.db.v")
 
 
-def test_a_statement_that_sparks_parser_refuses_otherwise_is_refused_in_its_words(made: Run) -> None:
+def test_a_statement_that_spark_cannot_parse_raises_the_error_of_spark(made: Run) -> None:
     with pytest.raises(AnalysisException, match=r"PARAMETER"):
         made("CREATE VIEW lake.db.v AS SELECT * FROM lake.db.t WHERE id = :x")
 
@@ -156,7 +160,7 @@ def test_a_view_is_read_with_the_settings_of_the_session(made: Run, spark: Spark
 
 
 @pytest.mark.usefixtures("no_temporary_views")
-def test_views_lie_in_namespaces_of_several_levels_and_have_columns_with_dots(made: Run, lake: SqlCatalog) -> None:
+def test_views_are_in_nested_namespaces_and_have_columns_with_dots(made: Run, lake: SqlCatalog) -> None:
     lake.create_namespace(("db", "inner"))
     made("CREATE VIEW lake.db.`inner`.`odd name` (`x.y` COMMENT 'dotted') AS SELECT id FROM lake.db.t WHERE id = 1")
     assert made("SELECT `x.y`, `odd name`.`x.y` FROM lake.db.`inner`.`odd name`") == [(1, 1)]
@@ -171,7 +175,7 @@ def test_views_lie_in_namespaces_of_several_levels_and_have_columns_with_dots(ma
         made("CREATE VIEW lake.db.`v.w` AS SELECT 1 AS one")
 
 
-def test_a_view_is_a_data_frame_too(made: Run, spark: SparkSession) -> None:
+def test_a_view_is_read_as_a_dataframe(made: Run, spark: SparkSession) -> None:
     made("CREATE VIEW lake.db.v AS SELECT id FROM lake.db.t WHERE id < 3")
     found: Any = spark.table("lake.db.v")
     assert sorted(row.id for row in found.where("id > 0").collect()) == [1, 2]

@@ -1,4 +1,4 @@
-"""Views in Spark SQL: made, read with pushdown, changed, shown and dropped; a view means the same whatever the session's current place."""
+"""Views in Spark SQL: created, read with pushdown, changed, described and dropped; a view means the same in every current namespace."""
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 def own_properties(view: View) -> dict[str, str]:
-    """The properties that are not the engine's."""
+    """Return the properties that the engine did not set."""
     return {key: value for key, value in view.properties.items() if not key.endswith("engine_version")}
 
 
@@ -25,7 +25,7 @@ def made(sql: Run) -> Run:
     return sql
 
 
-def test_a_view_is_read_by_what_its_tables_plan(made: Run, lake: SqlCatalog) -> None:
+def test_a_query_of_a_view_is_planned_by_its_tables(made: Run, lake: SqlCatalog) -> None:
     assert made("SELECT count(*), sum(x) FROM lake.db.v WHERE y = 1") == [(9, 153)]
     plan = made("EXPLAIN SELECT x FROM lake.db.v WHERE y = 1")[0][0]
     assert "PlannedFiles(1 paths)" in plan
@@ -37,7 +37,7 @@ def test_a_view_is_read_by_what_its_tables_plan(made: Run, lake: SqlCatalog) -> 
 
 
 @pytest.mark.usefixtures("no_temporary_views")
-def test_names_in_a_view_are_those_of_where_it_was_made(made: Run) -> None:
+def test_names_in_a_view_are_resolved_where_it_was_created(made: Run) -> None:
     made("USE lake.db")
     try:
         made("CREATE VIEW w AS SELECT v.x, t.s FROM v JOIN t ON v.x = t.id")
@@ -56,7 +56,7 @@ def test_names_in_a_view_are_those_of_where_it_was_made(made: Run) -> None:
         "ALTER VIEW lake.db.v AS SELECT id AS x, k AS y FROM lake.db.t WHERE id IN (SELECT x FROM lake.db.w)",
     ],
 )
-def test_no_view_comes_to_read_itself(made: Run, lake: SqlCatalog, statement: str) -> None:
+def test_a_view_that_would_read_itself_is_refused(made: Run, lake: SqlCatalog, statement: str) -> None:
     made("CREATE VIEW lake.db.u AS SELECT x, y FROM lake.db.v")
     made("CREATE VIEW lake.db.w AS WITH a AS (SELECT * FROM lake.db.u) SELECT max(x) AS x FROM a")
     before = lake.load_view("db.v").metadata
@@ -87,7 +87,7 @@ def test_a_view_is_changed_renamed_and_dropped(made: Run, lake: SqlCatalog) -> N
         made("SHOW VIEWS IN lake.nowhere")
 
 
-def test_a_view_is_described_and_its_text_makes_it_again(made: Run, lake: SqlCatalog) -> None:
+def test_a_view_is_described_and_created_again_from_its_text(made: Run, lake: SqlCatalog) -> None:
     assert made("DESCRIBE lake.db.v")[:2] == [("x", "bigint", "it's x"), ("y", "bigint", "")]
     assert made("SHOW COLUMNS IN lake.db.v") == [("x",), ("y",)]
     assert made("SHOW TBLPROPERTIES lake.db.v ('a')") == [("a", "b")]
@@ -114,19 +114,19 @@ def test_a_view_is_described_and_its_text_makes_it_again(made: Run, lake: SqlCat
         ("SELECT * FROM lake.db.v VERSION AS OF 3", "has no snapshots"),
     ],
 )
-def test_what_a_view_cannot_be_is_refused(made: Run, lake: SqlCatalog, statement: str, words: str) -> None:
+def test_invalid_views_are_refused(made: Run, lake: SqlCatalog, statement: str, words: str) -> None:
     with pytest.raises(PySparkException, match=words):
         made(statement)
     assert [name[-1] for name in lake.list_views("db")] == ["v"]
 
 
-def test_a_query_that_no_longer_runs_is_an_error_of_sparks_analyzer(made: Run, spark: SparkSession) -> None:
+def test_a_query_that_no_longer_runs_raises_the_error_of_spark_s_analyzer(made: Run, spark: SparkSession) -> None:
     made("ALTER TABLE lake.db.t RENAME COLUMN id TO number")
     with pytest.raises(AnalysisException, match=r"(?s)UNRESOLVED_COLUMN.*`id`.*`lake`\.`db`\.`v`"):
         spark.sql("SELECT * FROM lake.db.v")
 
 
-def test_a_table_is_made_like_another(made: Run, lake: SqlCatalog) -> None:
+def test_create_table_like_copies_the_definition(made: Run, lake: SqlCatalog) -> None:
     made("ALTER TABLE lake.db.t WRITE ORDERED BY id")
     made("CREATE TABLE lake.db.l LIKE lake.db.t TBLPROPERTIES ('mine' = 'yes')")
     known, found = lake.load_table("db.t").metadata, lake.load_table("db.l").metadata
@@ -136,7 +136,7 @@ def test_a_table_is_made_like_another(made: Run, lake: SqlCatalog) -> None:
     assert made("SELECT count(*) FROM lake.db.l") == [(0,)]
 
 
-def test_a_view_keeps_the_columns_that_it_was_made_of(sql: Run) -> None:
+def test_a_view_keeps_the_columns_it_was_created_with(sql: Run) -> None:
     sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING iceberg")
     sql("INSERT INTO lake.db.t VALUES (1, 'a')")
     sql("CREATE VIEW lake.db.v (x, y) AS SELECT * FROM lake.db.t")
@@ -148,7 +148,7 @@ def test_a_view_keeps_the_columns_that_it_was_made_of(sql: Run) -> None:
     assert "spark.query-column-names" not in sql("SHOW CREATE TABLE lake.db.v")[0][0]
 
 
-def test_temporary_views_stay_sparks_where_an_iceberg_catalog_is_the_current_one(made: Run) -> None:
+def test_temporary_views_work_with_a_current_iceberg_catalog(made: Run) -> None:
     made("USE lake.db")
     try:
         made("CREATE TEMPORARY VIEW v AS SELECT 1 AS one")
@@ -163,13 +163,13 @@ def test_temporary_views_stay_sparks_where_an_iceberg_catalog_is_the_current_one
         made("USE spark_catalog.default")
 
 
-def test_properties_of_views_are_taken_as_they_are_written(made: Run, lake: SqlCatalog) -> None:
+def test_property_values_of_views_are_kept_as_written(made: Run, lake: SqlCatalog) -> None:
     made("CREATE VIEW lake.db.w TBLPROPERTIES ('a' = 1.5, 'b' = TRUE, c.d = 7, 'e' 'f') AS SELECT 1 AS one")
     found = lake.load_view("db.w").properties
     assert [found[key] for key in ("a", "b", "c.d", "e")] == ["1.5", "true", "7", "f"]
 
 
-def test_what_a_view_is_cannot_be_set_as_a_property(made: Run) -> None:
+def test_reserved_properties_of_a_view_cannot_be_set(made: Run) -> None:
     for key in ("format-version", "spark.query-column-names", "location"):  # the last one is refused by Spark
         with pytest.raises(PySparkException, match=f"Cannot set reserved property: '{key}'|{key} is a reserved"):
             made(f"ALTER VIEW lake.db.v SET TBLPROPERTIES ('{key}' = '7')")
@@ -178,12 +178,12 @@ def test_what_a_view_is_cannot_be_set_as_a_property(made: Run) -> None:
     made("ALTER VIEW lake.db.v UNSET TBLPROPERTIES IF EXISTS ('nothing', 'a')")
 
 
-def test_a_view_that_may_be_there_leaves_a_table_of_its_name_alone(made: Run) -> None:
+def test_create_view_if_not_exists_does_nothing_if_a_table_has_the_name(made: Run) -> None:
     made("CREATE VIEW IF NOT EXISTS lake.db.t AS SELECT 1 AS one")
     assert made("SELECT count(*) FROM lake.db.t") == [(30,)]
 
 
-def test_a_view_that_spark_cannot_parse_is_refused_in_its_words(made: Run) -> None:
+def test_a_view_that_spark_cannot_parse_raises_the_error_of_spark(made: Run) -> None:
     with pytest.raises(PySparkException, match="DUPLICATE_CLAUSES"):
         made("CREATE VIEW lake.db.w COMMENT 'a' COMMENT 'b' AS SELECT 1 AS one")
     with pytest.raises(PySparkException, match=r"(?s)PARSE_SYNTAX_ERROR.*CREATE VIEW lake.db.w"):

@@ -1,4 +1,4 @@
-"""Writes by SQL and DataFrames: every verb, and the options that writes take."""
+"""Writes by SQL and DataFrames: every method, and the options of writes."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def content(sql: Run) -> list[tuple[Any, ...]]:
     return sql("SELECT id, kind FROM lake.db.t ORDER BY id")
 
 
-def test_rows_are_inserted_by_place_and_by_name(sql: Run, insert_of_some: InsertOfSome, table: Table) -> None:
+def test_rows_are_inserted_by_position_and_by_name(sql: Run, insert_of_some: InsertOfSome, table: Table) -> None:
     by_name = "INSERT INTO lake.db.t BY NAME SELECT 'd' AS kind, 4L AS id"
     insert_of_some(by_name, f"{by_name}, NULL AS v")
     insert_of_some("INSERT INTO lake.db.t (kind, id) VALUES ('e', 5)", "INSERT INTO lake.db.t (kind, v, id) VALUES ('e', NULL, 5)")
@@ -49,7 +49,7 @@ def test_rows_are_inserted_by_place_and_by_name(sql: Run, insert_of_some: Insert
 
 
 @pytest.mark.parametrize("conf", ["static", "dynamic"])
-def test_insert_overwrite_replaces_the_table_or_the_partitions_that_come(spark: SparkSession, sql: Run, table: Table, conf: str) -> None:
+def test_insert_overwrite_replaces_the_table_or_the_partitions_of_its_rows(spark: SparkSession, sql: Run, table: Table, conf: str) -> None:
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", conf)
     try:
         sql("INSERT OVERWRITE lake.db.t VALUES (10, 'a', 1)")
@@ -59,7 +59,7 @@ def test_insert_overwrite_replaces_the_table_or_the_partitions_that_come(spark: 
     assert table.refresh().snapshots()[-1].operation == "overwrite"
 
 
-def test_a_condition_says_what_is_replaced(sql: Run, table: Table) -> None:
+def test_overwrite_by_a_condition_replaces_the_matching_rows(sql: Run, table: Table) -> None:
     sql("INSERT INTO lake.db.t REPLACE WHERE kind IN ('a', 'b') SELECT 10, 'b', 1D")
     assert content(sql) == [(3, "c"), (10, "b")]
     sql("TRUNCATE TABLE lake.db.t")
@@ -84,7 +84,7 @@ VERBS: dict[str, tuple[Callable[[DataFrame], Any], list[tuple[int, str]]]] = {
 
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_of_a_dataframe(spark: SparkSession, sql: Run, verb: str) -> None:
+def test_every_write_method_of_a_dataframe(spark: SparkSession, sql: Run, verb: str) -> None:
     write, wanted = VERBS[verb]
     write(frame(spark, (10, "a", 1.0)))
     assert content(sql) == wanted
@@ -97,7 +97,7 @@ def test_a_table_without_partitions_is_one_partition(spark: SparkSession, sql: R
     assert content(sql) == [(2, "b")]
 
 
-def test_options_are_for_one_write_alone(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_options_apply_to_one_write_only(spark: SparkSession, sql: Run, table: Table) -> None:
     rows = spark.range(0, 3000, 1, 1).selectExpr("id", "'a' AS kind", "rand(1) AS v")
     write = rows.writeTo(TABLE).option("compression-codec", "gzip").option("snapshot-property.Reason", "why not")
     write.option("target-file-size-bytes", "10000").option("DISTRIBUTION-MODE", "none").append()
@@ -113,7 +113,7 @@ def test_options_are_for_one_write_alone(spark: SparkSession, sql: Run, table: T
     assert not [name for name in table.refresh().properties if name.startswith("write.target")]
 
 
-def test_settings_of_the_session_hold_where_no_option_does(spark: SparkSession, table: Table) -> None:
+def test_session_settings_apply_without_an_option(spark: SparkSession, table: Table) -> None:
     settings = {"compression-codec": "snappy", "snapshot-property.team": "blue"}
     for name, value in settings.items():
         spark.conf.set(f"spark.sql.iceberg.{name}", value)
@@ -159,7 +159,7 @@ def test_wrong_options_are_named_and_nothing_is_written(spark: SparkSession, tab
     assert len(table.refresh().snapshots()) == 1
 
 
-def test_options_of_others_are_let_be(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_options_of_other_data_sources_are_ignored(spark: SparkSession, sql: Run, table: Table) -> None:
     frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("header", "true").option("my.own", "1").append()
     assert content(sql)[-1] == (10, "a")
     assert len(table.refresh().snapshots()) == 2
@@ -194,7 +194,7 @@ def test_staged_writes_of_the_session(spark: SparkSession, sql: Run, table: Tabl
 
 
 @pytest.mark.parametrize("named", ["x", "main"])
-def test_a_branch_that_is_named_comes_before_the_session_s(spark: SparkSession, sql: Run, lake: SqlCatalog, named: str) -> None:
+def test_a_named_branch_overrides_the_session_s_branch(spark: SparkSession, sql: Run, lake: SqlCatalog, named: str) -> None:
     sql("CREATE TABLE lake.db.w (id BIGINT) USING iceberg TBLPROPERTIES ('write.wap.enabled' = 'true')")
     sql("INSERT INTO lake.db.w VALUES (0)")
     sql("ALTER TABLE lake.db.w CREATE BRANCH x")
@@ -230,7 +230,7 @@ def test_the_main_branch_of_a_table_without_snapshots_is_read_and_written(spark:
     assert list(lake.load_table("db.m").refs()) == ["main"]
 
 
-def test_an_older_spec_is_written_where_it_is_asked_for(spark: SparkSession, table: Table) -> None:
+def test_an_option_writes_an_older_partition_spec(spark: SparkSession, table: Table) -> None:
     with table.update_spec() as update:
         update.add_field("id", "bucket[4]")
     frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("output-spec-id", "0").append()
@@ -245,7 +245,7 @@ ISOLATION = [("snapshot", "append", False), ("serializable", "append", True), ("
 
 @pytest.mark.parametrize("verb", ["partitions", "condition"])
 @pytest.mark.parametrize(("level", "other", "fails"), ISOLATION)
-def test_the_isolation_level_says_what_others_may_have_done(
+def test_the_isolation_level_determines_which_concurrent_commits_are_allowed(
     spark: SparkSession, sql: Run, table: Table, verb: str, level: str | None, other: str, fails: bool
 ) -> None:
     sql("INSERT INTO lake.db.t VALUES (5, 'a', 5)")
@@ -303,7 +303,7 @@ def test_columns_are_merged_in_the_commit_of_the_rows(spark: SparkSession, sql: 
 
 
 def test_columns_are_merged_by_the_settings_of_the_session_that_writes(spark: SparkSession, sql: Run, table: Table) -> None:
-    """A copy of a session, as `foreachBatch` has, keeps its catalogs and has settings of its own."""
+    """A copy of a session, as in `foreachBatch`, has the same catalogs and its own settings."""
     sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     rows = copy.createDataFrame([(10, "a")], "ID BIGINT, kind STRING")
@@ -324,7 +324,7 @@ def test_a_merge_that_fails_in_a_task_adds_no_column(spark: SparkSession, sql: R
     assert "extra" not in table.refresh().schema().names
 
 
-def test_nulls_where_none_may_be(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_nulls_in_required_columns_are_refused(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, kind STRING) USING iceberg")
     with pytest.raises(Exception, match="NOT_NULL_ASSERT_VIOLATION"):
         sql("INSERT INTO lake.db.t VALUES (null, 'a')")
@@ -339,7 +339,7 @@ def test_nulls_where_none_may_be(spark: SparkSession, sql: Run, lake: SqlCatalog
     assert lake.load_table("db.t").scan().plan_files() == []
 
 
-def test_the_order_of_a_table_is_obeyed_unless_it_is_switched_off(spark: SparkSession, table: Table) -> None:
+def test_rows_are_written_in_the_table_s_sort_order_unless_it_is_turned_off(spark: SparkSession, table: Table) -> None:
     with table.update_sort_order() as update:
         update.desc("id")
     rows = spark.range(100, 400, 1, 2).selectExpr("id", "'s' AS kind", "0D AS v")
@@ -356,7 +356,7 @@ def test_the_order_of_a_table_is_obeyed_unless_it_is_switched_off(spark: SparkSe
     assert {task.file.sort_order_id for task in table.scan("kind = 'u'").plan_files()} == {0}
 
 
-def test_an_advised_size_cuts_a_partition_into_more_files(spark: SparkSession, table: Table) -> None:
+def test_the_advisory_partition_size_splits_a_partition_into_more_files(spark: SparkSession, table: Table) -> None:
     rows = spark.range(0, 20_000, 1, 4).selectExpr("id", "concat('p', pmod(id, 2)) AS kind", "rand(1) AS v")
     rows.writeTo(TABLE).append()
     few = len(list(table.refresh().scan("kind like 'p%'").plan_files()))
@@ -365,7 +365,7 @@ def test_an_advised_size_cuts_a_partition_into_more_files(spark: SparkSession, t
     assert "30000" not in str(spark.conf.get("spark.sql.adaptive.advisoryPartitionSizeInBytes"))
 
 
-def test_a_dynamic_overwrite_without_rows_leaves_every_table_as_it_is(spark: SparkSession, sql: Run) -> None:
+def test_a_dynamic_overwrite_without_rows_changes_nothing(spark: SparkSession, sql: Run) -> None:
     sql("CREATE TABLE lake.db.whole (id BIGINT) USING iceberg")
     sql("CREATE TABLE lake.db.parts (id BIGINT) USING iceberg PARTITIONED BY (id)")
     for name in ("whole", "parts"):
@@ -377,7 +377,7 @@ def test_a_dynamic_overwrite_without_rows_leaves_every_table_as_it_is(spark: Spa
     assert sql("SELECT id FROM lake.db.parts ORDER BY id") == [(1,), (2,)]
 
 
-def test_a_query_that_a_dynamic_overwrite_uses_twice_is_one(spark: SparkSession, sql: Run) -> None:
+def test_the_query_of_a_dynamic_overwrite_runs_once(spark: SparkSession, sql: Run) -> None:
     sql("CREATE TABLE lake.db.parts (id BIGINT, drawn DOUBLE) USING iceberg PARTITIONED BY (id)")
     twice = "WITH once AS (SELECT id, rand() AS drawn FROM range(3)) SELECT a.id, b.drawn FROM once a JOIN once b ON a.id = b.id AND a.drawn = b.drawn"
     spark.sql(twice).writeTo("lake.db.parts").overwritePartitions()

@@ -1,17 +1,17 @@
-"""Files of SQL statements with the rows that Java answers, run on anything that takes a statement and returns rows.
+"""SQL statements in files with the rows that Java's Iceberg returns, run on any engine that takes a statement and returns rows.
 
-A file is plain SQL: blocks with an empty line between them. Lines before a statement are remarks, of which some mean something:
+A file is plain SQL: blocks with an empty line between them. Lines before a statement are comments, some of which are directives:
 
-    -- only java: REASON        the other engine leaves the statement out; `only icefloe` the other way round
-    -- differs: REASON          Icefloe answers otherwise, and must: the mark goes when it no longer does
-    -- since 4.1: REASON        before that Spark Icefloe answers otherwise, and must
-    -- until 4.1: REASON        run on Icefloe alone, and on an older Spark than that: what stands there for a statement that such a one does not know
+    -- only java: REASON        the other engine skips the statement; `only icefloe` the other way round
+    -- differs: REASON          the result of Icefloe must differ; the directive is removed when it no longer does
+    -- since 4.1: REASON        before this version of Spark the result of Icefloe must differ
+    -- until 4.1: REASON        run on Icefloe only, before this version of Spark: it replaces a statement that the older Spark does not have
 
-Lines after it say what is expected: `-- rows: N` and each row as JSON, or `-- error: CLASS` (one of several: `A | B`; `any` where Spark has no class for it).
-`-- snapshot NAME: TABLE` gives the newest snapshot a name, `-- metadata NAME: TABLE` the newest metadata file: `${NAME}` in later statements and in rows,
-`${NAME.time}` and `${NAME.ms}` the time of a snapshot. `${folder}` is a folder for files of the statements' own, `${user}` who runs them.
+Lines after it are the expected result: `-- rows: N` and each row as JSON, or `-- error: CLASS` (one of several: `A | B`; `any` where Spark has no class
+for it). `-- snapshot NAME: TABLE` gives the current snapshot a name, `-- metadata NAME: TABLE` the current metadata file: `${NAME}` in later statements
+and in rows, `${NAME.time}` and `${NAME.ms}` the time of a snapshot. `${folder}` is a folder for files of the statements, `${user}` the user.
 
-Nothing here needs more than Python, because other engines' environments run it too.
+This module needs only Python, because the environments of other engines run it too.
 """
 
 import getpass
@@ -33,7 +33,7 @@ _DIRECTIVE = re.compile(r"-- (snapshot|metadata) ([a-z0-9_]+): (\S+)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What a statement gave: rows as JSON, or an error's class and words."""
+    """The result of a statement: rows as JSON, or an error's class and message."""
 
     rows: tuple[str, ...] = ()
     error: str | None = None
@@ -47,7 +47,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """A block of a file: the lines before the statement, itself, what is expected (None: not recorded yet) and what is remembered after it."""
+    """A block of a file: the comments before the statement, its text, the expected result (None: not recorded yet) and the names given after it."""
 
     file: str
     line: int
@@ -68,12 +68,12 @@ class Statement:
 
     @property
     def since(self) -> tuple[int, ...]:
-        """The Spark from which on Icefloe answers as expected."""
+        """The version of Spark from which on Icefloe returns the expected result."""
         return _version_after("-- since ", self.before)
 
     @property
     def until(self) -> tuple[int, ...]:
-        """The Spark from which on the statement is left out; empty where no version leaves it out."""
+        """The version of Spark from which on the statement is skipped; empty if no version skips it."""
         return _version_after("-- until ", self.before)
 
     @property
@@ -83,7 +83,7 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mismatch:
-    """A statement that did not do what its file says."""
+    """A statement whose result is not the expected one."""
 
     statement: Statement
     found: Outcome
@@ -96,14 +96,14 @@ class Mismatch:
 
 @dataclass(slots=True)
 class Names:
-    """What `${...}` stands for: ids, times and files, which differ from run to run."""
+    """The values of `${...}`: ids, times and files, which differ from run to run."""
 
     known: dict[str, str] = field(default_factory=dict)
 
     def filled(self, text: str) -> str:
         return _NAME.sub(lambda found: self.known[found[1]], text)
 
-    def told(self, row: str) -> str:
+    def with_names(self, row: str) -> str:
         """The row with names where it has values that bear one."""
         for name, value in self.known.items():
             row = row.replace(value, "${" + name + "}")
@@ -179,7 +179,7 @@ def _expected(lines: list[str]) -> Outcome | None:
         return Outcome(error=lines[0].removeprefix("-- error: "))
     rows = tuple(line.removeprefix("-- ") for line in lines[1:])
     if lines[0] != f"-- rows: {len(rows)}":
-        raise ValueError(f"{lines[0]!r} stands over {len(rows)} rows")
+        raise ValueError(f"{lines[0]!r} is followed by {len(rows)} rows")
     return Outcome(rows=rows)
 
 
@@ -202,7 +202,7 @@ def outcomes(run: Run, path: Path, engine: str, folder: str, spark: str = "") ->
         if found.error is None:
             for directive in one.remembered:
                 names.remember(run, directive)
-        told = [names.told(row) for row in found.rows]
+        told = [names.with_names(row) for row in found.rows]
         yield one, replace(found, rows=tuple(told if one.ordered else sorted(told)))
 
 
@@ -249,7 +249,7 @@ def agrees(expected: Outcome | None, found: Outcome, engine: str) -> bool:
 
 
 def mismatches(run: Run, path: Path, engine: str, folder: str, spark: str) -> list[Mismatch]:
-    """Statements that gave something else than the file says, and those of Icefloe on this version of Spark that are said to differ and do not."""
+    """Return the statements with another result than the expected one, and those that must differ on this version of Spark and do not."""
     found = []
     for one, outcome in outcomes(run, path, engine, folder, spark):
         differs = engine == "icefloe" and (one.differs is not None or version_of(spark) < one.since)

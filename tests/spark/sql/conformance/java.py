@@ -1,4 +1,4 @@
-"""Java's answers to every statement: Iceberg 1.10.2 on its own Spark, in one session, in an environment of its own."""
+"""The results of Java's Iceberg 1.10.2 for every statement, on its own Spark, in one session, in an environment of its own."""
 
 import json
 import subprocess

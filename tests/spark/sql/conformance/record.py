@@ -1,6 +1,6 @@
-"""Writes Java's answers into the files: `python -m tests.spark.sql.conformance.record [SUBJECT ...]`, to be read through before they are kept.
+"""Write the results of Java's Iceberg into the files: `python -m tests.spark.sql.conformance.record [SUBJECT ...]`. Review them before a commit.
 
-An error that the file already names is left as it is written there, with the names that other versions of Spark have for it.
+An error that the file already names stays as it is, with the names that other versions of Spark have for it.
 """
 
 import sys
@@ -26,11 +26,11 @@ def recorded(one: Statement, found: Outcome | None) -> Statement:
 
 
 def record(*subjects: str) -> None:
-    answers = java_outcomes(*subjects)
+    outcomes = java_outcomes(*subjects)
     for path in files():
         if not subjects or path.stem in subjects:
-            kept = [recorded(one, answers.get((path.stem, one.line))) for one in statements(path)]
-            path.write_text(written(head(path), kept))
+            blocks = [recorded(one, outcomes.get((path.stem, one.line))) for one in statements(path)]
+            path.write_text(written(head(path), blocks))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Icefloe's SQL and Java's, each on every file of statements: the rows in the files are Java's own."""
+"""Icefloe's SQL and Java's, each on every file of statements: the rows in the files are those of Java's Iceberg."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.spark.sql.conformance.conformance import Mismatch, agrees, files, mis
 from tests.spark.sql.conformance.java import java_outcomes
 from tests.spark.sql.conftest import Run
 
-# These run with the slow tests, so that the others stay quick: what they are about has tests of its own.
+# These subjects run with the slow tests, because other tests cover them too.
 SLOW = (
     "alter_tables",
     "branches",
@@ -32,7 +32,7 @@ def subjects() -> list[ParameterSet]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("path", subjects())
-def test_icefloe_answers_as_java_does(spark: SparkSession, sql: Run, path: Path, tmp_path: Path) -> None:
+def test_icefloe_returns_the_rows_of_java(spark: SparkSession, sql: Run, path: Path, tmp_path: Path) -> None:
     def run(text: str) -> list[object]:
         return list(spark.sql(text).collect())
 
@@ -42,15 +42,19 @@ def test_icefloe_answers_as_java_does(spark: SparkSession, sql: Run, path: Path,
 
 @pytest.mark.oracle
 @pytest.mark.slow
-def test_java_answers_as_the_files_say() -> None:
-    answers = java_outcomes()
-    told = {(path.stem, one.line): one for path in files() for one in statements(path) if one.only != "icefloe" and not one.until}
-    assert answers.keys() == told.keys()
-    wrong = [Mismatch(statement=told[key], found=found) for key, found in answers.items() if not agrees(told[key].expected, found, "java")]
+def test_java_returns_the_rows_of_the_files() -> None:
+    outcomes = java_outcomes()
+    expected = {(path.stem, one.line): one for path in files() for one in statements(path) if one.only != "icefloe" and not one.until}
+    assert outcomes.keys() == expected.keys()
+    wrong = [
+        Mismatch(statement=expected[key], found=found)
+        for key, found in outcomes.items()
+        if not agrees(expected[key].expected, found, "java")
+    ]
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_the_suite_is_as_large_as_it_is_said_to_be() -> None:
+def test_the_suite_has_at_least_400_statements() -> None:
     every = [one for path in files() for one in statements(path)]
     assert len(every) >= 400
     assert all(one.expected is not None for one in every)

@@ -1,4 +1,4 @@
-"""How many files copy-on-write statements leave: rewritten rows of files and new rows go together, by the advisory size, in the table's sort order."""
+"""The number of files that copy-on-write statements write: rewritten and new rows are in the same files, by the advisory size, in the table's sort order."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def live(lake: SqlCatalog, name: str = "db.t") -> list[DataFile]:
 
 
 def made(spark: SparkSession, sql: Run, *, partitioned: bool = False, files: int = 1, more: str = "") -> None:
-    """A table of 100 rows in each of its files."""
+    """A table of 100 rows in each file."""
     sql(
         f"CREATE TABLE lake.db.t (id INT, salary INT, dep STRING) {'PARTITIONED BY (dep)' if partitioned else ''} TBLPROPERTIES ('x' = '1'{more})"
     )
@@ -39,7 +39,7 @@ def made(spark: SparkSession, sql: Run, *, partitioned: bool = False, files: int
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_a_file_stays_one_file_over_updates_and_merges(
+def test_a_data_file_is_replaced_by_one_data_file_in_updates_and_merges(
     spark: SparkSession, sql: Run, lake: SqlCatalog, version: int, partitioned: bool
 ) -> None:
     made(spark, sql, partitioned=partitioned, more=f", 'format-version' = '{version}'")
@@ -82,7 +82,7 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize(("partitioned", "size", "files"), [(False, 256 * 1024 * 1024, 1), (True, 100, 4)])
-def test_the_advisory_size_says_how_many_files_come_of_four(
+def test_the_advisory_partition_size_determines_the_number_of_files(
     spark: SparkSession, sql: Run, lake: SqlCatalog, advise: Any, statement: str, partitioned: bool, size: int, files: int
 ) -> None:
     made(spark, sql, partitioned=partitioned, files=4, more=", 'read.split.open-file-cost' = '2147483647'")
@@ -95,7 +95,9 @@ def test_the_advisory_size_says_how_many_files_come_of_four(
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_files_of_a_sorted_table_are_in_its_order_and_say_so(spark: SparkSession, sql: Run, lake: SqlCatalog, statement: str) -> None:
+def test_rewritten_files_of_a_sorted_table_are_sorted_and_have_its_sort_order_id(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, statement: str
+) -> None:
     made(spark, sql, files=2)
     sql("ALTER TABLE lake.db.t WRITE ORDERED BY salary DESC, id")
     sql(STATEMENTS[statement])
@@ -106,7 +108,7 @@ def test_files_of_a_sorted_table_are_in_its_order_and_say_so(spark: SparkSession
     assert rows == sorted(rows, key=lambda row: (-row["salary"], row["id"]))
 
 
-def test_a_distribution_mode_of_one_statement_comes_before_the_table_s(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_the_distribution_mode_of_a_statement_overrides_the_table_s(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     modes = "'write.distribution-mode' = 'none', 'write.merge.mode' = 'merge-on-read', 'read.split.open-file-cost' = '2147483647'"
     made(spark, sql, partitioned=True, files=4, more=f", {modes}")
     for mode, files in (("none", "4"), ("hash", "1")):

@@ -1,4 +1,4 @@
-"""Statements that change rows while others do, or that fail or die in the middle: one wins, the other is retried or refused, and nothing is half done."""
+"""Row-level statements with concurrent commits, and statements that fail or are killed: one commit wins, the other is retried or refused as a whole."""
 
 import json
 import subprocess
@@ -12,9 +12,9 @@ from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
-import icefloe.spark.row_level.operation as room
 from icefloe import SqlCatalog
 from icefloe.spark.attach_catalog import attach
+from icefloe.spark.row_level import operation
 
 pytestmark = pytest.mark.spark
 
@@ -37,22 +37,24 @@ def data_files(folder: Path) -> set[str]:
 
 @pytest.fixture
 def other(spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Statements that another session runs when the next one has written its rows, and not committed them."""
+    """Statements that another session runs after the next statement has written its rows and before it commits them."""
     session, told = spark.newSession(), list[str]()
     attach(session, "lake", SqlCatalog("lake", **lake.properties))
-    commit = room.commit
+    commit = operation.commit
 
     def after_others(*arguments: Any) -> Any:
         while told:
             session.sql(told.pop())
         return commit(*arguments)
 
-    monkeypatch.setattr(room, "commit", after_others)
+    monkeypatch.setattr(operation, "commit", after_others)
     return told
 
 
 @pytest.mark.parametrize(("mode", "version"), [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)])
-def test_changes_of_other_files_are_committed_on_top(sql: Run, lake: SqlCatalog, other: list[str], mode: str, version: int) -> None:
+def test_concurrent_changes_of_different_files_are_both_committed(
+    sql: Run, lake: SqlCatalog, other: list[str], mode: str, version: int
+) -> None:
     made(sql, mode, "snapshot", version)
     other.append(MERGE.format(2))
     sql(MERGE.format(3))
@@ -61,7 +63,7 @@ def test_changes_of_other_files_are_committed_on_top(sql: Run, lake: SqlCatalog,
 
 
 @pytest.mark.parametrize(("mode", "version"), [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)])
-def test_changes_of_the_same_file_are_refused_and_leave_nothing(
+def test_a_concurrent_change_of_the_same_file_is_refused_and_leaves_no_file(
     sql: Run, tmp_path: Path, other: list[str], mode: str, version: int
 ) -> None:
     made(sql, mode, "snapshot", version)
@@ -76,7 +78,7 @@ def test_changes_of_the_same_file_are_refused_and_leave_nothing(
     assert len(data_files(tmp_path) - after) == (1 if mode == "copy-on-write" else 2)
 
 
-def test_rows_that_come_meanwhile_matter_to_serializable_statements_about_them(sql: Run, other: list[str]) -> None:
+def test_rows_added_meanwhile_conflict_with_a_serializable_statement_that_would_match_them(sql: Run, other: list[str]) -> None:
     made(sql, "merge-on-read", "serializable")
     other.append("INSERT INTO lake.db.t VALUES (100, 'b', 0)")
     with pytest.raises(IllegalArgumentException, match="no added data files that may hold"):
@@ -86,7 +88,7 @@ def test_rows_that_come_meanwhile_matter_to_serializable_statements_about_them(s
     assert sql("SELECT count(*), count_if(v = 5) FROM lake.db.t") == [(12, 2)]
 
 
-def test_two_sessions_merge_at_once(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_two_sessions_merge_concurrently(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql, "merge-on-read", "snapshot", 3)
     sessions = [spark.newSession() for _ in range(2)]
     for session in sessions:
@@ -121,13 +123,13 @@ def test_a_task_that_fails_leaves_no_file(sql: Run, lake: SqlCatalog, tmp_path: 
 
 _DIES = """
 import json, os, signal, sys
-import icefloe.spark.row_level.operation as room
+from icefloe.spark.row_level import operation
 from icefloe import SqlCatalog
 from icefloe.spark.runtime.start_session import session
 from icefloe.spark.attach_catalog import attach
 spark = session({"spark.driver.memory": "1g"}, master="local[1]")
 attach(spark, "lake", SqlCatalog("lake", **json.loads(sys.argv[1])))
-room.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+operation.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
 spark.sql(sys.argv[2])
 """
 

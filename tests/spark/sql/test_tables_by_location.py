@@ -1,4 +1,4 @@
-"""Tables by the folder that holds them: read and written in the formats, with the commits of a file-system catalog."""
+"""Tables by the folder of their location: read and written by the formats, with the commits of a file-system catalog."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ COLUMNS = pa.schema([("id", pa.int64()), ("s", pa.string())])
 
 @pytest.fixture
 def folder(tmp_path: Path, spark: SparkSession, lake: SqlCatalog) -> str:
-    """The folder of a table, and a session with a catalog that does not have it."""
+    """The folder of a table, and a session with a catalog that does not have the table."""
     attach(spark, "lake", lake)
     catalog = FileSystemCatalog("folders", warehouse=str(tmp_path / "warehouse"))
     catalog.create_namespace("some")
@@ -31,7 +31,7 @@ def rows(spark: SparkSession, path: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
 @pytest.mark.parametrize("ending", ["", "/"])
-def test_a_table_is_appended_to_and_overwritten_by_its_folder(spark: SparkSession, folder: str, prefix: str, ending: str) -> None:
+def test_a_table_is_appended_to_and_overwritten_by_its_location(spark: SparkSession, folder: str, prefix: str, ending: str) -> None:
     path = f"{prefix}{folder}{ending}"
     frame = spark.createDataFrame([(1, "a"), (2, "b")], "id bigint, s string")
     for _ in range(2):
@@ -49,7 +49,7 @@ def test_the_folder_may_have_any_name_and_must_be_the_one_that_the_metadata_name
     odd.parent.mkdir()
     Path(folder).rename(odd)
     frame = spark.createDataFrame([(2, "b")], "id bigint, s string")
-    with pytest.raises(PySparkException, match="opened by its metadata file"):  # its metadata says that it lies elsewhere
+    with pytest.raises(PySparkException, match="opened by its metadata file"):  # its metadata has another location
         frame.write.format("iceberg").mode("append").save(str(odd))
     metadata = odd / "metadata/v1.metadata.json"
     metadata.write_text(metadata.read_text().replace(folder, str(odd)))
@@ -59,7 +59,7 @@ def test_the_folder_may_have_any_name_and_must_be_the_one_that_the_metadata_name
     assert not Path(folder).exists()
 
 
-def test_the_modes_that_make_a_table_find_the_one_in_the_folder(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+def test_save_modes_that_create_a_table_find_the_table_in_the_folder(spark: SparkSession, folder: str, tmp_path: Path) -> None:
     frame = spark.createDataFrame([(1, "a")], "id bigint, s string")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
         frame.write.format("iceberg").save(folder)
@@ -69,7 +69,7 @@ def test_the_modes_that_make_a_table_find_the_one_in_the_folder(spark: SparkSess
         frame.write.format("iceberg").save(f"{tmp_path}/nothing/here")
 
 
-def test_the_folder_of_a_catalogs_table_takes_no_writes(spark: SparkSession, lake: SqlCatalog, folder: str) -> None:
+def test_the_folder_of_a_table_of_another_catalog_refuses_writes(spark: SparkSession, lake: SqlCatalog, folder: str) -> None:
     table = lake.create_table("db.t", COLUMNS)
     frame = spark.createDataFrame([(1, "a")], "id bigint, s string")
     for path in (table.location(), table.metadata_location):
@@ -78,7 +78,7 @@ def test_the_folder_of_a_catalogs_table_takes_no_writes(spark: SparkSession, lak
     assert lake.load_table("db.t").snapshots() == []
 
 
-def test_namespaces_are_folders_and_a_table_comes_with_the_rows_of_its_query(spark: SparkSession, folder: str) -> None:
+def test_namespaces_are_folders_and_create_table_as_select_writes_into_one(spark: SparkSession, folder: str) -> None:
     catalog = FileSystemCatalog("folders", warehouse=str(Path(folder).parent.parent))
     attach(spark, "folders", catalog)
     spark.sql("CREATE NAMESPACE folders.more")

@@ -1,4 +1,4 @@
-"""GEOMETRY and GEOGRAPHY of Spark 4.1 and later: columns, values, files; and BINARY where a session or a reference system has no such type."""
+"""GEOMETRY and GEOGRAPHY of Spark 4.1 and later: columns, values, files; and BINARY where the session or the reference system has no such type."""
 
 import struct
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def shapes(spark: SparkSession, sql: Run) -> Iterator[Run]:
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_rows_with_shapes_are_written_changed_and_read(shapes: Run, lake: SqlCatalog, mode: str) -> None:
+def test_rows_with_geometries_are_written_changed_and_read(shapes: Run, lake: SqlCatalog, mode: str) -> None:
     modes = ", ".join(f"'write.{name}.mode'='{mode}'" for name in ("delete", "update", "merge"))
     shapes(
         "CREATE TABLE lake.db.g (id BIGINT, p GEOMETRY(4326), q GEOGRAPHY(4326), s STRUCT<n: INT, p: GEOMETRY(4326)>, many ARRAY<GEOMETRY(4326)>) "
@@ -86,7 +86,7 @@ def test_rows_with_shapes_are_written_changed_and_read(shapes: Run, lake: SqlCat
     assert lake.load_table("db.g").schema().find_type("more") == GeometryType("EPSG:3857")
 
 
-def test_data_frames_of_shapes_are_appended_and_upserted(spark: SparkSession, shapes: Run, lake: SqlCatalog) -> None:
+def test_dataframes_with_geometries_are_appended_and_upserted(spark: SparkSession, shapes: Run, lake: SqlCatalog) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", GeometryType()))
     table = lake.create_table("db.g", schema, properties={"format-version": "3"})
     frame = spark.sql(f"SELECT 1L AS id, {geom(A)} AS p UNION ALL SELECT 2L, {geom(B)}")
@@ -102,9 +102,7 @@ def test_data_frames_of_shapes_are_appended_and_upserted(spark: SparkSession, sh
         table.append(spark.sql(f"SELECT 1L AS id, st_geomfromwkb(X'{A.hex()}') AS p"))
 
 
-def test_systems_that_spark_does_not_know_and_sessions_without_the_types_have_binary(
-    spark: SparkSession, shapes: Run, lake: SqlCatalog
-) -> None:
+def test_unknown_reference_systems_and_sessions_without_geo_types_have_binary(spark: SparkSession, shapes: Run, lake: SqlCatalog) -> None:
     kinds = [GeometryType(), GeometryType("EPSG:3857"), GeometryType("srid:0"), GeographyType(), GeometryType("EPSG:9999")]
     kinds_of_edges = [GeographyType("OGC:CRS84", "vincenty"), GeographyType("EPSG:3857")]
     fields = [NestedField(place + 1, f"c{place}", kind) for place, kind in enumerate([*kinds, *kinds_of_edges])]

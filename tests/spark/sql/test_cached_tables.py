@@ -1,4 +1,4 @@
-"""What Spark keeps of a table's rows is read anew after statements that Icefloe runs."""
+"""Cached DataFrames of a table are read again after the statements that Icefloe runs."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ ROWS = "SELECT count(*), sum(id) FROM {}"
 
 @pytest.fixture
 def kept(spark: SparkSession, sql: Run) -> Iterator[Run]:
-    """A table of five rows, all of them kept, and those of a branch and of a query of the table too."""
+    """A table of five rows, cached together with a branch and a query of the table."""
     sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
     sql("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'a'), (3, 'b'), (4, 'b'), (5, NULL)")
     sql("ALTER TABLE lake.db.t CREATE BRANCH other")
@@ -40,7 +40,7 @@ def kept(spark: SparkSession, sql: Run) -> Iterator[Run]:
         ),
     ],
 )
-def test_rows_are_read_anew_after_a_statement_of_rows(kept: Run, statement: str, rows: tuple[int, int]) -> None:
+def test_cached_rows_are_read_again_after_a_row_level_statement(kept: Run, statement: str, rows: tuple[int, int]) -> None:
     assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
     kept(statement)
     assert kept(ROWS.format("lake.db.t")) == [rows]
@@ -48,13 +48,13 @@ def test_rows_are_read_anew_after_a_statement_of_rows(kept: Run, statement: str,
     assert kept(ROWS.format("lake.db.t.branch_other")) == [(5, 15)]
 
 
-def test_rows_of_a_branch_are_read_anew(kept: Run) -> None:
+def test_cached_rows_of_a_branch_are_read_again(kept: Run) -> None:
     kept("UPDATE lake.db.t.branch_other SET id = 0 WHERE id = 5")
     assert kept(ROWS.format("lake.db.t.branch_other")) == [(5, 10)]
     assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
 
 
-def test_rows_are_read_anew_once_partitions_are_overwritten(spark: SparkSession, kept: Run) -> None:
+def test_cached_rows_are_read_again_after_partitions_are_overwritten(spark: SparkSession, kept: Run) -> None:
     spark.sql("SELECT 9L AS id, 'a' AS kind").writeTo("lake.db.t").overwritePartitions()
     assert kept(ROWS.format("lake.db.t")) == [(4, 21)]
 
@@ -67,20 +67,20 @@ def test_rows_are_read_anew_once_partitions_are_overwritten(spark: SparkSession,
         "ALTER TABLE lake.db.t REPLACE BRANCH main AS OF VERSION {start}",
     ],
 )
-def test_rows_are_read_anew_once_the_table_is_at_another_snapshot(lake: SqlCatalog, kept: Run, statement: str) -> None:
+def test_cached_rows_are_read_again_after_the_current_snapshot_changed(lake: SqlCatalog, kept: Run, statement: str) -> None:
     kept("DELETE FROM lake.db.t WHERE kind = 'a'")
     assert kept(ROWS.format("lake.db.t")) == [(3, 12)]
     kept(statement.format(start=lake.load_table("db.t").refs()["start"].snapshot_id))
     assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
 
 
-def test_a_statement_changes_the_rows_that_the_table_has_and_not_those_that_are_kept(lake: SqlCatalog, kept: Run) -> None:
+def test_a_statement_changes_the_current_rows_and_not_the_cached_ones(lake: SqlCatalog, kept: Run) -> None:
     lake.load_table("db.t").append(pa.table({"id": [6], "kind": ["c"]}))
     kept("UPDATE lake.db.t SET id = id * 10 WHERE id > 4")
     assert kept(ROWS.format("lake.db.t")) == [(6, 120)]
 
 
-def test_rows_of_a_table_that_was_dropped_and_made_again_elsewhere_are_not_those_of_the_new_one(lake: SqlCatalog, kept: Run) -> None:
+def test_cached_rows_of_a_dropped_table_are_not_those_of_a_new_table_of_its_name(lake: SqlCatalog, kept: Run) -> None:
     assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
     schema = lake.load_table("db.t").schema()
     lake.drop_table("db.t")
@@ -91,7 +91,7 @@ def test_rows_of_a_table_that_was_dropped_and_made_again_elsewhere_are_not_those
     assert kept("SELECT record_count FROM lake.db.t.files") == [(1,)]
 
 
-def test_metadata_tables_of_a_table_that_was_made_again_elsewhere_are_read_anew(spark: SparkSession, lake: SqlCatalog, kept: Run) -> None:
+def test_cached_metadata_tables_of_a_dropped_table_are_read_again_for_a_new_one(spark: SparkSession, lake: SqlCatalog, kept: Run) -> None:
     kept("CACHE TABLE lake.db.t.snapshots")
     assert len(kept("SELECT * FROM lake.db.t.snapshots")) == 1
     schema = lake.load_table("db.t").schema()
