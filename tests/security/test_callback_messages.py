@@ -1,13 +1,20 @@
-"""Whatever a message to a Python object of a catalog says, it is answered or refused with a text; it calls nothing but the marked methods."""
+"""Whatever a message to a Python object of a catalog holds, it gets a result or a refusal with a text; it calls nothing but the marked methods."""
 
+import importlib
 import json
+import pkgutil
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from py4j.java_gateway import JavaObject
 
-from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
+import icefloe.spark
+from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method, connector_methods
+from icefloe.spark.bridge.messages import Expression, MessageError, TableToLoad
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
@@ -15,49 +22,117 @@ JSON = st.recursive(
 
 
 class Listening(ConnectorObject):
-    """Answers one question, and has a method that is none."""
+    """An object with connector methods, and a method that is none."""
 
     def __init__(self) -> None:
         self.called = 0
 
     @connector_method
     def echo(self, value: Any) -> Any:
-        """The value again."""
+        """Return the value again."""
         return value
 
+    @connector_method
+    def load_table(self, message: TableToLoad) -> Any:
+        """Return the message."""
+        return message
+
+    @connector_method
+    def push_predicates(self, predicates: list[Expression]) -> Any:
+        """Return the predicates."""
+        return predicates
+
+    @connector_method
+    def run(self, session: JavaObject, name: str) -> Any:
+        """Return both."""
+        return [str(session), name]
+
     def secret(self, *_: Any) -> str:
-        """What no message may call."""
+        """Do what no message may call."""
         self.called += 1
         return "secret"
 
 
-def is_refusal(found: Any) -> bool:
+def is_refusal(reply: Any) -> bool:
     """Return True for the text of an error, or one of Spark's errors, which takes its place where a JVM runs in this process."""
-    return found.startswith("!") if isinstance(found, str) else isinstance(found, JavaObject)
+    return reply.startswith("!") if isinstance(reply, str) else isinstance(reply, JavaObject)
 
 
-QUESTIONS = st.text() | st.sampled_from(
-    ["echo", "secret", "describe", "identity", "__init__", "__class__", "_has_failed", "says", "failed", "Java", ""]
+METHODS = st.text() | st.sampled_from(
+    [
+        *("echo", "load_table", "push_predicates", "run", "secret", "describe", "identity", "__init__", "__class__", "_keep_error"),
+        *("constants", "last_error", "Java", ""),
+    ]
 )
 
 
 @given(
-    QUESTIONS,
+    METHODS,
     st.text() | st.binary() | st.none() | st.integers() | JSON.map(json.dumps) | st.lists(st.text()) | st.lists(JSON.map(json.dumps)),
 )
-def test_any_message_is_answered_with_text_and_calls_no_other_method(question: str, argument: Any) -> None:
+def test_any_message_is_answered_with_text_and_calls_no_other_method(method_name: str, message: Any) -> None:
     listening = Listening()
-    found = listening.apply(question, argument)
+    reply = listening.apply(method_name, message)
     assert listening.called == 0
-    if question not in ("echo", "describe"):
-        assert is_refusal(found)
-    elif not is_refusal(found):
-        json.loads(found)
+    if method_name not in connector_methods(Listening):
+        assert is_refusal(reply)
+    elif not is_refusal(reply):
+        json.loads(reply)
 
 
 def test_a_message_nested_deeper_than_python_goes_is_refused() -> None:
     assert is_refusal(Listening().apply("echo", "[" * 100_000))
+    nested = '{"kind": "Not", "children": [' * 30_000 + "]}" * 30_000
+    assert is_refusal(Listening().apply("push_predicates", f"[[{nested}]]"))
 
 
-def test_an_object_without_questions_refuses_all() -> None:
+def test_an_object_without_methods_refuses_all() -> None:
     assert is_refusal(PythonCallback().apply("apply", "null"))
+
+
+@pytest.mark.parametrize(
+    ("method_name", "message", "error"),
+    [
+        ("secret", "null", "Listening has no connector method 'secret'"),
+        ("load_table", "null", r"Listening\.load_table takes 1 arguments \(message\), and the message has 0"),
+        ("load_table", "[1, 2]", r"Listening\.load_table takes 1 arguments \(message\), and the message has 2"),
+        ("load_table", "{", r"the message to Listening\.load_table is not JSON"),
+        ("load_table", {"table": "t"}, r"Listening\.load_table received a wrong argument message\.table\n.*Expected `array`, got `str`"),
+        ("load_table", {"version": "1"}, r"received a wrong argument message\n.*missing required field `table`"),
+        ("load_table", {"table": ["t"], "timestamp": "now"}, r"wrong argument message\.timestamp\n.*Expected `int`"),
+        (
+            "push_predicates",
+            [[{"kind": "call", "children": [{"kind": 1}]}]],
+            r"Listening\.push_predicates received a wrong argument predicates\[0\]\.children\[0\]\.kind\n.*Expected `str`, got `int`",
+        ),
+        ("run", ["{}", '"x"'], r"Listening\.run received a wrong argument session\n.*expected an object of Spark, got dict"),
+    ],
+)
+def test_a_message_that_does_not_fit_is_refused_with_class_method_and_field(method_name: str, message: Any, error: str) -> None:
+    listening = Listening()
+    is_raw = isinstance(message, str) or method_name == "run"
+    reply = listening.apply(method_name, message if is_raw else json.dumps(message))
+    assert is_refusal(reply)
+    assert isinstance(listening.last_error, MessageError)
+    with pytest.raises(MessageError, match=error):
+        raise listening.last_error
+
+
+def callbacks(kind: Any) -> Iterator[Any]:
+    """Yield the classes of Icefloe that Java calls."""
+    for module in pkgutil.walk_packages(icefloe.spark.__path__, "icefloe.spark."):
+        importlib.import_module(module.name)
+    for found in kind.__subclasses__():
+        if found.__module__.startswith("icefloe."):
+            yield found
+        yield from callbacks(found)
+
+
+def test_every_parameter_of_every_method_that_java_calls_has_a_type_that_is_checked() -> None:
+    unchecked = []
+    for kind in set(callbacks(PythonCallback)):
+        for name, method in connector_methods(kind).items():
+            for parameter, annotation in method.parameters.items():
+                if annotation is not JavaObject and msgspec.json.schema(annotation) == {}:
+                    unchecked.append(f"{kind.__name__}.{name}({parameter})")
+    assert unchecked == []

@@ -112,7 +112,8 @@ def register(spark: SparkSession, name: str, answers: SparkCatalog) -> None:
         ATTACHED[key] = answers
         static_method(spark, "PythonBridge", "register", key, ATTACHED[key])
         install_rule(spark)
-        static_method(spark, "SparkParser", "install", spark._jsparkSession.sessionState(), StatementParser(spark))
+        session = spark._jsparkSession
+        static_method(spark, "SparkParser", "install", session, session.sessionState(), StatementParser(spark))
     except Py4JError as error:
         raise EngineError(f"Spark {spark.version} did not take the catalog {name!r}: {java_words(error)}") from error
     cancel_jobs_on_interrupt(spark)

@@ -6,7 +6,8 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.spark.attach_catalog import attach
-from icefloe.spark.runtime.start_session import session as plain_session
+from icefloe.spark.bridge.java_compiler import extension_settings
+from icefloe.spark.runtime.start_session import session as start_or_find_session
 
 
 def session(
@@ -18,18 +19,28 @@ def session(
     master: str | None = None,
     **settings: object,
 ) -> SparkSession:
-    """The active Spark session with these settings, or a new one: `session(master="local[2]", catalogs={"lake": catalog})`.
+    """Return the active Spark session with these settings, or start one: `session(master="local[2]", catalogs={"lake": catalog})`.
 
-    Settings come as a mapping, as keywords, or both; keywords win. A new session finds Java by itself, is quiet (errors only, no console progress, no web
-    UI) and computes in UTC, each unless a setting says otherwise. Settings that Spark fixes at its start are only warned about where a session runs already.
+    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless settings say otherwise. Where a
+    session runs already, a setting that Spark fixes at its start is not changed, and a warning is logged.
 
-    `catalogs` are attached under their names, each as `attach` takes it; with them those that the settings name (`spark.sql.catalog.lake=icefloe`).
+    Args:
+        conf: Settings by name.
+        catalogs: Catalogs to attach by their names in SQL, each as `attach` takes it; with them those that the settings name
+            (`spark.sql.catalog.lake=icefloe`) are attached.
+        app_name: The name of the application in Spark's UI.
+        master: The master URL, such as `local[2]`.
+        **settings: Settings by name, which win over `conf`.
+
+    Returns:
+        A classic session.
 
     Raises:
-        EngineError: no Java is found, the JVM does not start, or what runs is Spark Connect.
-        InvalidInputError, NoSuchCatalogError: as `attach`.
+        EngineError: No Java is found, the JVM does not start, or the running session is one of Spark Connect.
+        InvalidInputError: As `attach`.
+        NoSuchCatalogError: As `attach`.
     """
-    spark = plain_session(conf, app_name=app_name, master=master, **settings)
+    spark = start_or_find_session(conf, app_name=app_name, master=master, extensions=extension_settings, **settings)
     if catalogs is not None:
         attach(spark)
         for name, catalog in catalogs.items():

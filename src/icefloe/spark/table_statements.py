@@ -10,7 +10,8 @@ from icefloe.errors import EngineError, IcefloeError, NoSuchTableError
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.spark.attach_catalog import register
 from icefloe.spark.bridge.callback import connector_method
-from icefloe.spark.catalog.spark_catalog import Request, SparkCatalog
+from icefloe.spark.bridge.messages import TableMessage, TableToLoad
+from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.runtime.start_session import session
 from icefloe.spark.scan.table_selector import TableSelection
@@ -27,14 +28,14 @@ class _Running(SparkCatalog):
     """The tables of the statements that run."""
 
     @connector_method
-    def load_table(self, request: Request) -> SparkTable:
+    def load_table(self, request: TableToLoad) -> SparkTable:
         found = _RUNNING.get(request["table"][-1])
         if found is None:
             raise NoSuchTableError(f"no statement about {'.'.join(request['table'])} runs")
         return found
 
     @connector_method
-    def table_exists(self, request: Request) -> bool:
+    def table_exists(self, request: TableMessage) -> bool:
         return request["table"][-1] in _RUNNING
 
 
@@ -52,8 +53,8 @@ def run_statement(table: Table, statement: Statement) -> WriteResult:
             statement.source.createOrReplaceTempView(source)
         spark.sql(statement.text.replace("{target}", f"{_CATALOG}.one.{name}", 1).replace("{source}", source, 1))
     except PySparkException as error:
-        if isinstance(answers.failed, IcefloeError) and not isinstance(answers.failed, EngineError):
-            raise answers.failed from error
+        if isinstance(answers.last_error, IcefloeError) and not isinstance(answers.last_error, EngineError):
+            raise answers.last_error from error
         raise
     finally:
         del _RUNNING[name]

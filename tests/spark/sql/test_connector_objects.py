@@ -1,5 +1,6 @@
 """Objects of Spark's connector that are implemented in Python: equality, results, unsupported methods, errors, threads."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,9 +11,10 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe.spark.bridge.callback import PythonCallback
-from icefloe.spark.bridge.gateway import jvm_of
+from icefloe.spark.bridge.gateway import java_array, jvm_of
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.scan.pushed_scan import SparkScan
+from icefloe.spark.scan.scan_builder import SparkScanBuilder
 
 pytestmark = pytest.mark.spark
 
@@ -58,7 +60,7 @@ def test_results_of_python_have_the_types_that_spark_declares(spark: SparkSessio
 def test_a_method_that_python_lacks_is_refused_by_its_name(spark: SparkSession) -> None:
     plan = spark.sql("SELECT id FROM lake.db.t")._jdf.queryExecution().analyzed()
     scan = loaded(spark).newScanBuilder(plan.child().child().options()).build()
-    with pytest.raises(UnsupportedOperationException, match="SupportsReportStatistics has no answer to filter"):
+    with pytest.raises(UnsupportedOperationException, match="SupportsReportStatistics does not implement filter"):
         scan.filter(None)
 
 
@@ -109,19 +111,97 @@ def test_errors_of_spark_keep_their_message_and_condition_everywhere(
     def failing(*_: Any) -> Any:
         return spark.sql("SELECT no_such_column FROM lake.db.t")
 
-    monkeypatch.setattr(SparkScan, "says", failing)
+    monkeypatch.setattr(SparkScan, "constants", failing)
     with pytest.raises(IllegalArgumentException, match="no_such_column") as caught:
         sql("SELECT id FROM lake.db.t")
     error: CapturedException = caught.value
     assert str(error.getCondition()).startswith("UNRESOLVED_COLUMN")
 
 
+def options_of(spark: SparkSession) -> Any:
+    """Return the options of a read that has none."""
+    return jvm_of(spark).org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
+
+
+def predicate(spark: SparkSession, name: str, column: str) -> Any:
+    """Return a predicate of Spark's connector on a column."""
+    expressions = jvm_of(spark).org.apache.spark.sql.connector.expressions
+    operands = java_array(spark, "org.apache.spark.sql.connector.expressions.Expression", [expressions.FieldReference.column(column)])
+    return expressions.filter.Predicate(name, operands)
+
+
+def predicates(spark: SparkSession, *members: Any) -> Any:
+    """Return an array of predicates."""
+    return java_array(spark, "org.apache.spark.sql.connector.expressions.filter.Predicate", members)
+
+
 @pytest.mark.usefixtures("table")
-def test_an_object_returns_its_results_to_several_threads(spark: SparkSession) -> None:
-    """The proxy keeps a result until another method is called; a thread that reads it meanwhile still gets it."""
-    found, options = loaded(spark), jvm_of(spark).org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
+def test_threads_that_share_a_table_get_their_own_replies(spark: SparkSession) -> None:
+    """Calls with arguments replace the kept results that other threads read at the same time, and each call resolves indexes by its own arguments."""
+    table = loaded(spark)
+
+    def read_partitioning() -> bool:
+        return all(table.partitioning()[0].toString() == "identity(kind)" for _ in range(200))
+
+    def push(name: str, column: str) -> bool:
+        for _ in range(60):
+            builder = table.newScanBuilder(options_of(spark))
+            builder.pushPredicates(predicates(spark, predicate(spark, name, column)))
+            if [found.toString() for found in builder.pushedPredicates()] != [predicate(spark, name, column).toString()]:
+                return False
+        return True
+
+    def delete_condition(name: str, column: str) -> bool:
+        array = predicates(spark, predicate(spark, name, column))
+        return all(table.canDeleteWhere(array) for _ in range(60))
+
+    with ThreadPoolExecutor(6) as pool:
+        running = [pool.submit(read_partitioning) for _ in range(2)]
+        running += [pool.submit(push, name, column) for name, column in (("IS_NULL", "id"), ("IS_NOT_NULL", "kind"))]
+        running += [pool.submit(delete_condition, name, column) for name, column in (("IS_NULL", "kind"), ("IS_NOT_NULL", "id"))]
+        assert [future.result(timeout=120) for future in running] == [True] * 6
+
+
+@pytest.mark.usefixtures("table")
+def test_a_result_from_before_another_threads_change_is_not_kept(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = loaded(spark).newScanBuilder(options_of(spark))
+    computed, released = threading.Event(), threading.Event()
+    real = SparkScanBuilder.pushed_predicates
+
+    def slow(self: SparkScanBuilder) -> list[int]:
+        indexes = real(self)
+        if not computed.is_set():
+            computed.set()
+            assert released.wait(60)
+        return indexes
+
+    monkeypatch.setattr(SparkScanBuilder, "pushed_predicates", slow)
+    with ThreadPoolExecutor(1) as pool:
+        early = pool.submit(lambda: len(builder.pushedPredicates()))
+        assert computed.wait(60)
+        builder.pushPredicates(predicates(spark, predicate(spark, "IS_NULL", "id")))
+        released.set()
+        assert early.result(timeout=60) == 0
+    assert len(builder.pushedPredicates()) == 1
+
+
+@pytest.mark.usefixtures("table")
+def test_a_slow_method_keeps_no_other_method_waiting(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = loaded(spark).newScanBuilder(options_of(spark)).build()
+    entered, released = threading.Event(), threading.Event()
+    calls: list[int] = []
+
+    def slow(_: SparkScan) -> str:
+        calls.append(1)
+        entered.set()
+        assert released.wait(60)
+        return "slow"
+
+    monkeypatch.setattr(SparkScan, "description", slow)
     with ThreadPoolExecutor(4) as pool:
-        builders = [pool.submit(lambda: [found.newScanBuilder(options) for _ in range(100)]) for _ in range(2)]
-        parts = [pool.submit(lambda: [len(found.partitioning()) for _ in range(500)]) for _ in range(2)]
-    assert all(one.result() == [3] * 500 for one in parts)
-    assert all(None not in one.result() for one in builders)
+        descriptions = [pool.submit(scan.description) for _ in range(3)]
+        assert entered.wait(60)
+        assert len(pool.submit(scan.filterAttributes).result(timeout=60)) == 1
+        released.set()
+        assert [future.result(timeout=60) for future in descriptions] == ["slow"] * 3
+    assert len(calls) == 1

@@ -248,8 +248,8 @@ def test_what_is_said_as_an_expression_is_exact(table: Table, spark: SparkSessio
             )
 
 
-REFERENCE = {"is": "reference", "parts": ["d"]}
-NOT_A_NUMBER = {"is": "literal", "type": '"double"', "value": "NaN"}
+REFERENCE = {"kind": "reference", "parts": ["d"]}
+NOT_A_NUMBER = {"kind": "literal", "type": '"double"', "value": "NaN"}
 
 
 @pytest.mark.parametrize(
@@ -257,18 +257,18 @@ NOT_A_NUMBER = {"is": "literal", "type": '"double"', "value": "NaN"}
     [
         # Of each the rows for which it is true; a row with null in d is in none but where null is asked for.
         (
-            {"is": "Not", "name": "NOT", "children": [{"is": "Predicate", "name": ">=", "children": [REFERENCE, NOT_A_NUMBER]}]},
+            {"kind": "Not", "name": "NOT", "children": [{"kind": "Predicate", "name": ">=", "children": [REFERENCE, NOT_A_NUMBER]}]},
             "d < DOUBLE('NaN')",
         ),
         (
-            {"is": "Not", "name": "NOT", "children": [{"is": "Predicate", "name": "<=>", "children": [REFERENCE, NOT_A_NUMBER]}]},
+            {"kind": "Not", "name": "NOT", "children": [{"kind": "Predicate", "name": "<=>", "children": [REFERENCE, NOT_A_NUMBER]}]},
             "NOT (d <=> DOUBLE('NaN'))",
         ),
         (
-            {"is": "Not", "name": "NOT", "children": [{"is": "Predicate", "name": "<>", "children": [REFERENCE, NOT_A_NUMBER]}]},
+            {"kind": "Not", "name": "NOT", "children": [{"kind": "Predicate", "name": "<>", "children": [REFERENCE, NOT_A_NUMBER]}]},
             "d = DOUBLE('NaN')",
         ),
-        ({"is": "Predicate", "name": ">", "children": [{"is": "literal", "type": '"double"', "value": "0.0"}, REFERENCE]}, "d < 0"),
+        ({"kind": "Predicate", "name": ">", "children": [{"kind": "literal", "type": '"double"', "value": "0.0"}, REFERENCE]}, "d < 0"),
     ],
 )
 def test_a_test_that_is_unknown_is_not_true_where_it_is_negated(table: Table, spark: SparkSession, predicate: Any, expected: str) -> None:
@@ -317,16 +317,16 @@ def test_days_begin_where_spark_has_them_begin(spark: SparkSession, zone: str, d
 
 
 def _call(name: str, *children: Any) -> dict[str, Any]:
-    return {"is": "call", "name": name, "children": children}
+    return {"kind": "call", "name": name, "children": children}
 
 
 def _literal(kind: str, value: Any) -> dict[str, Any]:
-    return {"is": "literal", "type": json.dumps(kind), "value": str(value)}
+    return {"kind": "literal", "type": json.dumps(kind), "value": str(value)}
 
 
-LOCAL, DAY, UUID = ({"is": "reference", "parts": [name]} for name in ("local", "day", "u"))
-DATE_OF_LOCAL = {"is": "cast", "type": '"date"', "children": [LOCAL]}
-YEAR_OF_LOCAL = {"is": "Extract", "children": [DATE_OF_LOCAL], "text": "EXTRACT(YEAR FROM CAST(local AS date))"}
+LOCAL, DAY, UUID = ({"kind": "reference", "parts": [name]} for name in ("local", "day", "u"))
+DATE_OF_LOCAL = {"kind": "cast", "type": '"date"', "children": [LOCAL]}
+YEAR_OF_LOCAL = {"kind": "Extract", "children": [DATE_OF_LOCAL], "text": "EXTRACT(YEAR FROM CAST(local AS date))"}
 
 
 @pytest.mark.parametrize(

@@ -1,114 +1,125 @@
-"""`PythonCallback`: a Python object that Java asks. Questions are words, arguments and answers are JSON or objects of Spark's; errors go over as values.
+"""`PythonCallback` and `ConnectorObject`: Python objects whose marked methods Java calls.
 
-`ConnectorObject` stand for an object of Spark's connector, such as a table. The other side is `bridge/java/PythonBridge.java` and
-`bridge/java/PythonProxy.java`.
-What is asked of whom is in the rooms beside this one.
+A call is the name of a method and its arguments; `messages.py` has the types of the arguments and checks them. The result goes back as JSON, as an object of
+Spark or as another callback. Nothing is raised across Py4J, where an exception would lose its class: `spark_errors.py` turns an error into an exception of
+Spark or a text. The Java side is `bridge/java/PythonBridge.java` and, for objects of Spark's connector, `bridge/java/PythonProxy.java`.
+
+Spark may call one object from several threads at once; Py4J runs each call in a thread of its own. A method that is called on objects which statements share
+(catalogs, tables, scans, functions) therefore changes no state that another call reads. Builders change their state: Spark uses each in one thread.
 """
 
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
 from py4j.java_gateway import JavaObject
 
-from icefloe.errors import UnsupportedError
+from icefloe.spark.bridge.messages import ConnectorMethod, MessageError, ObjectDescription
 from icefloe.spark.bridge.spark_errors import as_spark_error, refusal
 from icefloe.spark.runtime.interrupts import interrupt_after_reply
 
 LOG = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ANSWERS = "_icefloe_answers"
-# What a method says that answers with the object it is called on.
+_MARK = "_icefloe_connector_method"
+# The result of a method that returns the object it is called on.
 THIS = "this"
 
 
 def connector_method(method: F) -> F:
-    """Marks a method that Java may ask for by its name."""
-    setattr(method, _ANSWERS, True)
+    """Mark a method that Java may call by its name; its parameters are annotated with the types of `messages.py`."""
+    setattr(method, _MARK, True)
     return method
 
 
 class PythonCallback:
-    """Answers questions by the methods marked with `answer`. What the argument's JSON holds is what they take: each of a list, nothing where it is null.
+    """A Python object that Java calls through one function of two arguments: the name of a marked method, and its arguments."""
 
-    A list may come from Java, whose texts are JSON and whose other members are objects of Spark's.
-    """
+    last_error: BaseException | None = None  # of the last call that failed, of this object or of one that it owns
+    owner: "PythonCallback | None" = None  # the object that also keeps the errors of this one
 
-    failed: BaseException | None = None  # what the last question that failed met, its own or one of its parts'
-    owner: "PythonCallback | None" = None  # whose part it is
+    def apply(self, method_name: str, message: Any) -> Any:
+        """Call a marked method.
 
-    def apply(self, question: str, argument: Any) -> Any:
-        """One question. Nothing is raised: an exception would lose its kind on the way through Py4J."""
-        given: list[Any] = []
+        Args:
+            method_name: The name of the method.
+            message: Its arguments, as `ConnectorMethod.arguments` takes them.
+
+        Returns:
+            JSON text of the result, or the result where it is a Java object or another callback. For an error: the exception of Spark that stands for it, or
+            the text that `refusal` returns.
+        """
+        arguments: list[Any] = []
+        kind: Any = type(self)
         try:
-            method = getattr(self, question, None)
-            if method is None or not getattr(method, _ANSWERS, False):
-                raise UnsupportedError(f"{type(self).__name__} does not answer {question!r}")
-            given = _arguments(argument)
-            found = method(*given)
+            method = connector_methods(kind).get(method_name)
+            if method is None:
+                raise MessageError(f"{type(self).__name__} has no connector method {method_name!r}")
+            arguments = method.arguments(type(self).__name__, message)
+            result = getattr(self, method_name)(*arguments)
         except BaseException as error:
-            self._has_failed(error)
-            LOG.debug("%s failed", question, exc_info=True)
-            thrown = as_spark_error(error, given[0] if given else None)
+            self._keep_error(error)
+            LOG.debug("%s failed", method_name, exc_info=True)
+            exception = as_spark_error(error, arguments[0] if arguments else None)
             if isinstance(error, KeyboardInterrupt):
                 interrupt_after_reply()
-            if thrown is not None:
-                return thrown
-            return refusal(error)
-        return found if isinstance(found, PythonCallback | JavaObject) else json.dumps(found)
+            return refusal(error) if exception is None else exception
+        return result if isinstance(result, PythonCallback | JavaObject) else json.dumps(result)
 
-    def _has_failed(self, error: BaseException) -> None:
-        self.failed = error
+    def _keep_error(self, error: BaseException) -> None:
+        self.last_error = error
         if self.owner is not None:
-            self.owner._has_failed(error)
+            self.owner._keep_error(error)
 
     class Java:
         implements: ClassVar[list[str]] = ["java.util.function.BiFunction"]
 
 
 class ConnectorObject(PythonCallback):
-    """Answers for one object of Spark's connector: a Java object that has its `interfaces` passes on calls of the methods marked with `answer`.
+    """A Python object behind a Java object that has the `interfaces` and passes their calls on to the marked methods.
 
-    A method is named as Spark's is, in Python's spelling, and has as many parameters: `push_predicates` for `pushPredicates`. Arguments are said by
-    `bridge/java/ConnectorJson.java`. What an answer becomes is told by the type that Spark's method returns: schemas are JSON, columns are names, a
-    number is the place of an
-    object among those that were given last. What a method without arguments answers is kept until another is called with some, unless it is whether
-    something was done.
+    A method is named as Spark's is, in Python's spelling, and has as many parameters: `push_predicates` for `pushPredicates`. `bridge/java/PythonProxy.java`
+    converts the result to the type that Spark's method returns: schemas are JSON, columns are names, a number is the index of an object among those that the
+    last call brought. It keeps the result of a method without parameters until a method is called with arguments, unless the result is a boolean or nothing.
     """
 
-    # Within `org.apache.spark.sql.connector`, those first that are made of others. A version of Spark that does not know one leaves it out.
+    # Within `org.apache.spark.sql.connector`, subclasses before their bases. A version of Spark that lacks one leaves it out.
     interfaces: ClassVar[tuple[str, ...]] = ()
 
     def identity(self) -> str | None:
-        """Equal objects have equal ones; without, each is equal to itself alone."""
+        """Return a text that equal objects share; None where an object equals only itself."""
         return None
 
-    def says(self) -> Mapping[str, Any]:
-        """What methods answer that never change, by Spark's names for them: Spark calls some dozens of times, and Python is asked once."""
+    def constants(self) -> Mapping[str, Any]:
+        """Return the results of methods that never change, by Spark's names of them: Spark calls some dozens of times, and Python is called once."""
         return {}
 
     @connector_method
-    def describe(self) -> dict[str, Any]:
-        """What Java has to know of the object."""
+    def describe(self) -> ObjectDescription:
+        """Return what Java has to know of the object before it exists there."""
         kind: Any = type(self)
-        return {"interfaces": self.interfaces, "identity": self.identity(), "says": self.says(), "asked": _asked(kind)}
+        return {
+            "interfaces": self.interfaces,
+            "identity": self.identity(),
+            "constants": self.constants(),
+            "methods": java_signatures(kind),
+        }
 
 
 @cache
-def _asked(kind: Any) -> Mapping[str, str]:
-    """The questions that a class answers, by the names of Spark's methods and how many parameters these have."""
-    marked: Iterable[str] = (name for name in dir(kind) if getattr(getattr(kind, name), _ANSWERS, False))
-    counts = {name: len(signature(getattr(kind, name)).parameters) - 1 for name in marked}
-    return {re.sub("_(.)", lambda found: found[1].upper(), name) + f"/{count}": name for name, count in counts.items()}
+def connector_methods(kind: Any) -> Mapping[str, ConnectorMethod]:
+    """Return the methods of a class that Java may call, by their names."""
+    marked = (name for name in dir(kind) if getattr(getattr(kind, name), _MARK, False))
+    return {name: ConnectorMethod.of(name, getattr(kind, name)) for name in marked}
 
 
-def _arguments(argument: Any) -> list[Any]:
-    if not isinstance(argument, str):
-        return [json.loads(one) if isinstance(one, str) else one for one in argument]
-    found = json.loads(argument)
-    return found if isinstance(found, list) else [] if found is None else [found]
+@cache
+def java_signatures(kind: Any) -> Mapping[str, str]:
+    """Return the Python names of a class's methods by the name and the number of parameters of Spark's, such as `pushPredicates/1`."""
+    return {
+        re.sub("_(.)", lambda match: match[1].upper(), name) + f"/{len(method.parameters)}": name
+        for name, method in connector_methods(kind).items()
+    }

@@ -1,7 +1,7 @@
-"""Compiles the Java sources beside this file with the Janino that Spark ships, once per Spark version and source text, and loads the classes on the driver.
+"""The compiler of the Java sources in `java/`: Janino, which Spark ships, compiles them once per Spark version and source text; the driver loads the classes.
 
-Class files are kept in the user's cache folder (`class_cache.py`), so only the first session of a Spark version pays for compiling. Executors see but those
-that read batches.
+Class files are kept in the user's cache folder (`class_cache.py`), so that only the first session of a Spark version pays for compiling. Executors receive only
+the classes that read batches. What the classes do is in `docs/design/spark-bridge.md`.
 """
 
 import logging
@@ -18,14 +18,14 @@ from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError, Problem
 from icefloe.spark.bridge.class_cache import UnsafeCacheError, check_sealed, own_cache_folder, seal, session_folder
-from icefloe.spark.bridge.gateway import gateway_of, java_class, java_words, jvm_of
-from icefloe.spark.runtime.spark_versions import WITHOUT_GLUE, check_version, is_proven, proven_text
+from icefloe.spark.bridge.gateway import class_behind, gateway_of, java_class, java_words, jvm_of
+from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_version, is_proven, proven_text
 
 LOG = logging.getLogger(__name__)
 
-# Exceptions with the names that Java's Iceberg has for them: its own classes are taken where its JAR is in the JVM.
+# Exceptions with the names that Java's Iceberg has for them; where its JAR is in the JVM, its classes are used.
 EXCEPTIONS = ("ValidationException", "CommitFailedException", "CommitStateUnknownException", "NotFoundException")
-# The classes, in the order they are compiled. Each is a source file beside this one, in the Java package `icefloe` unless said otherwise.
+# The classes in the order of compilation. Each is a source file in `java/`, in the Java package `icefloe` unless the file names another.
 SOURCES = (
     "PlannedFiles",
     "BitmapDecoder",
@@ -39,70 +39,110 @@ SOURCES = (
     "SparkViews",
     "GatheredRows",
     "NamedColumns",
+    "SchemaEvolution",
     "PythonProxy",
     "SparkCatalog",
     "SparkSessionCatalog",
     "SparkCommand",
     "SparkRule",
     "SparkParser",
+    "SparkExtensions",
 )
-# Those by whose names Spark finds data sources: Spark sees them only where `offer_formats` was called. Each is a source file with the class that it makes.
+# Data sources, which Spark finds by the names of their classes once `offer_formats` was called: source files with the paths of their classes.
 FORMATS = {"DefaultSource": "icefloe/DefaultSource", "IcebergSource": "iceberg/DefaultSource"}
-# Those that run in Spark's tasks; executors get them in a jar.
+# Classes that run in Spark's tasks; executors receive them in a jar.
 FOR_EXECUTORS = ("CountedParquet", "Positions")
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
+# The setting that names extensions of Spark, and the class that brings the parser.
+EXTENSIONS, EXTENSION_CLASS = "spark.sql.extensions", "icefloe.SparkExtensions"
 _FORMATS_FOLDER = "formats"
-# What else than the sources tells one form of the cache from another; folders of an older form are never looked at.
-_CACHE_FORM = "sealed"
+# Part of the hash that names a cache folder: a folder of another layout is never read.
+_CACHE_LAYOUT = "sealed"
 _JAR = Path("executors.jar")
-_GIVEN_ATTRIBUTE = "_icefloe_given_to_executors"
+_SHIPPED_ATTRIBUTE = "_icefloe_jar_shipped"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
 _FOLDER_ATTRIBUTE = "_icefloe_class_folder"
 
 
 def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
-    """A new object of one of the classes in `SOURCES`, made with its only constructor.
+    """Return a new object of one of the classes in `SOURCES`, which has one constructor.
 
     Raises:
-        EngineError: the sources do not compile on this Spark, or it is too old.
+        EngineError: The sources do not compile on this Spark, or it is too old.
     """
     gateway = gateway_of(spark)
-    packed = gateway.new_array(java_class(spark, "java.lang.Object"), len(arguments))
-    for place, argument in enumerate(arguments):
-        packed[place] = argument
-    return class_loader(spark).loadClass(f"icefloe.{class_name}").getConstructors()[0].newInstance(packed)
+    values = gateway.new_array(java_class(spark, "java.lang.Object"), len(arguments))
+    for index, argument in enumerate(arguments):
+        values[index] = argument
+    return class_loader(spark).loadClass(f"icefloe.{class_name}").getConstructors()[0].newInstance(values)
 
 
-def static_method(spark: SparkSession, class_name: str, method: str, *arguments: Any) -> Any:
-    """Calls a static method of one of the classes; a Python object among the arguments arrives as a `BiFunction`. Raises `EngineError` as `new_object`."""
+def static_method(spark: SparkSession, class_name: str, method_name: str, *arguments: Any) -> Any:
+    """Call a static method of one of the classes; a Python object among the arguments arrives as a `BiFunction`.
+
+    Raises:
+        EngineError: As `new_object`.
+    """
     gateway = gateway_of(spark)
     holder = gateway.jvm.java.util.ArrayList()
     for argument in arguments:
-        holder.add(argument)  # a Python object becomes one of Java's on its way through an argument
-    packed = gateway.new_array(java_class(spark, "java.lang.Object"), len(arguments))
-    for place in range(len(arguments)):
-        packed[place] = holder.get(place)
-    found = class_loader(spark).loadClass(f"icefloe.{class_name}")
-    wanted = next(one for one in found.getMethods() if one.getName() == method)
-    return wanted.invoke(None, packed)
+        holder.add(argument)  # a Python object becomes a Java object on its way through an argument
+    values = gateway.new_array(java_class(spark, "java.lang.Object"), len(arguments))
+    for index in range(len(arguments)):
+        values[index] = holder.get(index)
+    methods = class_loader(spark).loadClass(f"icefloe.{class_name}").getMethods()
+    return next(method for method in methods if method.getName() == method_name).invoke(None, values)
 
 
 def class_loader(spark: SparkSession) -> Any:
-    """The Java class loader that knows the compiled classes; made once per JVM."""
-    gateway = gateway_of(spark)
-    # A gateway answers any attribute with a package of Java, so only its own dictionary tells.
+    """Return the Java class loader that has the compiled classes, made once per JVM.
+
+    Raises:
+        EngineError: The sources do not compile on this Spark, or it is too old.
+    """
+    return loader_of(gateway_of(spark), spark.version)
+
+
+def loader_of(gateway: Any, spark_version: str) -> Any:
+    """Return the class loader of a JVM, which may have no session yet. Raises `EngineError` as `class_loader`."""
+    # A gateway returns a package of Java for any attribute, so only its own dictionary can be trusted.
     loader = gateway.__dict__.get(_LOADER_ATTRIBUTE)
     if loader is None:
-        check_version(spark.version)  # PySpark may be newer than the Spark that it starts
-        folder = compiled_folder(spark)
-        loader = _load_from(spark, folder)
+        check_version(spark_version)  # PySpark may be newer than the Spark that it starts
+        folder = _compiled_folder(gateway, spark_version)
+        loader = _load_from(gateway, folder)
         gateway.__dict__.update({_LOADER_ATTRIBUTE: loader, _FOLDER_ATTRIBUTE: folder})
     return loader
 
 
+def extension_settings(gateway: Any, extensions: str) -> dict[str, str]:
+    """Return the settings by which a session that is about to start has Icefloe's parser.
+
+    Spark reads `spark.sql.extensions` once, when the session starts, and looks the class up by its name. Between the start of the JVM and that of the session
+    the sources are compiled, or found in the cache, and their folder is added to the driver's class loader.
+
+    Args:
+        gateway: The gateway of a JVM without a session.
+        extensions: The value of `spark.sql.extensions` that the user chose, which stays; empty for none.
+
+    Returns:
+        The setting; nothing where the classes cannot be found by name or do not compile, which `attach` reports later.
+    """
+    if not _takes_folders(gateway.jvm, _context_loader(gateway.jvm)):
+        return {}
+    version = getattr(class_behind(gateway, "org.apache.spark.package$"), "MODULE$").SPARK_VERSION()
+    try:
+        loader_of(gateway, version)
+    except (EngineError, Py4JError) as error:
+        LOG.debug("the session starts without the parser extension: %s", error)
+        return {}
+    names = [name.strip() for name in extensions.split(",") if name.strip()]
+    return {EXTENSIONS: ",".join([*names, *([] if EXTENSION_CLASS in names else [EXTENSION_CLASS])])}
+
+
 def offer_formats(spark: SparkSession) -> None:
-    """Lets Spark find the classes in `FORMATS` by the names of their packages, in every session; nothing changes the second time."""
+    """Let every session find the data sources in `FORMATS` by their names; nothing changes the second time."""
     gateway = gateway_of(spark)
     loader = class_loader(spark)
     if _takes_folders(gateway.jvm, loader):
@@ -110,38 +150,44 @@ def offer_formats(spark: SparkSession) -> None:
 
 
 def executors_know(spark: SparkSession) -> bool:
-    """Whether Spark's tasks find the classes in `FOR_EXECUTORS`. Executors elsewhere get them in a jar, once per application."""
+    """Return True if Spark's tasks find the classes in `FOR_EXECUTORS`; executors in other processes receive them in a jar, once per application."""
     gateway = gateway_of(spark)
     loader, context = class_loader(spark), spark._jsparkSession.sparkContext()
     if context.isLocal() and _takes_folders(gateway.jvm, loader):
         return True
-    given = gateway.__dict__.setdefault(_GIVEN_ATTRIBUTE, {})
+    shipped = gateway.__dict__.setdefault(_SHIPPED_ATTRIBUTE, {})
     application = context.applicationId()
-    if application not in given:
+    if application not in shipped:
         try:
             check_sealed(gateway.__dict__[_FOLDER_ATTRIBUTE])
             context.addJar(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{_JAR}")
-            given[application] = True
+            shipped[application] = True
         except UnsafeCacheError as error:
             LOG.warning("could not ship the executor jar: %s; deleted rows are found more slowly", error)
-            given[application] = False
+            shipped[application] = False
         except Py4JError as error:
-            LOG.warning("Spark's executors get no classes of Icefloe's, and find deleted rows more slowly: %s", java_words(error))
-            given[application] = False
-    return bool(given[application])
+            LOG.warning("could not ship the executor jar; falling back to Spark's row positions, which is slower: %s", java_words(error))
+            shipped[application] = False
+    return bool(shipped[application])
 
 
 def compiled_folder(spark: SparkSession) -> Path:
-    """Return the folder of class files for this Spark and these sources, compiled now unless an earlier session left them in a cache that can be trusted.
+    """Return the folder of class files for this Spark and these sources.
+
+    They are compiled now unless an earlier session left them in a cache that can be trusted.
 
     Raises:
-        EngineError: the sources do not compile on this Spark, or other users can change every folder that would take the classes.
+        EngineError: The sources do not compile on this Spark, or other users can change every folder that could hold the classes.
     """
+    return _compiled_folder(gateway_of(spark), spark.version)
+
+
+def _compiled_folder(gateway: Any, spark_version: str) -> Path:
     sources = {name: (files("icefloe.spark.bridge").joinpath("java", f"{name}.java")).read_text("utf-8") for name in (*SOURCES, *FORMATS)}
-    text_hash = sha256("\0".join((_CACHE_FORM, *sources.values())).encode()).hexdigest()[:16]
+    text_hash = sha256("\0".join((_CACHE_LAYOUT, *sources.values())).encode()).hexdigest()[:16]
     try:
         cache = own_cache_folder()
-        kept = cache / f"{spark.version}-{text_hash}"
+        kept = cache / f"{spark_version}-{text_hash}"
         if kept.is_symlink() or kept.exists():
             check_sealed(kept)
             return kept
@@ -150,49 +196,48 @@ def compiled_folder(spark: SparkSession) -> Path:
         LOG.warning(
             "compiled classes are not kept for the next session: %s. Delete it, or set XDG_CACHE_HOME to a folder of your own", error
         )
-        return _compiled_once(spark, sources)
+        return _compiled_once(gateway, spark_version, sources)
     except OSError:
         # A home that cannot be written to costs one compilation per session, no more.
-        return _compiled_once(spark, sources)
+        return _compiled_once(gateway, spark_version, sources)
     try:
-        _compile(spark, sources, making / "classes")
+        _compile(gateway, spark_version, sources, making / "classes")
         seal(making / "classes")
         return _put_in_place(making / "classes", kept)
     finally:
         shutil.rmtree(making, ignore_errors=True)
 
 
-def _compiled_once(spark: SparkSession, sources: dict[str, str]) -> Path:
+def _compiled_once(gateway: Any, spark_version: str, sources: dict[str, str]) -> Path:
     """Compile for this process alone."""
     folder = session_folder() / "classes"
-    _compile(spark, sources, folder)
+    _compile(gateway, spark_version, sources, folder)
     seal(folder)
     return folder
 
 
-def _put_in_place(made: Path, kept: Path) -> Path:
+def _put_in_place(finished: Path, kept: Path) -> Path:
     """Rename the finished classes to their name, all at once: another process sees the whole folder or none."""
     try:
-        made.rename(kept)
+        finished.rename(kept)
     except OSError:
         try:
             check_sealed(kept)  # another process was first
         except (OSError, UnsafeCacheError):
-            return Path(shutil.move(made, session_folder()))
+            return Path(shutil.move(finished, session_folder()))
     return kept
 
 
-def _compile(spark: SparkSession, sources: dict[str, str], folder: Path) -> None:
-    gateway = gateway_of(spark)
+def _compile(gateway: Any, spark_version: str, sources: dict[str, str], folder: Path) -> None:
     jvm = gateway.jvm
     folder.mkdir()
     java_files = gateway.new_array(jvm.java.io.File, len(sources))
-    for place, (name, text) in enumerate(sources.items()):
+    for index, (name, text) in enumerate(sources.items()):
         source = folder / f"{name}.java"
         source.write_text(text, "utf-8")
-        java_files[place] = jvm.java.io.File(str(source))
+        java_files[index] = jvm.java.io.File(str(source))
     compiler = jvm.org.codehaus.janino.Compiler()
-    # Classes are looked up in the running JVM: no list of jars is needed, wherever this Spark keeps its own. But not where the same classes were put before.
+    # Janino looks classes up in the running JVM, wherever this Spark keeps its jars, but not where compiled classes of these sources were added before.
     loader = _context_loader(jvm)
     if _takes_folders(jvm, loader):
         loader = loader.getParent()
@@ -203,32 +248,32 @@ def _compile(spark: SparkSession, sources: dict[str, str], folder: Path) -> None
     try:
         compiler.compile(java_files)
     except Py4JError as error:
-        proven = is_proven(spark.version)
-        said = "" if proven else f", which is not a version that Icefloe is proven on; those are {proven_text()}"
+        proven = is_proven(spark_version)
+        hint = "" if proven else f", which is not a version that Icefloe is proven on; those are {proven_text()}"
         raise EngineError(
-            f"the Java glue does not compile on Spark {spark.version}{said}",
+            f"the Java classes of Icefloe do not compile on Spark {spark_version}{hint}",
             problems=[Problem(where="", what=java_words(error))],
-            next_step=f"{'report this' if proven else 'use a proven version'}; {WITHOUT_GLUE}",
+            next_step=f"{'report this' if proven else 'use a proven version'}; {WITHOUT_JAVA_CLASSES}",
         ) from error
-    for found in FORMATS.values():
-        kept = folder / _FORMATS_FOLDER / f"{found}.class"
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        (folder / f"{found}.class").rename(kept)
+    for class_path in FORMATS.values():
+        target = folder / _FORMATS_FOLDER / f"{class_path}.class"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{class_path}.class").rename(target)
     with zipfile.ZipFile(folder / _JAR, "w") as jar:
         for name in FOR_EXECUTORS:
             for file in sorted((folder / "icefloe").glob(f"{name}*.class")):  # and the classes inside it
                 jar.write(file, f"icefloe/{file.name}")
 
 
-def _load_from(spark: SparkSession, folder: Path) -> Any:
-    jvm = jvm_of(spark)
+def _load_from(gateway: Any, folder: Path) -> Any:
+    jvm = gateway.jvm
     url = jvm.java.io.File(f"{folder}/").toURI().toURL()
     loader = _context_loader(jvm)
     if _takes_folders(jvm, loader):
-        # The driver's own loader takes more folders, and Spark can then find the classes by name too.
+        # Spark finds classes by name that the driver's own loader has.
         loader.addURL(url)
         return loader
-    urls = gateway_of(spark).new_array(jvm.java.net.URL, 1)
+    urls = gateway.new_array(jvm.java.net.URL, 1)
     urls[0] = url
     return jvm.java.net.URLClassLoader(urls, loader)
 
@@ -238,7 +283,7 @@ def _context_loader(jvm: Any) -> Any:
 
 
 def knows_class(spark: SparkSession, class_name: str) -> bool:
-    """Whether a classic session's JVM finds a class of that name."""
+    """Return True if the JVM of a classic session has a class of that name."""
     jvm = jvm_of(spark)
     try:
         jvm.java.lang.Class.forName(class_name, False, _context_loader(jvm))

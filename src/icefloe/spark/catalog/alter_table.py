@@ -47,9 +47,9 @@ def alter(spark: SparkSession, table: Table, changes: Sequence[Change]) -> None:
     """
     with table.transaction() as tx:
         for change in changes:
-            if change["is"] in _PROPERTY_CHANGES:
+            if change["kind"] in _PROPERTY_CHANGES:
                 _change_property(tx, change)
-        change_columns(spark, tx, [change for change in changes if change["is"] not in _PROPERTY_CHANGES])
+        change_columns(spark, tx, [change for change in changes if change["kind"] not in _PROPERTY_CHANGES])
 
 
 def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Change]) -> None:
@@ -62,7 +62,7 @@ def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Chang
 
 def supports_change(spark: SparkSession, table: Table, change: Change) -> bool:
     """Return False if a change gives a column a type that it cannot be promoted to; all other changes are checked when they are applied."""
-    if change["is"] != "UpdateColumnType":
+    if change["kind"] != "UpdateColumnType":
         return True
     try:
         _change_column(spark, table.update_schema(), change)
@@ -73,7 +73,7 @@ def supports_change(spark: SparkSession, table: Table, change: Change) -> bool:
 
 def _change_property(tx: Transaction, change: Change) -> None:
     name = change["property"]
-    if change["is"] == "RemoveProperty":
+    if change["kind"] == "RemoveProperty":
         tx.remove_properties(name)
     elif name.lower() == "location":
         tx.set_location(change["value"])
@@ -98,9 +98,9 @@ def _change_snapshot(tx: Transaction, name: str, value: str) -> None:
 
 
 def _change_column(spark: SparkSession, update: UpdateSchema, change: Change) -> None:
-    apply_change = _COLUMN_CHANGES.get(change["is"])
+    apply_change = _COLUMN_CHANGES.get(change["kind"])
     if apply_change is None:
-        raise UnsupportedFeatureError(f"Iceberg tables do not support the change {change['is']}")
+        raise UnsupportedFeatureError(f"Iceberg tables do not support the change {change['kind']}")
     apply_change(spark, update, change)
 
 
@@ -161,7 +161,7 @@ def _set_default(spark: SparkSession, update: UpdateSchema, change: Change) -> N
 def _move_to(update: UpdateSchema, path: tuple[str, ...], position: Change | None) -> None:
     if position is None:
         return
-    if position["is"] == "After":
+    if position["kind"] == "After":
         update.move_after(path, (*path[:-1], position["column"]))
     else:
         update.move_first(path)

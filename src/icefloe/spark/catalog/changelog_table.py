@@ -37,9 +37,13 @@ class ChangelogTable(SparkMetadataTable):
         """Return the metadata columns."""
         return changes_metadata_columns(self._selected.table.metadata)
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
-        return {**super().says(), "metadataColumns": metadata_columns(self.metadata_fields()), "canRenameConflictingMetadataColumns": True}
+        return {
+            **super().constants(),
+            "metadataColumns": metadata_columns(self.metadata_fields()),
+            "canRenameConflictingMetadataColumns": True,
+        }
 
     def scan(self, query: PushedQuery) -> "ChangelogScan":
         """Return a scan of the changes in the range of the options."""

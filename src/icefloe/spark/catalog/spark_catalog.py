@@ -4,7 +4,7 @@ A loaded table is `spark_table.py`; statements on views are in the package `stat
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +15,21 @@ from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.procedures.procedure_registry import procedures_by_name
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
+from icefloe.spark.bridge.messages import (
+    FunctionMessage,
+    NamespaceChanges,
+    NamespaceDefinition,
+    NamespaceDrop,
+    NamespaceMessage,
+    NoFields,
+    ProcedureMessage,
+    StagedTableDefinition,
+    TableChanges,
+    TableDefinition,
+    TableMessage,
+    TableRename,
+    TableToLoad,
+)
 from icefloe.spark.bridge.spark_errors import AnalysisError
 from icefloe.spark.catalog.alter_table import alter
 from icefloe.spark.catalog.changelog_table import CHANGES, ChangelogTable, session_procedures
@@ -27,9 +42,6 @@ from icefloe.spark.catalog.staged_table import StagedTable
 from icefloe.spark.catalog.table_definition import definition_of
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, is_for_functions
 from icefloe.spark.scan.table_selector import at_timestamp, at_version, select
-
-# The argument of a catalog method: `table`, `namespace`, `function` or `procedure` is a name by its parts; the other keys are those of the method.
-Request = Mapping[str, Any]
 
 LOG = logging.getLogger(__name__)
 _OWNER = "owner"
@@ -57,13 +69,13 @@ class SparkCatalog(PythonCallback):
         return self._catalog
 
     @connector_method
-    def list_tables(self, request: Request) -> list[list[str]]:
+    def list_tables(self, request: NamespaceMessage) -> list[list[str]]:
         """Return the names of the tables in a namespace."""
         namespace = tuple(request["namespace"])
         return [list(name) for name in self._catalog.list_tables(namespace)] if namespace else []
 
     @connector_method
-    def table_exists(self, request: Request) -> bool:
+    def table_exists(self, request: TableMessage) -> bool:
         """Return True if the name is a table, or a branch, tag, snapshot or metadata table of one."""
         try:
             select(self._catalog, request["table"])
@@ -72,7 +84,7 @@ class SparkCatalog(PythonCallback):
         return True
 
     @connector_method
-    def load_table(self, request: Request) -> Any:
+    def load_table(self, request: TableToLoad) -> Any:
         """Return a table, at the version or time of the request, or Spark's own relation of a view."""
         try:
             selected = select(self._catalog, request["table"])
@@ -87,7 +99,7 @@ class SparkCatalog(PythonCallback):
             return table_class(self._spark, self.name, selected, selected.metadata_table)
         return SparkTable(self._spark, self.name, selected)
 
-    def _load_view(self, request: Request) -> Any:
+    def _load_view(self, request: TableToLoad) -> Any:
         """Return Spark's relation of a view. Raises `NoSuchTableError` if there is no view either."""
         name = tuple(request["table"])
         if len(name) < 2 or self.is_session_catalog or not self._catalog.keeps_views or not self._catalog.view_exists(name):
@@ -99,18 +111,18 @@ class SparkCatalog(PythonCallback):
         return relation_of(self._spark, self.name, self._catalog.load_view(name))
 
     @connector_method
-    def create_table(self, request: Request) -> Any:
+    def create_table(self, request: TableDefinition) -> Any:
         """Create a table and return it."""
         self._catalog.create_table(tuple(request["table"]), **definition_of(request))
-        return self.load_table(request)
+        return self.load_table({"table": request["table"]})
 
     @connector_method
-    def stage_table(self, request: Request) -> StagedTable:
+    def stage_table(self, request: StagedTableDefinition) -> StagedTable:
         """Return a table that the commit of the statement will create or replace, after its rows are written."""
         return StagedTable(self._spark, self.name, self._catalog, request)
 
     @connector_method
-    def alter_table(self, request: Request) -> Any:
+    def alter_table(self, request: TableChanges) -> Any:
         """Apply the changes of one statement, and return the changed table."""
         selected = select(self._catalog, request["table"])
         if selected.is_part:
@@ -119,10 +131,10 @@ class SparkCatalog(PythonCallback):
                 next_step="name the table",
             )
         alter(self._spark, selected.table, request["changes"])
-        return self.load_table(request)
+        return self.load_table({"table": request["table"]})
 
     @connector_method
-    def evolve_table(self, request: Request) -> PythonCallback:
+    def evolve_table(self, request: TableChanges) -> PythonCallback:
         """Return the table with the columns that a statement WITH SCHEMA EVOLUTION needs; the commit of its rows changes them."""
         selected = select(self._catalog, request["table"])
         if selected.is_past or selected.metadata_table is not None:
@@ -130,12 +142,12 @@ class SparkCatalog(PythonCallback):
         return SchemaEvolvingTable(self._spark, self.name, selected, request["changes"])
 
     @connector_method
-    def drop_table(self, request: Request) -> bool:
+    def drop_table(self, request: TableMessage) -> bool:
         """Drop a table, and return False if there was none. Its files stay."""
         return self._drop(request, self._catalog.drop_table)
 
     @connector_method
-    def purge_table(self, request: Request) -> bool:
+    def purge_table(self, request: TableMessage) -> bool:
         """Drop a table with its files, and return False if there was none. A warning names files that were kept: DROP TABLE has no rows for them."""
 
         def purge(name: tuple[str, ...]) -> None:
@@ -145,7 +157,7 @@ class SparkCatalog(PythonCallback):
 
         return self._drop(request, purge)
 
-    def _drop(self, request: Request, drop: Callable[[tuple[str, ...]], object]) -> bool:
+    def _drop(self, request: TableMessage, drop: Callable[[tuple[str, ...]], object]) -> bool:
         """Return False if there was no table. Raises `InvalidInputError` for a part of a table, which Spark would report as dropped."""
         try:
             drop(tuple(request["table"]))
@@ -159,7 +171,7 @@ class SparkCatalog(PythonCallback):
         return True
 
     @connector_method
-    def rename_table(self, request: Request) -> None:
+    def rename_table(self, request: TableRename) -> None:
         """Rename a table."""
         new = tuple(request["to"])
         if len(new) > 2 and new[0] == self.name and not self._catalog.namespace_exists(new[:-1]):
@@ -169,53 +181,53 @@ class SparkCatalog(PythonCallback):
         self._catalog.rename_table(tuple(request["table"]), new)
 
     @connector_method
-    def default_namespace(self, _: Request) -> list[str]:
+    def default_namespace(self, _: NoFields) -> list[str]:
         """Return the namespace that USE of this catalog chooses."""
         return list(self._catalog.default_namespace)
 
     @connector_method
-    def list_namespaces(self, request: Request) -> list[list[str]]:
+    def list_namespaces(self, request: NamespaceMessage) -> list[list[str]]:
         """Return the names of the namespaces in a namespace."""
         return [list(name) for name in self._catalog.list_namespaces(tuple(request["namespace"]))]
 
     @connector_method
-    def namespace_exists(self, request: Request) -> bool:
+    def namespace_exists(self, request: NamespaceMessage) -> bool:
         """Return True if the namespace exists; the root does."""
         return not request["namespace"] or self._catalog.namespace_exists(tuple(request["namespace"]))
 
     @connector_method
-    def load_namespace(self, request: Request) -> dict[str, str]:
+    def load_namespace(self, request: NamespaceMessage) -> dict[str, str]:
         """Return the properties of a namespace."""
         return dict(self._catalog.load_namespace_properties(tuple(request["namespace"])))
 
     @connector_method
-    def create_namespace(self, request: Request) -> None:
+    def create_namespace(self, request: NamespaceDefinition) -> None:
         """Create a namespace."""
         properties = request["properties"]
         # Spark always adds the user as the owner, which catalogs without namespace properties cannot keep.
-        is_default = properties.keys() == {_OWNER} and not self.keeps_namespace_properties(request)
+        is_default = properties.keys() == {_OWNER} and not self.keeps_namespace_properties({})
         self._catalog.create_namespace(tuple(request["namespace"]), {} if is_default else properties)
 
     @connector_method
-    def keeps_namespace_properties(self, _: Request) -> bool:
+    def keeps_namespace_properties(self, _: NoFields) -> bool:
         """Return False for a catalog of folders, which keep no properties."""
         return not isinstance(self._catalog, FileSystemCatalog)
 
     @connector_method
-    def alter_namespace(self, request: Request) -> None:
+    def alter_namespace(self, request: NamespaceChanges) -> None:
         """Set and remove properties of a namespace."""
         updates, removals = {}, set()
         for change in request["changes"]:
-            if change["is"] == "SetProperty":
+            if change["kind"] == "SetProperty":
                 updates[change["property"]] = change["value"]
-            elif change["is"] == "RemoveProperty":
+            elif change["kind"] == "RemoveProperty":
                 removals.add(change["property"])
             else:
-                raise UnsupportedFeatureError(f"namespaces do not support the change {change['is']}")
+                raise UnsupportedFeatureError(f"namespaces do not support the change {change['kind']}")
         self._catalog.update_namespace_properties(tuple(request["namespace"]), removals, updates)
 
     @connector_method
-    def drop_namespace(self, request: Request) -> bool:
+    def drop_namespace(self, request: NamespaceDrop) -> bool:
         """Drop a namespace, with CASCADE also its tables and views; return False if there was none."""
         name = tuple(request["namespace"])
         try:
@@ -242,13 +254,13 @@ class SparkCatalog(PythonCallback):
                 self._catalog.drop_table(table)
 
     @connector_method
-    def load_function(self, request: Request) -> SparkFunction | None:
+    def load_function(self, request: FunctionMessage) -> SparkFunction | None:
         """Return a function of Icefloe, or None."""
         *namespace, name = request["function"]
         return SparkFunction(self._spark, name.lower()) if is_for_functions(namespace) and name.lower() in FUNCTIONS else None
 
     @connector_method
-    def list_functions(self, request: Request) -> list[list[str]]:
+    def list_functions(self, request: NamespaceMessage) -> list[list[str]]:
         """Return the names of the functions of a namespace."""
         namespace = request["namespace"]
         if is_for_functions(namespace):
@@ -258,7 +270,7 @@ class SparkCatalog(PythonCallback):
         return []
 
     @connector_method
-    def load_procedure(self, request: Request) -> SparkProcedure:
+    def load_procedure(self, request: ProcedureMessage) -> SparkProcedure:
         """Return a procedure. Raises `AnalysisError` if there is none."""
         *namespace, name = request["procedure"]
         procedure = None
@@ -275,7 +287,7 @@ class SparkCatalog(PythonCallback):
         return SparkProcedure(self._spark, self.name, self._catalog, procedure)
 
     @connector_method
-    def list_procedures(self, request: Request) -> list[list[str]]:
+    def list_procedures(self, request: NamespaceMessage) -> list[list[str]]:
         """Return the names of the procedures of a namespace."""
         namespace = request["namespace"]
         return [[*namespace, name] for name in self._procedure_names()] if [part.lower() for part in namespace] == [SYSTEM] else []

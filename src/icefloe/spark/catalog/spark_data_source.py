@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -24,6 +25,7 @@ from icefloe.kernel.scan.scan_planner import ScanPlan
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import jvm_of
 from icefloe.spark.bridge.java_compiler import offer_formats, static_method
+from icefloe.spark.bridge.messages import TableMessage, TableToLoad
 from icefloe.spark.bridge.optimizer_rule import install_rule
 from icefloe.spark.catalog.attached_catalogs import PREFIX, resolve_name
 from icefloe.spark.catalog.changelog_table import CHANGES, ChangelogTable
@@ -69,7 +71,7 @@ class SparkDataSource(PythonCallback):
         self._catalog_class = catalog_class
 
     @connector_method
-    def table(self, options: dict[str, str], active: Any) -> list[str]:
+    def table(self, options: dict[str, str], active: JavaObject) -> list[str]:
         """Return the names of the catalog and of the table in it.
 
         Args:
@@ -112,7 +114,7 @@ class HiddenCatalog(PythonCallback):
         self._spark = spark
 
     @connector_method
-    def load_table(self, request: dict[str, Any]) -> "TableByOptions | SparkMetadataTable":
+    def load_table(self, request: TableToLoad) -> "TableByOptions | SparkMetadataTable":
         """Return the table that the options describe.
 
         Raises:
@@ -123,7 +125,7 @@ class HiddenCatalog(PythonCallback):
         of_location = is_location(asked.path or "")
         folder, _, part = (asked.path or "").rpartition("#")
         if of_location and part.lower() in METADATA_TABLES:
-            request["table"] = [asked.path]
+            request["table"] = [asked.path or ""]
             return self._metadata_table(replace(asked, path=folder), part.lower(), request)
         name = [asked.path or ""] if of_location else _parts(self._spark, asked)
         request["table"] = list(name)  # Spark's own errors name it
@@ -160,18 +162,18 @@ class HiddenCatalog(PythonCallback):
         return FileSystemCatalog.table_at(asked.path or "", asked.properties) if is_folder else opened(asked, known)
 
     @connector_method
-    def table_exists(self, request: dict[str, Any]) -> bool:
+    def table_exists(self, request: TableMessage) -> bool:
         """Return True if a folder holds the table. Raises `UnsupportedFeatureError` otherwise: Spark would create it."""
         asked = asked_for(json.loads(request["table"][-1]))
         with suppress(InvalidInputError, NotFoundError):
             if is_location(asked.path or ""):
-                request["table"] = [asked.path]  # Spark's own errors name it
+                request["table"] = [asked.path or ""]  # Spark's own errors name it
                 self._opened(asked, told_to(self._spark._jsparkSession))
                 return True
         return self.create_table(request)
 
     @connector_method
-    def create_table(self, _: Any) -> bool:
+    def create_table(self, _: TableMessage) -> bool:
         """Raise `UnsupportedFeatureError`: a table is created only in a catalog."""
         raise UnsupportedFeatureError(
             "only a table of an attached catalog is made by format(...).save(...)",
@@ -216,9 +218,9 @@ class TableByOptions(SparkTable):
         """Return a text of the table's state and the options."""
         return f"{super().identity()} {self._asked.where} {self._asked.columns}"
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
-        return {**super().says(), "metadataColumns": []}
+        return {**super().constants(), "metadataColumns": []}
 
     @cached_property
     def _schema_json(self) -> str:

@@ -39,7 +39,7 @@ class SparkMetadataTable(ReadableTable):
         """Return a text that is equal for two loads of the same state of the table."""
         return f"{self._name()} {self._selected.table.metadata.table_uuid} {self._selected.table.metadata_location} {self._selected.text()}"
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
         return {
             "name": self._name(),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from py4j.java_gateway import JavaObject
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -54,12 +55,12 @@ class SparkProcedure(ConnectorObject):
         self._catalog = catalog
         self._procedure = procedure
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
         return {"name": self._procedure.name, "description": self._procedure.description}
 
     @connector_method
-    def bind(self, _: Any) -> "BoundSparkProcedure":
+    def bind(self, _: str) -> "BoundSparkProcedure":
         """Return the bound procedure; Spark casts arguments of other types."""
         return BoundSparkProcedure(self._spark, self._catalog_name, self._catalog, self._procedure)
 
@@ -69,9 +70,9 @@ class BoundSparkProcedure(SparkProcedure):
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.procedures.BoundProcedure",)
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
-        return {**super().says(), "isDeterministic": False}
+        return {**super().constants(), "isDeterministic": False}
 
     @connector_method
     def parameters(self) -> Any:
@@ -85,7 +86,7 @@ class BoundSparkProcedure(SparkProcedure):
         return java_array(self._spark, f"{_PROCEDURES}.ProcedureParameter", spark_parameters)
 
     @connector_method
-    def call(self, row: Any) -> "ProcedureResultScan":
+    def call(self, row: JavaObject) -> "ProcedureResultScan":
         """Run the procedure with Spark's row of the arguments, in order, and return its result."""
         values = ((parameter, value_at(row, place, parameter.kind)) for place, parameter in enumerate(self._procedure.parameters))
         arguments = {parameter.name: self._argument(parameter, value) for parameter, value in values if value is not None}
@@ -125,7 +126,7 @@ class ProcedureResultScan(ConnectorObject):
         self._rows = rows
         self._columns = columns
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
         return {"readSchema": self._columns.json()}
 

@@ -15,6 +15,7 @@ from icefloe.kernel.metadata.table_properties import ACCEPT_ANY_SCHEMA, AUTO_SCH
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
 from icefloe.kernel.types import NestedField
 from icefloe.spark.bridge.callback import connector_method
+from icefloe.spark.bridge.messages import TableChange
 from icefloe.spark.catalog.alter_table import supports_change
 from icefloe.spark.catalog.table_definition import columns_struct, partitioning_of, table_properties
 from icefloe.spark.row_level.operation import RowLevelTable
@@ -52,7 +53,7 @@ class SparkTable(RowLevelTable):
         """Return a text that is equal for two loads of the same state, so that Spark finds what it cached."""
         return f"{self.name()} {self._selected.table.metadata.table_uuid} {self._selected.table.metadata_location} {self._selected.text()}"
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
         metadata = self._selected.table.metadata
         return {
@@ -101,7 +102,7 @@ class SparkTable(RowLevelTable):
         return [column for column in (*METADATA_COLUMNS.values(), partition) if column.name not in column_names]
 
     @connector_method
-    def supports_column_change(self, change: Mapping[str, Any]) -> bool:
+    def supports_column_change(self, change: TableChange) -> bool:
         """Return False if the column cannot be changed so, and rows of a statement WITH SCHEMA EVOLUTION are cast to its type."""
         return supports_change(self._spark, self._selected.table, change)
 

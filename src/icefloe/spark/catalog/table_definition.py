@@ -86,8 +86,8 @@ def partition_texts(transforms: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _partition_text(transform: Mapping[str, Any]) -> str:
     arguments = transform["arguments"]
-    columns = [".".join(part["parts"]) for part in arguments if part["is"] == "reference"]
-    numbers = [part["value"] for part in arguments if part["is"] == "literal"]
+    columns = [".".join(part["parts"]) for part in arguments if part["kind"] == "reference"]
+    numbers = [part["value"] for part in arguments if part["kind"] == "literal"]
     name = FROM_SPARK.get(transform["name"].lower(), transform["name"].lower())
     if len(columns) != 1 or len(numbers) > 1 or len(columns) + len(numbers) != len(arguments):
         text = f"{transform['name']}({', '.join([*numbers, *columns])})"

@@ -114,7 +114,7 @@ class SparkFunction(ConnectorObject):
     def identity(self) -> str:
         return self._function.name
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         return {"name": self._function.name, "description": self._function.description}
 
     @connector_method
@@ -140,7 +140,7 @@ class BoundSparkFunction(ConnectorObject):
     def identity(self) -> str:
         return f"{self._bound.name} {self._bound.inputs} {self._bound.result}"
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         bound = self._bound
         of_type = f"({bound.inputs[-1].simpleString()})" if bound.inputs else ""
         return {
@@ -184,10 +184,10 @@ def call_of(node: Mapping[str, Any], name: str) -> FunctionCall | None:
         node: An expression of Spark, as `bridge/java/ConnectorJson.java` writes it.
         name: `bucket` or `truncate`.
     """
-    if node["is"] != "function" or not node["name"].startswith(f"{CANONICAL}{name}("):
+    if node["kind"] != "function" or not node["name"].startswith(f"{CANONICAL}{name}("):
         return None
     number, column = node["children"]
-    if number["is"] != "literal" or number["value"] is None or int(number["value"]) <= 0:
+    if number["kind"] != "literal" or number["value"] is None or int(number["value"]) <= 0:
         return None
     return FunctionCall(int(number["value"]), column)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import UnsupportedFeatureError
@@ -19,6 +20,7 @@ from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
+from icefloe.spark.bridge.messages import ReadOptions, RowLevelOperationInfo
 from icefloe.spark.row_level.changed_rows_job import RowOrdinals, Unmatched, none_unmatched, row_ordinals, write_changed_rows
 from icefloe.spark.row_level.merge_counts import unmatched_of
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
@@ -49,7 +51,7 @@ class RowLevelTable(WritableTable):
         self.written: WriteResult | None = None
 
     @connector_method
-    def new_row_level_operation_builder(self, info: Mapping[str, Any]) -> "RowLevelOperationBuilder":
+    def new_row_level_operation_builder(self, info: RowLevelOperationInfo) -> "RowLevelOperationBuilder":
         """Return the builder of a DELETE, UPDATE or MERGE."""
         return RowLevelOperationBuilder(self, Command[info["command"]], info["options"])
 
@@ -147,7 +149,7 @@ class RowLevelOperation(ConnectorObject):
         self._command = command
         self._options = options
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
         return {
             "command": self._command.name,
@@ -163,7 +165,7 @@ class RowLevelOperation(ConnectorObject):
         return f"{self._command.name} of {self._table.name()}"
 
     @connector_method
-    def new_scan_builder(self, session_options: Mapping[str, Any]) -> SparkScanBuilder:
+    def new_scan_builder(self, session_options: ReadOptions) -> SparkScanBuilder:
         """Return the scan builder of the rows that the statement may change."""
         return SparkScanBuilder(self._table, {**session_options, "operation": self._command.name})
 
@@ -175,7 +177,7 @@ class RowLevelOperation(ConnectorObject):
         )
 
     @connector_method
-    def run(self, session: Any, query: Any, projections: Any) -> None:
+    def run(self, session: JavaObject, query: JavaObject, projections: JavaObject) -> None:
         """Run the statement and commit it.
 
         Args:

@@ -95,13 +95,13 @@ def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], s
         conditions.append(node(spark, "expressions.LessThanOrEqual", key.target, greatest))
     if not conditions:
         return relation
-    scan = python_proxy_behind(spark, relation.scan()).made("narrowed", json.dumps([predicates]))
+    scan = python_proxy_behind(spark, relation.scan()).objectOf("narrowed", json.dumps([predicates]))
     condition = reduce(lambda left, right: node(spark, "expressions.And", left, right), conditions)
     return node(spark, "plans.logical.Filter", condition, with_part(spark, relation, _SCAN, scan))
 
 
 def _predicates(column_name: str, bounds: Sequence[Any], values: Sequence[Any]) -> list[Mapping[str, Any]]:
     """Return what holds for the column in every matching row, as predicates that Spark would push: IN the values, else a range."""
-    column = {"is": "reference", "parts": [column_name]}
+    column = {"kind": "reference", "parts": [column_name]}
     operands = [("IN", values)] if values else [(">=", bounds[:1]), ("<=", bounds[1:])]
-    return [{"is": "Predicate", "name": name, "children": [column, *literals]} for name, literals in operands]
+    return [{"kind": "Predicate", "name": name, "children": [column, *literals]} for name, literals in operands]

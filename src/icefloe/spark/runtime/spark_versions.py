@@ -11,9 +11,9 @@ from icefloe.errors import EngineError
 
 # The Spark tests are run on these.
 PROVEN_VERSIONS = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
-# What works where the Java glue does not.
-WITHOUT_GLUE = (
-    "without the glue table.scan().to_arrow() reads, and so does spark.read.format('icefloe') after icefloe.spark.register(spark, NAME=catalog); "
+# What works where the Java classes of Icefloe do not compile.
+WITHOUT_JAVA_CLASSES = (
+    "without the Java classes table.scan().to_arrow() reads, and so does spark.read.format('icefloe') after icefloe.spark.register(spark, NAME=catalog); "
     "please report what is said here"
 )
 _VERSION = re.compile(r"(\d+)\.(\d+)")

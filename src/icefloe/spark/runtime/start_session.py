@@ -1,15 +1,16 @@
-"""`session`: a Spark session that works on a machine where no Java was set up, with the settings Icefloe reads and writes with.
+"""`session`: a Spark session on a machine where no Java was set up, with the settings that Icefloe needs to read and write.
 
-Finding Java is `java_runtime.py`; starting it where PySpark cannot is `jvm_launch.py`.
+`java_runtime.py` finds Java; `jvm_launch.py` starts it where PySpark cannot. Attaching catalogs is `session_with_catalogs.py`, which is the public function.
 """
 
 import logging
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
@@ -27,9 +28,9 @@ from icefloe.spark.runtime.spark_versions import check_version
 
 LOG = logging.getLogger(__name__)
 
-# What a session must have, started here or not: Iceberg finds columns by field id.
+# Settings of every session, started here or not: Iceberg matches columns by field id.
 NEEDED_CONF: Mapping[str, str] = {"spark.sql.parquet.fieldId.read.enabled": "true"}
-# What a session started here has unless told otherwise.
+# Settings of a session that is started here, unless the caller gives others.
 DEFAULT_CONF: Mapping[str, str] = {
     "spark.api.mode": "classic",
     "spark.ui.enabled": "false",
@@ -42,69 +43,85 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def session(
-    conf: Mapping[str, object] | None = None, /, *, app_name: str = "icefloe", master: str | None = None, **settings: object
+    conf: Mapping[str, object] | None = None,
+    /,
+    *,
+    app_name: str = "icefloe",
+    master: str | None = None,
+    extensions: Callable[[Any, str], Mapping[str, str]] | None = None,
+    **settings: object,
 ) -> SparkSession:
-    """The active Spark session with these settings, or a new one: `session(master="local[2]", **{"spark.driver.memory": "4g"})`.
+    """Return the active Spark session with these settings, or start one: `session(master="local[2]", **{"spark.driver.memory": "4g"})`.
 
-    Settings come as a mapping, as keywords, or both; keywords win. A new session finds Java by itself, is quiet (errors only, no console progress, no web
-    UI) and computes in UTC, each unless a setting says otherwise. Settings that Spark fixes at its start are only warned about where a session runs already.
+    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless settings say otherwise. Where a
+    session runs already, a setting that Spark fixes at its start is not changed, and a warning is logged.
+
+    Args:
+        conf: Settings by name.
+        app_name: The name of the application in Spark's UI.
+        master: The master URL, such as `local[2]`.
+        extensions: A function that returns more settings for a new session, given the gateway of its JVM, which has started, and the value of
+            `spark.sql.extensions` among the settings.
+        **settings: Settings by name, which win over `conf`.
 
     Raises:
-        EngineError: no Java is found, the JVM does not start, Spark is older than 4.0, or what runs is Spark Connect.
+        EngineError: No Java is found, the JVM does not start, Spark is older than 4.0, or the running session is one of Spark Connect.
     """
-    wanted = {name: _text(value) for name, value in {**(conf or {}), **settings}.items()}
+    texts = {name: _text(value) for name, value in {**(conf or {}), **settings}.items()}
     if master is not None:
-        wanted["spark.master"] = master
+        texts["spark.master"] = master
     active = active_session()
     if active is None:
-        started = _start({**DEFAULT_CONF, "spark.app.name": app_name, **wanted, **NEEDED_CONF})
+        started = _start({**DEFAULT_CONF, "spark.app.name": app_name, **texts, **NEEDED_CONF}, extensions)
         share_limits(started)
         return started
-    _apply(active, {**wanted, **NEEDED_CONF})
+    _apply(active, {**texts, **NEEDED_CONF})
     return active
 
 
 def active_session() -> SparkSession | None:
-    """The session of this thread, else any classic session of this process; None where none runs."""
+    """Return the session of this thread, else any classic session of this process; None where none runs."""
     context = SparkContext._active_spark_context
     if context is None or getattr(context, "_jsc", None) is None:
         return None
-    found = SparkSession.getActiveSession()
-    found = found if found is not None else SparkSession.builder.getOrCreate()
+    active = SparkSession.getActiveSession()
+    spark = active if active is not None else SparkSession.builder.getOrCreate()
     # Where a server of Spark Connect was started in this process, there is a context, and sessions are its clients.
-    if getattr(found, "_jsparkSession", None) is None:
+    if getattr(spark, "_jsparkSession", None) is None:
         return None
-    share_limits(found)
-    return found
+    share_limits(spark)
+    return spark
 
 
 def share_limits(spark: SparkSession) -> None:
-    """Give the limits of this process to the Python workers of tasks that are made from now on: they start with these environment variables."""
+    """Pass the limits of this process to the Python workers of tasks that start from now on, as environment variables."""
     environment = spark.sparkContext.environment
     for variable in [name for name in environment if name.startswith(LIMITS_PREFIX)]:
         del environment[variable]
     environment.update(limits_to_environment(limits()))
 
 
-def _start(conf: dict[str, str]) -> SparkSession:
+def _start(conf: dict[str, str], extensions: Callable[[Any, str], Mapping[str, str]] | None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     try:
         if SparkContext._gateway is None:
             _quiet(conf)
-            # The command line of a process is for all users of a machine to see.
+            # Every user of the machine can see the command line of a process.
             _start_java(find_java(), {name: value for name, value in conf.items() if not is_secret(name, value) or name == REDACTION})
+        if extensions is not None:
+            conf = {**conf, **extensions(SparkContext._gateway, conf.get("spark.sql.extensions", ""))}
         builder = SparkSession.builder
         for name, value in conf.items():
             builder = builder.config(name, value)
         started = builder.getOrCreate()
     except (RuntimeError, OSError) as error:
         raise EngineError(f"Spark did not start: {error}", next_step="see the message of its JVM above") from error
-    # PySpark writes each failed statement to stderr, which its exception says too; quieter in our own sessions alone.
+    # PySpark writes each failed statement to stderr besides raising its exception: silenced in sessions that are started here.
     PySparkLogger.getLogger(FAILED_STATEMENTS).setLevel(logging.CRITICAL + 1)
     if getattr(started, "_jsparkSession", None) is None:
         raise EngineError(
-            "Spark Connect is set in the environment; tables are read and written in a classic session", next_step="unset SPARK_REMOTE"
+            "Spark Connect is set in the environment; Icefloe reads and writes tables in a classic session", next_step="unset SPARK_REMOTE"
         )
     check_version(started.version)
     cancel_jobs_on_interrupt(started)
@@ -124,7 +141,7 @@ def _start_java(java: JavaRuntime, conf: Mapping[str, str]) -> None:
 
 
 class _PlainConf:
-    """The one method of a SparkConf that starting the JVM calls; a real SparkConf needs a JVM."""
+    """A stand-in for SparkConf with the one method that starting the JVM calls; a SparkConf needs a JVM."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         self._conf = conf
@@ -134,14 +151,14 @@ class _PlainConf:
 
 
 def _quiet(conf: dict[str, str]) -> None:
-    """Names our logging configuration to the JVM, unless there is one of the user's."""
+    """Set the logging configuration of Icefloe, unless the user has one."""
     options = conf.get(JAVA_OPTIONS, "")
     configured = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf")
     if "log4j" in options or any(configured.glob("log4j2.*")):
         return
-    ours = Path(str(files("icefloe.spark") / "log4j2.properties"))
-    if ours.is_file():
-        conf[JAVA_OPTIONS] = f"{options} -Dlog4j2.configurationFile={ours.as_uri()}".strip()
+    configuration = Path(str(files("icefloe.spark") / "log4j2.properties"))
+    if configuration.is_file():
+        conf[JAVA_OPTIONS] = f"{options} -Dlog4j2.configurationFile={configuration.as_uri()}".strip()
 
 
 def _apply(active: SparkSession, conf: Mapping[str, str]) -> None:

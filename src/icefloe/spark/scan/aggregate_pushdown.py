@@ -52,12 +52,12 @@ def parse_aggregates(aggregation: Mapping[str, Any], schema: Schema) -> list[tup
 
 
 def _parse_aggregate(aggregate: Mapping[str, Any], schema: Schema) -> tuple[str, NestedField | None]:
-    kind, children = aggregate["is"], aggregate["children"]
+    kind, children = aggregate["kind"], aggregate["children"]
     if kind == COUNT_STAR:
         return kind, None
     if kind not in (COUNT, LEAST, GREATEST) or aggregate["text"].upper().startswith("COUNT(DISTINCT"):
         raise AggregateNotPushed
-    if len(children) != 1 or children[0]["is"] != "reference":
+    if len(children) != 1 or children[0]["kind"] != "reference":
         raise AggregateNotPushed
     field = _field_at(children[0]["parts"], schema)
     if field is None or not isinstance(field.field_type, PrimitiveType) or (kind != COUNT and not isinstance(field.field_type, _EXACT)):

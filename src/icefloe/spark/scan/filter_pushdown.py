@@ -108,11 +108,11 @@ def _translate(node: ExpressionJson, columns: _Columns, *, outcome: bool) -> Boo
 
     NOT swaps the two outcomes.
     """
-    if node["is"] == "reference":
+    if node["kind"] == "reference":
         return EqualTo(_column(node, columns.schema)[0], outcome)
-    if node["is"] == "literal" and json.loads(node["type"]) == "boolean":
+    if node["kind"] == "literal" and json.loads(node["type"]) == "boolean":
         return _constant(node["value"] == str(outcome).lower())
-    if node["is"] not in ("call", "Predicate", "And", "Or", "Not", "AlwaysTrue", "AlwaysFalse"):
+    if node["kind"] not in ("call", "Predicate", "And", "Or", "Not", "AlwaysTrue", "AlwaysFalse"):
         raise NotTranslatable
     name, children = node["name"], node["children"]
     if name in ("AND", "OR"):
@@ -130,9 +130,9 @@ def _translate(node: ExpressionJson, columns: _Columns, *, outcome: bool) -> Boo
 def _translate_comparison(name: str, children: Sequence[ExpressionJson], columns: _Columns, *, outcome: bool) -> BooleanExpression:
     if not children:  # a partition predicate without children; there is nothing to translate
         raise NotTranslatable
-    if name in _MIRRORED and children[0]["is"] == "literal":
+    if name in _MIRRORED and children[0]["kind"] == "literal":
         name, children = _MIRRORED[name], children[::-1]
-    if children[0]["is"] != "reference":
+    if children[0]["kind"] != "reference":
         return _translate_function(name, children[0], children[1:], columns, outcome=outcome)
     column, kind = _column(children[0], columns.schema)
     if name in ("IS_NULL", "IS_NOT_NULL"):
@@ -191,7 +191,7 @@ def _function(
     period = period_of(node)
     column, kind = _column(period.column, columns.schema)
     check_date_like(kind)
-    if any(child["is"] != "literal" or json.loads(child["type"]) not in period.literal_types for child in others):
+    if any(child["kind"] != "literal" or json.loads(child["type"]) not in period.literal_types for child in others):
         raise NotTranslatable
     return column, lambda operator, value: period_filter(period, operator, value, column, kind, columns.days)
 
@@ -224,7 +224,7 @@ def _is_uuid(text: Any) -> bool:
 
 def _column(node: ExpressionJson, schema: Schema) -> tuple[str, IcebergType]:
     """Return the dotted name and the type of a column; refuse a name that means another column too."""
-    if node["is"] != "reference":
+    if node["kind"] != "reference":
         raise NotTranslatable
     name, fields = ".".join(node["parts"]), schema.fields
     column = None
@@ -255,7 +255,7 @@ def literal_value(node: ExpressionJson) -> Any:
 
 def _value(node: ExpressionJson) -> Any:
     """Return the value of a literal: dates in days, timestamps and times in microseconds."""
-    if node["is"] != "literal":
+    if node["kind"] != "literal":
         raise NotTranslatable
     kind, text = json.loads(node["type"]), node["value"]
     if text is None:

@@ -168,17 +168,17 @@ def period_of(node: ExpressionJson) -> Period:
     Raises:
         NotTranslatable: The expression is another one.
     """
-    if node["is"] == "cast" and json.loads(node["type"]) == "date":
+    if node["kind"] == "cast" and json.loads(node["type"]) == "date":
         return Period(node["children"][0], lambda day: day, ("date",))
-    if node["is"] == "Extract":
+    if node["kind"] == "Extract":
         extract = _EXTRACT.match(node["text"])
         if extract is not None and extract[1] == "YEAR":
             return Period(_without_date_cast(node["children"][0]), lambda year: _first_of_month((year - 1970) * 12), _WHOLE)
-    if node["is"] == "function" and node["name"].startswith(CANONICAL):
+    if node["kind"] == "function" and node["name"].startswith(CANONICAL):
         name = node["name"].removeprefix(CANONICAL).partition("(")[0]
         if name in _FUNCTIONS:
             return replace(_FUNCTIONS[name], column=node["children"][0])
-    if node["is"] == "call" and node["name"] == "TRUNC" and node["children"][1]["is"] == "literal":
+    if node["kind"] == "call" and node["name"] == "TRUNC" and node["children"][1]["kind"] == "literal":
         unit = str(node["children"][1]["value"]).upper()
         if unit == _WEEK:
             return Period(_without_date_cast(node["children"][0]), _week_from, ("date",))
@@ -238,7 +238,7 @@ def _boundary(period: Period, value: int, kind: IcebergType, days: "LocalDays | 
 
 
 def _without_date_cast(node: ExpressionJson) -> ExpressionJson:
-    return node["children"][0] if node["is"] == "cast" and json.loads(node["type"]) == "date" else node
+    return node["children"][0] if node["kind"] == "cast" and json.loads(node["type"]) == "date" else node
 
 
 def _first_of_month(month: int) -> int:
@@ -348,13 +348,13 @@ def _bucket_filter(node: ExpressionJson, schema: Schema) -> BucketFilter | None:
     """Return the filter of `bucket(n, column) = literal` or `IN (literals)`; None for any other predicate."""
     sides = list(node.get("children") or ())
     name = node.get("name")
-    if name in ("=", "<=>") and sides[0]["is"] == "literal":
+    if name in ("=", "<=>") and sides[0]["kind"] == "literal":
         sides.reverse()
     call = call_of(sides[0], "bucket") if name in ("=", "<=>", "IN") and sides else None
-    if call is None or call.column["is"] != "reference":
+    if call is None or call.column["kind"] != "reference":
         return None
     column = ".".join(call.column["parts"])
-    if any(side["is"] != "literal" or json.loads(side["type"]) != "integer" for side in sides[1:]):
+    if any(side["kind"] != "literal" or json.loads(side["type"]) != "integer" for side in sides[1:]):
         return None
     values = {side["value"] for side in sides[1:]}
     field_id = schema.find_id(column) if column not in schema.ambiguous_names else None

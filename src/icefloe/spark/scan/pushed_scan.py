@@ -32,6 +32,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, ListType, NestedField, PrimitiveType, StructType
 from icefloe.kernel.types import MapType as IcebergMap
 from icefloe.spark.bridge.callback import connector_method
+from icefloe.spark.bridge.messages import Expression
 from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, parse_aggregates
 from icefloe.spark.scan.distributed_planning import ScanPlans
 from icefloe.spark.scan.expression_to_column import literal
@@ -168,7 +169,7 @@ class SparkScan(ConnectorScan):
         return wkb_to_geo(rows, self._struct)._jdf.queryExecution().optimizedPlan()
 
     @connector_method
-    def narrowed(self, predicates: list[Any]) -> "SparkScan":
+    def narrowed(self, predicates: list[Expression]) -> "SparkScan":
         """Return a scan of the same columns with more filters, which prune files."""
         pushed = self._pushed
         return SparkScan(replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *predicates]}))

@@ -16,6 +16,7 @@ from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
+from icefloe.spark.bridge.messages import Aggregation, Expression, ReadOptions
 from icefloe.spark.scan.read_options import PushedQuery, warn_of_read_options, warn_of_settings
 from icefloe.spark.types.spark_types import schema_to_struct
 
@@ -55,7 +56,7 @@ class ReadableTable(ConnectorObject, ABC):
         """Return the scan of a pushed query."""
 
     @connector_method
-    def new_scan_builder(self, query: Mapping[str, Any]) -> "SparkScanBuilder":
+    def new_scan_builder(self, query: ReadOptions) -> "SparkScanBuilder":
         """Return a scan builder.
 
         Args:
@@ -82,7 +83,7 @@ class SparkScanBuilder(ConnectorObject):
         self._schema = table.schema_json()
 
     @connector_method
-    def push_predicates(self, predicates: list[Any]) -> list[int]:
+    def push_predicates(self, predicates: list[Expression]) -> list[int]:
         """Return the indexes of the predicates that Spark must evaluate on every row."""
         self._query["filters"] = predicates
         return [place for place, holds in enumerate(self._table.filters(dict(self._query))) if not holds]
@@ -114,11 +115,11 @@ class SparkScanBuilder(ConnectorObject):
         return False
 
     @connector_method
-    def support_complete_push_down(self, aggregation: Mapping[str, Any]) -> bool:
+    def support_complete_push_down(self, aggregation: Aggregation) -> bool:
         return self._table.aggregate({**self._query, "aggregation": aggregation}) is not None
 
     @connector_method
-    def push_aggregation(self, aggregation: Mapping[str, Any]) -> bool:
+    def push_aggregation(self, aggregation: Aggregation) -> bool:
         schema = self._table.aggregate({**self._query, "aggregation": aggregation})
         if schema is None:
             return False
@@ -138,7 +139,7 @@ class ConnectorScan(ConnectorObject):
     def __init__(self, query: PushedQuery) -> None:
         self._schema: str = query["schema"]
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         return {"readSchema": self._schema}
 
     @property

@@ -19,7 +19,7 @@ from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import EngineError, IcefloeError, Problem
 from icefloe.spark.bridge.gateway import gateway_of
 from icefloe.spark.bridge.java_compiler import compiled_folder
-from icefloe.spark.runtime.spark_versions import WITHOUT_GLUE, check_version, is_proven, proven_text
+from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_version, is_proven, proven_text
 from icefloe.table.engine import VERSION
 
 LOG = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
             raise EngineError(
                 f"{unproven}: the probe of {what} on a small table failed, so this version is refused",
                 problems=problems,
-                next_step=f"use a proven version; {WITHOUT_GLUE}",
+                next_step=f"use a proven version; {WITHOUT_JAVA_CLASSES}",
             )
         _note(passed)
     LOG.warning("%s; the probe of %s passed", unproven, what)

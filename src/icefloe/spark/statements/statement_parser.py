@@ -11,6 +11,7 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
+from icefloe.spark.bridge.messages import StatementMessage
 from icefloe.spark.catalog.attached_catalogs import resolve_name
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.sql_tokens import Tokens
@@ -33,7 +34,7 @@ class StatementParser(PythonCallback):
         self._spark = spark
 
     @connector_method
-    def statement(self, request: dict[str, Any]) -> Any:
+    def statement(self, request: StatementMessage) -> Any:
         """Parse a statement.
 
         Args:
@@ -53,13 +54,13 @@ class StatementParser(PythonCallback):
         return self._spark.createDataFrame(statement.run(), StructType(fields))._jdf.queryExecution().analyzed()
 
     @connector_method
-    def run_statement(self, request: dict[str, Any]) -> None:
+    def run_statement(self, request: StatementMessage) -> None:
         """Run a statement that `statement` accepted. Raises what the catalog and the table raise."""
         statement = self._parsed(request)
         if statement is not None:
             statement.run()
 
-    def _parsed(self, request: dict[str, Any]) -> Statement | None:
+    def _parsed(self, request: StatementMessage) -> Statement | None:
         if request.get("kind") in _EVOLVING:
             self._refuse_evolution(Tokens(request["text"]))
             return None

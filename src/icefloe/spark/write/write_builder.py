@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import ReadOnlyTableError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.catalyst_plan import rows_of, session_of
+from icefloe.spark.bridge.messages import Expression, WriteInfo
 from icefloe.spark.scan.filter_pushdown import to_expressions
 from icefloe.spark.scan.scan_builder import ReadableTable
 from icefloe.spark.scan.spark_cache import recache
@@ -82,12 +84,12 @@ class WritableTable(ReadableTable):
         return replace(write_options, snapshot_properties={**write_options.snapshot_properties, **self.snapshot_properties})
 
     @connector_method
-    def can_delete_where(self, predicates: list[Any]) -> bool:
+    def can_delete_where(self, predicates: list[Expression]) -> bool:
         """Return True if Iceberg expressions express all predicates, and the table takes writes."""
         return not self._selected.is_past and None not in to_expressions(predicates, self._selected.table.schema())
 
     @connector_method
-    def delete_where(self, predicates: list[Any]) -> None:
+    def delete_where(self, predicates: list[Expression]) -> None:
         """Delete the rows that match all predicates, and commit."""
         self._check_writable()
         properties = self._options({}).snapshot_properties
@@ -101,7 +103,7 @@ class WritableTable(ReadableTable):
         return True
 
     @connector_method
-    def new_write_builder(self, info: Mapping[str, Any]) -> "SparkWriteBuilder":
+    def new_write_builder(self, info: WriteInfo) -> "SparkWriteBuilder":
         """Return the builder of one write."""
         return SparkWriteBuilder(self, info["options"])
 
@@ -151,18 +153,18 @@ class SparkWriteBuilder(ConnectorObject):
         self.overwrite_predicates: Sequence[Any] | None = None
         self.whole_partitions = False
 
-    def says(self) -> Mapping[str, Any]:
+    def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
         name = self._table.name()
         return {"build": THIS, "toInsertableRelation": THIS, "description": f"write to {name}", "toString": name}
 
     @connector_method
-    def can_overwrite(self, predicates: list[Any]) -> bool:
+    def can_overwrite(self, predicates: list[Expression]) -> bool:
         """Return True if rows that match these predicates can be replaced."""
         return self._table.can_delete_where(predicates)
 
     @connector_method
-    def overwrite(self, predicates: list[Any]) -> str:
+    def overwrite(self, predicates: list[Expression]) -> str:
         """Replace the rows that match all predicates."""
         self.overwrite_predicates = predicates
         return THIS
@@ -179,14 +181,14 @@ class SparkWriteBuilder(ConnectorObject):
         return THIS
 
     @connector_method
-    def run(self, session: Any, query: Any) -> None:
+    def run(self, session: JavaObject, query: JavaObject) -> None:
         """Write and commit the rows of a query. Spark plans a MERGE that only inserts as an append of its rows."""
         is_append = self.overwrite_predicates is None and not self.whole_partitions
         self._table.write(self._table.session_of(session), lambda: self._table.query_rows(session, query, is_append=is_append), self)
         self._table.recache()
 
     @connector_method
-    def insert(self, rows: Any) -> None:
+    def insert(self, rows: JavaObject) -> None:
         """Write and commit the rows of Java's Dataset."""
         frame = self._table.frame(rows)
         self._table.write(frame.sparkSession, lambda: frame, self)

@@ -24,7 +24,7 @@ import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Values of Spark's connector interfaces as maps, lists and texts, which JSON can carry to PythonBridge. What a value means is decided there. */
+/** Values of Spark's connector interfaces as maps, lists and texts, which travel to Python as JSON. `messages.py` has their types; what they mean is decided in Python. */
 final class ConnectorJson {
   private static final Class[] SHAPES = new Class[] {Column.class, LogicalWriteInfo.class, RowLevelOperationInfo.class};
 
@@ -56,7 +56,7 @@ final class ConnectorJson {
     return bean(value);
   }
 
-  /** The JSON of any of these values. */
+  /** The JSON of a value. */
   static String json(Object value) {
     try {
       return PythonBridge.json(of(value));
@@ -68,31 +68,31 @@ final class ConnectorJson {
   private static Object expression(Expression value) throws Exception {
     LinkedHashMap map = new LinkedHashMap();
     if (value instanceof NamedReference) {
-      map.put("is", "reference");
+      map.put("kind", "reference");
       map.put("parts", of(((NamedReference) value).fieldNames()));
     } else if (value instanceof Literal) {
-      Object held = ((Literal) value).value();
-      map.put("is", "literal");
+      Object constant = ((Literal) value).value();
+      map.put("kind", "literal");
       map.put("type", ((Literal) value).dataType().json());
-      map.put("value", held == null ? null : held instanceof byte[] ? Hex.encodeHexString((byte[]) held) : held.toString());
+      map.put("value", constant == null ? null : constant instanceof byte[] ? Hex.encodeHexString((byte[]) constant) : constant.toString());
     } else if (value instanceof Transform) {
-      map.put("is", "transform");
+      map.put("kind", "transform");
       map.put("name", ((Transform) value).name());
       map.put("arguments", of(((Transform) value).arguments()));
     } else if (value instanceof GeneralScalarExpression) {
-      map.put("is", "call");
+      map.put("kind", "call");
       map.put("name", ((GeneralScalarExpression) value).name());
       map.put("children", of(value.children()));
     } else if (value instanceof UserDefinedScalarFunc) {
-      map.put("is", "function");
+      map.put("kind", "function");
       map.put("name", ((UserDefinedScalarFunc) value).canonicalName());
       map.put("children", of(value.children()));
     } else if (value instanceof Cast) {
-      map.put("is", "cast");
+      map.put("kind", "cast");
       map.put("type", ((Cast) value).dataType().json());
       map.put("children", of(value.children()));
     } else {
-      map.put("is", value.getClass().getSimpleName());
+      map.put("kind", value.getClass().getSimpleName());
       map.put("children", of(value.children()));
       map.put("text", value.toString());
     }
@@ -105,23 +105,23 @@ final class ConnectorJson {
     return parts;
   }
 
-  /** Every method of the object without arguments, by its name; of classes that have more for Spark itself, those of an interface. */
+  /** The results of every method without parameters, by their names. Of classes that have more methods for Spark itself, those of the interface alone. */
   private static Object bean(Object value) throws Exception {
     LinkedHashMap map = new LinkedHashMap();
-    map.put("is", value.getClass().getSimpleName());
+    map.put("kind", value.getClass().getSimpleName());
     Class shape = value.getClass();
     for (int i = 0; i < SHAPES.length; i++) if (SHAPES[i].isInstance(value)) shape = SHAPES[i];
     Method[] methods = shape.getMethods();
     for (int i = 0; i < methods.length; i++) {
       Method method = methods[i];
       String name = method.getName();
-      boolean own = method.getDeclaringClass() != Object.class && !Modifier.isStatic(method.getModifiers()) && method.getParameterTypes().length == 0;
-      if (!own || name.equals("hashCode") || name.equals("toString") || name.equals("getClass")) continue;
+      boolean isProperty = method.getDeclaringClass() != Object.class && !Modifier.isStatic(method.getModifiers()) && method.getParameterTypes().length == 0;
+      if (!isProperty || name.equals("hashCode") || name.equals("toString") || name.equals("getClass")) continue;
       method.setAccessible(true);
       try {
         map.put(name, of(method.invoke(value, new Object[0])));
       } catch (InvocationTargetException refused) {
-        map.put(name, null); // one of the ways to ask that this version of Spark has closed
+        map.put(name, null); // a method that this version of Spark has and refuses to call
       }
     }
     return map;

@@ -12,7 +12,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The format `icefloe`, which Spark finds by the name of this class: a table of a catalog, which Python names by the options. */
+/** The format `icefloe`, which Spark finds by the name of this class. Python turns the options into the name of a catalog and of a table in it. */
 public class DefaultSource implements SupportsCatalogOptions, SessionConfigSupport {
   public String keyPrefix() {
     return "icefloe";
@@ -28,8 +28,8 @@ public class DefaultSource implements SupportsCatalogOptions, SessionConfigSuppo
   }
 
   private static String[] name(CaseInsensitiveStringMap options) {
-    Object[] asked = new Object[] {ConnectorJson.json(options), SparkSession.active()};
-    return PythonBridge.strings(PythonBridge.askJson(PythonBridge.registered("formats"), "table", Arrays.asList(asked)));
+    Object[] arguments = new Object[] {ConnectorJson.json(options), SparkSession.active()};
+    return PythonBridge.strings(PythonBridge.callForJson(PythonBridge.registered("formats"), "table", Arrays.asList(arguments)));
   }
 
   public Optional extractTimeTravelVersion(CaseInsensitiveStringMap options) {
@@ -44,7 +44,7 @@ public class DefaultSource implements SupportsCatalogOptions, SessionConfigSuppo
     return new StructType();
   }
 
-  /** Asked for what knows no catalogs, such as streams. */
+  /** Called where Spark loads a table without a catalog, such as for streams. */
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
     Object path = properties.get("path");
     throw new UnsupportedOperationException((path == null ? "a table of the format icefloe" : path) + " cannot be a stream\n  Next: read it with spark.read and write it with df.write, in a stream's foreachBatch for example");

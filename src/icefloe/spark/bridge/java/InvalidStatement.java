@@ -4,7 +4,7 @@ import java.util.Collections;
 import java.util.Map;
 import org.apache.spark.SparkThrowable;
 
-/** What Python refused, in its words. Spark passes its own errors on and hides others, so this is one of them; PySpark raises it as its IllegalArgumentException. */
+/** An error of Python for which Spark has no exception of its own. Spark passes exceptions with a SparkThrowable on and wraps others; PySpark raises this one as IllegalArgumentException. */
 public class InvalidStatement extends IllegalArgumentException implements SparkThrowable {
   public InvalidStatement(String message, Throwable cause) {
     super(message, cause);

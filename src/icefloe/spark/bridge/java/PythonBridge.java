@@ -14,35 +14,41 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * The way to PythonBridge. Every object of Spark's that this package makes holds one function of Python's and asks it: a question (a word) and an argument (text in JSON, or a list of
- * such texts and objects of Spark's). The answer is text in JSON, an object of Spark's, or another such function; an exception of Spark's is thrown,
- * and text that begins with `!` is what else went wrong: the name of the exception that Java's core has for it, and the message in the lines after it.
+ * Calls of Python methods. A Python object is a function of two arguments: the name of a method, and its arguments as a text in JSON or as a list of such texts and objects of Spark's.
+ * The reply is a text in JSON, an object of Spark's, or another such function. An exception of Spark's is thrown; a text that begins with `!` is any other error: the name of an
+ * exception, and the message in the lines after it. `messages.py` has the types of the arguments.
  */
 public final class PythonBridge {
-  private static final Map REGISTERED = new ConcurrentHashMap();
+  private static final Map CALLBACKS = new ConcurrentHashMap(); // by the keys under which sessions registered them
   private static final ObjectMapper MAPPER = new ObjectMapper();
 
   public static void register(String key, BiFunction python) {
-    REGISTERED.put(key, python);
+    CALLBACKS.put(key, python);
   }
 
   public static BiFunction registered(String key) {
-    BiFunction found = key == null ? null : (BiFunction) REGISTERED.get(key);
-    if (found == null) throw new IllegalStateException("no Python answers for this catalog: call icefloe.spark.attach(spark, name, catalog) in this session");
-    return found;
+    BiFunction python = key == null ? null : (BiFunction) CALLBACKS.get(key);
+    if (python == null) throw new IllegalStateException("this catalog is not attached to a Python process\n  Next: call icefloe.spark.attach(spark, name, catalog) in this session");
+    return python;
   }
 
-  static Object ask(BiFunction python, String question, Object argument) {
-    Object answer = python.apply(question, argument);
-    if (answer instanceof String && ((String) answer).startsWith("!")) throw refusal((String) answer);
-    if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
-    return answer;
+  static Object call(BiFunction python, String name, Object message) {
+    Object reply = python.apply(name, message);
+    if (reply instanceof String && ((String) reply).startsWith("!")) throw refusal((String) reply);
+    if (reply instanceof Throwable) throw unchecked((Throwable) reply);
+    return reply;
   }
 
-  private static RuntimeException refusal(String answer) {
-    int end = answer.indexOf('\n');
-    String name = answer.substring(1, end);
-    String message = answer.substring(end + 1);
+  /** Throws any error, also one that no method declares. */
+  static RuntimeException unchecked(Throwable error) {
+    Platform.throwException(error);
+    return new IllegalStateException(error);
+  }
+
+  private static RuntimeException refusal(String reply) {
+    int end = reply.indexOf('\n');
+    String name = reply.substring(1, end);
+    String message = reply.substring(end + 1);
     // Where Java's Iceberg is in this JVM too, these are its own classes, which have the same constructors.
     if (name.equals("ValidationException")) return new ValidationException("%s", new Object[] {message});
     if (name.equals("CommitFailedException")) return new CommitFailedException("%s", new Object[] {message});
@@ -51,14 +57,14 @@ public final class PythonBridge {
     return new InvalidStatement(message, null);
   }
 
-  /** The answer, out of its JSON. */
-  static Object askJson(BiFunction python, String question, Object argument) {
-    return parsed((String) ask(python, question, argument));
+  /** The value of a reply in JSON. */
+  static Object callForJson(BiFunction python, String name, Object message) {
+    return parsed((String) call(python, name, message));
   }
 
-  static String json(Object plain) {
+  static String json(Object value) {
     try {
-      return MAPPER.writeValueAsString(plain);
+      return MAPPER.writeValueAsString(value);
     } catch (Exception error) {
       throw new IllegalStateException(error);
     }

@@ -8,19 +8,22 @@ import java.lang.reflect.Proxy;
 import java.lang.reflect.Type;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.FieldReference;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.internal.SQLConf;
@@ -29,152 +32,218 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * An object of Spark's connector that Python answers for: a table, a scan, a write. Python describes it once: `interfaces` that it has, what it `says` by the names of methods, and
- * what is `asked` when others are called, by their names and numbers of parameters; an `identity` makes it equal to another. What an answer becomes is told by the type that the
- * method returns.
+ * An object of Spark's connector whose methods Python implements: a table, a scan, a write, a function. Python describes it once: the `interfaces` that it has, `constants`, which are
+ * the results of methods that never change, and `methods`, which are the names of the Python methods by the names and numbers of parameters of Spark's; objects with the same `identity`
+ * are equal. A reply is converted to the type that Spark's method returns.
+ *
+ * Threads: an object may be called by several threads at once. Constants are converted at most twice and never change. Results of methods without arguments are kept in one immutable
+ * generation: each is computed by one thread, for which the others wait without a lock on the object, and a call with arguments replaces the generation after Python has replied. So no
+ * thread keeps a result from before a change that another thread made. Objects that a reply names by their indexes are those of the call itself, never of another thread's.
  */
 public final class PythonProxy implements InvocationHandler, InsertableRelation {
   private static final String CONNECTOR = "org.apache.spark.sql.connector.";
-  private static final Map INTERFACES = new ConcurrentHashMap(); // by lists of their names
-  private final BiFunction python; // null: it was told all there is to say
-  private final Map told;
-  private final Map said = new ConcurrentHashMap(); // what it says, by method
-  private final Map kept = Collections.synchronizedMap(new HashMap()); // what was answered to calls and questions without arguments; until the next call with some
-  private Object[] given = new Object[0]; // the last array of Spark's objects, which Python names by their places
-  private Object proxy;
+  private static final Map INTERFACES = new ConcurrentHashMap(); // arrays of classes, by lists of their names
+  private final BiFunction python; // null where the constants are all there is
+  private final Map description;
+  private final Map constants = new ConcurrentHashMap(); // converted, by method
+  private final Object proxy; // the object that Spark sees
+  private volatile Generation generation = new Generation(new Object[0]);
 
-  PythonProxy(BiFunction python, Map told) {
+  private PythonProxy(BiFunction python, Map description, Class[] interfaces) {
     this.python = python;
-    this.told = told;
+    this.description = description;
+    this.proxy = Proxy.newProxyInstance(PythonProxy.class.getClassLoader(), interfaces, this);
   }
 
-  /** The object that Python describes. */
+  /** The results since the last call with arguments, and the array of Spark's objects that such a call brought last. */
+  private static final class Generation {
+    final Object[] objects;
+    final ConcurrentHashMap results = new ConcurrentHashMap(); // Computation by method or name
+
+    Generation(Object[] objects) {
+      this.objects = objects;
+    }
+  }
+
+  /** A result that one thread computes, and for which others wait. */
+  private static final class Computation extends FutureTask {
+    final Thread thread = Thread.currentThread();
+
+    Computation(Callable task) {
+      super(task);
+    }
+  }
+
+  /** The object of Spark's that Python describes. */
   static Object of(BiFunction python) {
-    Map told = (Map) PythonBridge.askJson(python, "describe", "null");
-    return new PythonProxy(python, told).standing(interfaces((List) told.get("interfaces")));
+    Map description = (Map) PythonBridge.callForJson(python, "describe", "null");
+    return new PythonProxy(python, description, interfaces((List) description.get("interfaces"))).proxy;
   }
 
-  /** What answers for an object; null where it is another's. */
+  /** The proxy behind an object; null where another class implements it. */
   public static PythonProxy behind(Object any) {
     InvocationHandler handler = any != null && Proxy.isProxyClass(any.getClass()) ? Proxy.getInvocationHandler(any) : null;
     return handler instanceof PythonProxy ? (PythonProxy) handler : null;
   }
 
-  Object ask(String question, Object argument) {
-    return PythonBridge.ask(python, question, argument);
+  /** The reply of a Python method that Spark does not know. */
+  Object call(String name, Object message) {
+    return PythonBridge.call(python, name, message);
   }
 
-  /** Another object, which Python makes. */
-  public Object made(String question, String argument) {
-    return of((BiFunction) ask(question, argument));
+  /** Another object of Spark's, which a Python method returns. */
+  public Object objectOf(String name, String message) {
+    return of((BiFunction) call(name, message));
   }
 
-  /** The answer as a type of Java's. */
-  Object ask(Type wanted, String question, Object argument) {
-    Object found = ask(question, argument);
-    return as(wanted, found instanceof String ? PythonBridge.parsed((String) found) : found);
+  /** The reply of a Python method of any callback, converted to a type. */
+  static Object call(BiFunction python, Type type, String name, Object message) {
+    return convert(type, parsed(PythonBridge.call(python, name, message)), new Object[0], null);
   }
 
-  /** An object of Spark's that is asked for once, however often it is used. */
-  synchronized Object once(String question) {
-    Object found = kept.get(question);
-    if (found == null) {
-      found = ask(question, "null");
-      kept.put(question, found);
-    }
-    return found;
+  /** The reply of a Python method without arguments, called once however often it is needed. */
+  Object once(final String name) {
+    return result(
+        generation,
+        name,
+        new Callable() {
+          public Object call() {
+            return PythonProxy.this.call(name, "null");
+          }
+        });
   }
 
-  /** Rows to be written. Not through the proxy: one may not throw what Spark's jobs throw. */
+  /** Writes rows. Not through the proxy, whose methods may not throw what Spark's jobs throw. */
   public void insert(Dataset rows, boolean overwrite) {
-    ask("insert", Collections.singletonList(rows));
+    call("insert", Collections.singletonList(rows));
   }
 
   public Object invoke(Object self, Method method, Object[] arguments) throws Throwable {
-    if (method.getDeclaringClass() == Object.class) return ofAny(method.getName(), arguments);
-    // Spark has methods of one name, those of later versions by default in terms of the first.
-    Object question = part("asked").get(method.getName() + "/" + method.getParameterTypes().length);
-    boolean isRow = arguments != null && arguments[0] instanceof InternalRow;
+    if (method.getDeclaringClass() == Object.class) return ofAnyObject(method.getName(), arguments);
+    // Spark overloads methods by their numbers of parameters; a later version's overload calls the first one by default.
+    String name = (String) part("methods").get(method.getName() + "/" + method.getParameterTypes().length);
+    boolean takesRow = arguments != null && arguments[0] instanceof InternalRow;
     try {
-      if (part("says").containsKey(method.getName())) return says(method);
-      if (isRow) return ofRow(method, (InternalRow) arguments[0]);
-      if (question != null) return arguments == null ? kept(method, (String) question) : asked(method, (String) question, arguments);
+      if (part("constants").containsKey(method.getName())) return constant(method);
+      if (takesRow) return ofRow(method, (InternalRow) arguments[0]);
+      if (name != null) return arguments == null ? withoutArguments(method, name) : withArguments(method, name, arguments);
     } catch (Throwable error) {
-      throw thrown(method, error);
+      throw declared(method, error);
     }
     if (method.isDefault()) return InvocationHandler.invokeDefault(self, method, arguments);
-    throw new UnsupportedOperationException(this + " has no answer to " + method.getName());
+    throw new UnsupportedOperationException(this + " does not implement " + method.getName());
   }
 
-  /** What a proxy's method may throw: an error that it does not declare would reach nobody as what it is. */
-  private static Throwable thrown(Method method, Throwable error) {
+  /** What a proxy's method may throw: the JVM would wrap an error that the method does not declare, and nobody would recognise it. */
+  private static Throwable declared(Method method, Throwable error) {
     Class[] declared = method.getExceptionTypes();
-    boolean isKnown = error instanceof RuntimeException || error instanceof Error;
-    for (int i = 0; i < declared.length; i++) isKnown = isKnown || declared[i].isInstance(error);
-    return isKnown ? error : new InvalidStatement(error.getMessage(), error);
+    boolean isDeclared = error instanceof RuntimeException || error instanceof Error;
+    for (int i = 0; i < declared.length; i++) isDeclared = isDeclared || declared[i].isInstance(error);
+    return isDeclared ? error : new InvalidStatement(error.getMessage(), error);
   }
 
-  private Object ofAny(String method, Object[] arguments) {
-    Object identity = told.get("identity");
+  private Object ofAnyObject(String method, Object[] arguments) {
+    Object identity = description.get("identity");
     if (method.equals("toString")) return toString();
     if (method.equals("hashCode")) return Integer.valueOf(identity == null ? System.identityHashCode(proxy) : identity.hashCode());
     PythonProxy other = behind(arguments[0]);
-    return Boolean.valueOf(proxy == arguments[0] || (identity != null && other != null && identity.equals(other.told.get("identity"))));
+    return Boolean.valueOf(proxy == arguments[0] || (identity != null && other != null && identity.equals(other.description.get("identity"))));
   }
 
   public String toString() {
-    Object name = part("says").get("toString");
+    Object name = part("constants").get("toString");
     return name instanceof String ? (String) name : "Icefloe's " + proxy.getClass().getInterfaces()[0].getSimpleName();
   }
 
-  private Object says(Method method) {
-    Object found = said.get(method);
-    if (found == null) {
-      found = as(method.getGenericReturnType(), part("says").get(method.getName()));
-      if (found != null) said.put(method, found);
+  private Object constant(Method method) {
+    Object value = constants.get(method);
+    if (value == null) {
+      value = convert(method.getGenericReturnType(), part("constants").get(method.getName()), new Object[0], this);
+      if (value != null) constants.put(method, value);
     }
-    return found;
+    return value;
   }
 
-  /** A method that does something returns nothing, or whether it did, and is asked each time. What others answer may be forgotten by another thread at any time. */
-  private synchronized Object kept(Method method, String question) {
-    Object found = kept.get(method);
-    if (found == null) {
-      found = ask(method.getGenericReturnType(), question, "null");
-      if (!method.getReturnType().isPrimitive()) kept.put(method, found);
+  /** A method that does something returns nothing, or whether it did, and is called each time; results of others are kept. */
+  private Object withoutArguments(final Method method, final String name) {
+    final Generation current = generation;
+    Callable reply =
+        new Callable() {
+          public Object call() {
+            return convert(method.getGenericReturnType(), parsed(PythonProxy.this.call(name, "null")), current.objects, PythonProxy.this);
+          }
+        };
+    return method.getReturnType().isPrimitive() ? computed(reply) : result(current, method, reply);
+  }
+
+  private Object withArguments(Method method, String name, Object[] arguments) {
+    Object[] objects = arguments[0] instanceof Object[] ? (Object[]) arguments[0] : generation.objects;
+    Object[] values = (Object[]) arguments.clone();
+    if (arguments[0] instanceof CaseInsensitiveStringMap) values[0] = withSession((CaseInsensitiveStringMap) arguments[0]);
+    if (arguments[0] instanceof TableChange) SchemaEvolution.propose((TableChange) arguments[0]);
+    try {
+      return convert(method.getGenericReturnType(), parsed(call(name, ConnectorJson.json(values))), objects, this);
+    } finally {
+      generation = new Generation(objects);
     }
-    return found;
   }
 
-  private Object asked(Method method, String question, Object[] arguments) {
-    kept.clear();
-    if (arguments[0] instanceof Object[]) given = (Object[]) arguments[0];
-    Object[] told = (Object[]) arguments.clone();
-    if (arguments[0] instanceof CaseInsensitiveStringMap) told[0] = here((CaseInsensitiveStringMap) arguments[0]);
-    return ask(method.getGenericReturnType(), question, ConnectorJson.json(told));
+  /** The kept result, computed by the first thread that needs it. A null or an error is not kept. */
+  private static Object result(Generation generation, Object key, Callable reply) {
+    Computation own = new Computation(reply);
+    Computation computation = (Computation) generation.results.putIfAbsent(key, own);
+    if (computation == null) {
+      computation = own;
+      own.run();
+    } else if (computation.thread == Thread.currentThread() && !computation.isDone()) {
+      return computed(reply); // Python's own code leads back here: waiting would never end
+    }
+    try {
+      Object value = computation.get();
+      if (value == null) generation.results.remove(key, computation);
+      return value;
+    } catch (ExecutionException error) {
+      generation.results.remove(key, computation);
+      throw PythonBridge.unchecked(error.getCause());
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      throw PythonBridge.unchecked(error);
+    }
   }
 
-  /** Options, with the time zone and Iceberg's settings of the session, which Python cannot know: it is asked in another thread. */
-  private static Map here(CaseInsensitiveStringMap options) {
-    LinkedHashMap found = new LinkedHashMap();
-    found.put("options", options);
-    found.put("zone", SQLConf.get().sessionLocalTimeZone());
-    found.put("settings", settings());
-    return found;
+  private static Object computed(Callable reply) {
+    try {
+      return reply.call();
+    } catch (Exception error) {
+      throw PythonBridge.unchecked(error);
+    }
+  }
+
+  private static Object parsed(Object reply) {
+    return reply instanceof String ? PythonBridge.parsed((String) reply) : reply;
+  }
+
+  /** Options of a read with the time zone and Iceberg's settings of the session that reads, which are those of this thread and not of Python's. */
+  private static Map withSession(CaseInsensitiveStringMap options) {
+    LinkedHashMap map = new LinkedHashMap();
+    map.put("options", options);
+    map.put("zone", SQLConf.get().sessionLocalTimeZone());
+    map.put("settings", settings());
+    return map;
   }
 
   private static Map settings() {
-    LinkedHashMap found = new LinkedHashMap();
+    LinkedHashMap settings = new LinkedHashMap();
     scala.collection.Iterator entries = SQLConf.get().getAllConfs().iterator();
     while (entries.hasNext()) {
       scala.Tuple2 entry = (scala.Tuple2) entries.next();
       String name = (String) entry._1();
-      if (name.startsWith("spark.sql.iceberg.") || name.startsWith("spark.icefloe.")) found.put(name, entry._2());
+      if (name.startsWith("spark.sql.iceberg.") || name.startsWith("spark.icefloe.")) settings.put(name, entry._2());
     }
-    return found;
+    return settings;
   }
 
-  /** A function is an expression of Spark's; a procedure runs when what it returns is looked for, where any error may pass. */
+  /** A function is an expression of Spark's; a procedure runs when its result is iterated over, where any error may be thrown. */
   private Object ofRow(Method method, final InternalRow row) {
     if (method.getReturnType() != Iterator.class) return ((Expression) once("body")).eval(row);
     return new Iterator() {
@@ -186,13 +255,15 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
 
       public Object next() {
         isDone = true;
-        return of((BiFunction) ask("call", Collections.singletonList(row)));
+        return of((BiFunction) call("call", Collections.singletonList(row)));
       }
     };
   }
 
-  private Object as(Type type, Object value) {
-    if (type instanceof ParameterizedType) return many((ParameterizedType) type, value);
+  /** A value of JSON, or an object, as a type. `objects` are those that a number is an index of; `self` is the object whose method returns the value, if any. */
+  private static Object convert(Type type, Object value, Object[] objects, PythonProxy self) {
+    if (type == null) return value;
+    if (type instanceof ParameterizedType) return collection((ParameterizedType) type, value, objects, self);
     Class wanted = (Class) type;
     if (wanted == OptionalLong.class) return value == null ? OptionalLong.empty() : OptionalLong.of(((Number) value).longValue());
     if (value == null || wanted.isInstance(value)) return value;
@@ -200,70 +271,65 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     if (wanted == NamedReference.class) return FieldReference.column((String) value);
     if (wanted == Identifier.class) return PythonBridge.identifier(PythonBridge.strings(value));
     if (DataType.class.isAssignableFrom(wanted)) return DataType.fromJson((String) value);
-    if (wanted.isEnum()) return constant(wanted, value);
-    if (wanted.isArray()) return array(wanted.getComponentType(), (List) value);
+    if (wanted.isEnum()) return enumConstant(wanted, value);
+    if (wanted.isArray()) return array(wanted.getComponentType(), (List) value, objects, self);
     if (value instanceof BiFunction) return of((BiFunction) value);
-    if (value.equals("this")) return wanted.isInstance(proxy) ? proxy : this;
-    if (value instanceof Integer && !wanted.isPrimitive()) return given[((Integer) value).intValue()];
-    if (value instanceof Map) return new PythonProxy(null, Collections.singletonMap("says", value)).standing(new Class[] {wanted});
+    if (value.equals("this")) return wanted.isInstance(self.proxy) ? self.proxy : self;
+    if (value instanceof Integer && !wanted.isPrimitive()) return objects[((Integer) value).intValue()];
+    if (value instanceof Map) return new PythonProxy(null, Collections.singletonMap("constants", value), new Class[] {wanted}).proxy;
     return value;
   }
 
-  private Object array(Class component, List values) {
-    Object found = Array.newInstance(component, values.size());
-    for (int i = 0; i < values.size(); i++) Array.set(found, i, as(component, values.get(i)));
-    return found;
+  private static Object array(Class component, List values, Object[] objects, PythonProxy self) {
+    Object array = Array.newInstance(component, values.size());
+    for (int i = 0; i < values.size(); i++) Array.set(array, i, convert(component, values.get(i), objects, self));
+    return array;
   }
 
-  private Object many(ParameterizedType type, Object value) {
+  private static Object collection(ParameterizedType type, Object value, Object[] objects, PythonProxy self) {
     Type[] parts = type.getActualTypeArguments();
     if (type.getRawType() == Map.class) {
-      LinkedHashMap found = new LinkedHashMap();
+      LinkedHashMap map = new LinkedHashMap();
       Iterator entries = ((Map) value).entrySet().iterator();
       while (entries.hasNext()) {
         Map.Entry entry = (Map.Entry) entries.next();
-        found.put(as(parts[0], entry.getKey()), as(parts[1], entry.getValue()));
+        map.put(convert(parts[0], entry.getKey(), objects, self), convert(parts[1], entry.getValue(), objects, self));
       }
-      return found;
+      return map;
     }
-    LinkedHashSet found = new LinkedHashSet();
+    LinkedHashSet set = new LinkedHashSet();
     Iterator values = ((List) value).iterator();
-    while (values.hasNext()) found.add(as(parts[0], values.next()));
-    found.remove(null);
-    return found;
+    while (values.hasNext()) set.add(convert(parts[0], values.next(), objects, self));
+    set.remove(null);
+    return set;
   }
 
-  /** Null for one that this version of Spark does not know. */
-  private static Object constant(Class wanted, Object name) {
-    Object[] known = wanted.getEnumConstants();
-    for (int i = 0; i < known.length; i++) if (((Enum) known[i]).name().equals(name)) return known[i];
+  /** The constant of an enum; null where this version of Spark does not have it. */
+  private static Object enumConstant(Class type, Object name) {
+    Object[] values = type.getEnumConstants();
+    for (int i = 0; i < values.length; i++) if (((Enum) values[i]).name().equals(name)) return values[i];
     return null;
   }
 
   private Map part(String name) {
-    Map found = (Map) told.get(name);
-    return found == null ? Collections.EMPTY_MAP : found;
+    Map part = (Map) description.get(name);
+    return part == null ? Collections.EMPTY_MAP : part;
   }
 
-  private Object standing(Class[] interfaces) {
-    proxy = Proxy.newProxyInstance(PythonProxy.class.getClassLoader(), interfaces, this);
-    return proxy;
-  }
-
-  /** Those that this version of Spark knows. */
+  /** The interfaces of these names that this version of Spark has. */
   private static Class[] interfaces(List names) {
-    Class[] known = (Class[]) INTERFACES.get(names);
-    if (known != null) return known;
-    ArrayList found = new ArrayList();
+    Class[] classes = (Class[]) INTERFACES.get(names);
+    if (classes != null) return classes;
+    ArrayList list = new ArrayList();
     for (int i = 0; i < names.size(); i++) {
       try {
-        found.add(Class.forName(CONNECTOR + names.get(i), false, PythonProxy.class.getClassLoader()));
+        list.add(Class.forName(CONNECTOR + names.get(i), false, PythonProxy.class.getClassLoader()));
       } catch (ClassNotFoundException later) {
         continue;
       }
     }
-    known = (Class[]) found.toArray(new Class[0]);
-    INTERFACES.put(names, known);
-    return known;
+    classes = (Class[]) list.toArray(new Class[0]);
+    INTERFACES.put(names, classes);
+    return classes;
   }
 }

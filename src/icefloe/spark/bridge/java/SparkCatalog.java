@@ -21,9 +21,11 @@ import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A catalog of Spark SQL whose every answer comes from PythonBridge. Source form, here and beside: raw types, no lambdas, for Janino. */
+/**
+ * A catalog of Spark SQL whose methods Python implements (`spark_catalog.py`): each sends one message and converts the reply. Source form, here and in the other files: raw types, no
+ * lambdas, for Janino.
+ */
 public final class SparkCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
-  private static final ThreadLocal EVOLVED = new ThreadLocal(); // catalog's key, table's name, table
   private String name;
   private String key;
 
@@ -43,11 +45,11 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   // Tables
 
   public Identifier[] listTables(String[] namespace) {
-    return (Identifier[]) ask(Identifier[].class, "list_tables", new Object[] {"namespace", namespace});
+    return (Identifier[]) call(Identifier[].class, "list_tables", new Object[] {"namespace", namespace});
   }
 
   public Table loadTable(Identifier name) {
-    Table evolved = evolved(name);
+    Table evolved = SchemaEvolution.take(key, name);
     return evolved != null ? evolved : table("load_table", new Object[] {"table", name});
   }
 
@@ -68,25 +70,11 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   }
 
   public Table alterTable(Identifier name, TableChange[] changes) {
-    Object[] asked = new Object[] {"table", name, "changes", changes};
-    if (!isEvolution()) return table("alter_table", asked);
-    Table found = table("evolve_table", asked);
-    EVOLVED.set(new Object[] {key, name, found});
-    return found;
-  }
-
-  /** Whether Spark's analyzer asks, for a statement WITH SCHEMA EVOLUTION: it changes the table before there are rows, and loads it anew at once. */
-  private static boolean isEvolution() {
-    StackTraceElement[] calls = new Throwable().getStackTrace();
-    for (int i = 0; i < calls.length; i++) if (calls[i].getClassName().startsWith("org.apache.spark.sql.catalyst.analysis.") && calls[i].getClassName().contains("SchemaEvolution")) return true;
-    return false;
-  }
-
-  /** What such a statement's table will be, taken by the first that loads it; null for all others. */
-  private Table evolved(Identifier name) {
-    Object[] found = (Object[]) EVOLVED.get();
-    EVOLVED.remove();
-    return found != null && found[0].equals(key) && found[1].equals(name) && isEvolution() ? (Table) found[2] : null;
+    Object[] fields = new Object[] {"table", name, "changes", changes};
+    if (!SchemaEvolution.isEvolution(changes)) return table("alter_table", fields);
+    Table evolved = table("evolve_table", fields);
+    SchemaEvolution.put(key, name, evolved);
+    return evolved;
   }
 
   public boolean dropTable(Identifier name) {
@@ -98,7 +86,7 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   }
 
   public void renameTable(Identifier from, Identifier to) {
-    ask(null, "rename_table", new Object[] {"table", from, "to", to});
+    call(null, "rename_table", new Object[] {"table", from, "to", to});
   }
 
   public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
@@ -116,7 +104,7 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   // Namespaces
 
   public String[] defaultNamespace() {
-    return (String[]) ask(String[].class, "default_namespace", new Object[0]);
+    return (String[]) call(String[].class, "default_namespace", new Object[0]);
   }
 
   public String[][] listNamespaces() {
@@ -124,7 +112,7 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   }
 
   public String[][] listNamespaces(String[] namespace) {
-    return (String[][]) ask(String[][].class, "list_namespaces", new Object[] {"namespace", namespace});
+    return (String[][]) call(String[][].class, "list_namespaces", new Object[] {"namespace", namespace});
   }
 
   public boolean namespaceExists(String[] namespace) {
@@ -132,18 +120,18 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   }
 
   public Map loadNamespaceMetadata(String[] namespace) {
-    return (Map) ask(Map.class, "load_namespace", new Object[] {"namespace", namespace});
+    return (Map) call(Map.class, "load_namespace", new Object[] {"namespace", namespace});
   }
 
   public void createNamespace(String[] namespace, Map properties) {
-    ask(null, "create_namespace", new Object[] {"namespace", namespace, "properties", properties});
+    call(null, "create_namespace", new Object[] {"namespace", namespace, "properties", properties});
   }
 
   public void alterNamespace(String[] namespace, NamespaceChange[] changes) {
-    ask(null, "alter_namespace", new Object[] {"namespace", namespace, "changes", changes});
+    call(null, "alter_namespace", new Object[] {"namespace", namespace, "changes", changes});
   }
 
-  /** Whether namespaces have properties of the catalog's own. */
+  /** Whether the catalog stores properties of namespaces. */
   boolean keepsNamespaceProperties() {
     return is("keeps_namespace_properties", new Object[0]);
   }
@@ -155,36 +143,36 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   // Functions and procedures
 
   public UnboundFunction loadFunction(Identifier name) throws NoSuchFunctionException {
-    Object found = ask(UnboundFunction.class, "load_function", new Object[] {"function", name});
-    if (found == null) throw new NoSuchFunctionException(name);
-    return (UnboundFunction) found;
+    Object function = call(UnboundFunction.class, "load_function", new Object[] {"function", name});
+    if (function == null) throw new NoSuchFunctionException(name);
+    return (UnboundFunction) function;
   }
 
   public Identifier[] listFunctions(String[] namespace) {
-    return (Identifier[]) ask(Identifier[].class, "list_functions", new Object[] {"namespace", namespace});
+    return (Identifier[]) call(Identifier[].class, "list_functions", new Object[] {"namespace", namespace});
   }
 
   public UnboundProcedure loadProcedure(Identifier name) {
-    return (UnboundProcedure) ask(UnboundProcedure.class, "load_procedure", new Object[] {"procedure", name});
+    return (UnboundProcedure) call(UnboundProcedure.class, "load_procedure", new Object[] {"procedure", name});
   }
 
   public Identifier[] listProcedures(String[] namespace) {
-    return (Identifier[]) ask(Identifier[].class, "list_procedures", new Object[] {"namespace", namespace});
+    return (Identifier[]) call(Identifier[].class, "list_procedures", new Object[] {"namespace", namespace});
   }
 
-  /** Python's answer to a question about names and values in turn, as a type of Java's. */
-  private Object ask(Class wanted, String question, Object[] about) {
-    LinkedHashMap argument = new LinkedHashMap();
-    for (int i = 0; i < about.length; i += 2) argument.put(about[i], about[i + 1]);
-    return new PythonProxy(PythonBridge.registered(key), Collections.EMPTY_MAP).ask(wanted, question, ConnectorJson.json(argument));
+  /** Sends a message of these names and values, in turn, to a Python method, and converts the reply; a null type converts nothing. */
+  private Object call(Class type, String method, Object[] fields) {
+    LinkedHashMap message = new LinkedHashMap();
+    for (int i = 0; i < fields.length; i += 2) message.put(fields[i], fields[i + 1]);
+    return PythonProxy.call(PythonBridge.registered(key), type, method, ConnectorJson.json(message));
   }
 
-  private boolean is(String question, Object[] about) {
-    return ((Boolean) ask(Boolean.class, question, about)).booleanValue();
+  private boolean is(String method, Object[] fields) {
+    return ((Boolean) call(Boolean.class, method, fields)).booleanValue();
   }
 
-  private Table table(String question, Object[] about) {
-    return (Table) ask(Table.class, question, about);
+  private Table table(String method, Object[] fields) {
+    return (Table) call(Table.class, method, fields);
   }
 
   private StagedTable staged(String how, Identifier name, Column[] columns, Transform[] partitioning, Map properties) {

@@ -20,14 +20,14 @@ import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.collection.immutable.Map$;
 
-/** A statement that runs when Spark executes it, and not while it plans or explains. */
+/** A statement that Icefloe runs when Spark executes it, and not while Spark plans or explains it. */
 final class SparkCommand implements CreatableRelationProvider {
   private final LogicalPlan statement;
   private final BiFunction python;
   private final String text;
   private final Throwable failure;
 
-  /** What runs: a write whose rows Spark computes and Icefloe writes; a statement of which Spark knows nothing but the text; or what it was refused with, by an error that Spark's parser may not throw. */
+  /** One of: a write whose rows Spark computes and Icefloe writes; a statement of which Spark has only the text; a failure that Spark's parser may not throw. */
   SparkCommand(LogicalPlan statement, BiFunction python, Throwable failure, String text) {
     this.statement = statement;
     this.python = python;
@@ -47,26 +47,26 @@ final class SparkCommand implements CreatableRelationProvider {
     } else if (statement != null) {
       run(context, new Object[0]);
     } else {
-      PythonBridge.ask(python, "run_statement", PythonBridge.json(Collections.singletonMap("text", text)));
+      PythonBridge.call(python, "run_statement", PythonBridge.json(Collections.singletonMap("text", text)));
     }
     return null;
   }
 
-  /** The session and the query, whose rows Python may compute otherwise, and what else is known of them. */
+  /** Sends the session, the query, whose rows Python may compute in another way, and what else Python needs of the plan. */
   private void run(SQLContext context, Object[] more) {
-    ArrayList given = new ArrayList(Arrays.asList(new Object[] {context.sparkSession(), ((V2WriteCommand) statement).query()}));
-    given.addAll(Arrays.asList(more));
-    writeOf(statement).ask("run", given);
+    ArrayList arguments = new ArrayList(Arrays.asList(new Object[] {context.sparkSession(), ((V2WriteCommand) statement).query()}));
+    arguments.addAll(Arrays.asList(more));
+    writeOf(statement).call("run", arguments);
   }
 
-  /** What writes the rows of a plan; null where that is not Icefloe. */
+  /** The write of a plan; null where it is not one of Icefloe's. */
   static PythonProxy writeOf(LogicalPlan plan) {
-    PythonProxy found = null;
-    for (int i = 0; i < plan.productArity() && found == null; i++) {
+    PythonProxy write = null;
+    for (int i = 0; i < plan.productArity() && write == null; i++) {
       Object part = plan.productElement(i);
-      found = part instanceof Option && ((Option) part).isDefined() ? PythonProxy.behind(((Option) part).get()) : null;
+      write = part instanceof Option && ((Option) part).isDefined() ? PythonProxy.behind(((Option) part).get()) : null;
     }
-    return found;
+    return write;
   }
 
   public boolean supportsDataType(DataType type) {

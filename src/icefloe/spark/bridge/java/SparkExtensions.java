@@ -1,0 +1,22 @@
+package icefloe;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractFunction2;
+import scala.runtime.BoxedUnit;
+
+/** What `spark.sql.extensions` names in a session that Icefloe starts: it puts the parser in front of Spark's, in this session and in those that are made of it. */
+public final class SparkExtensions extends AbstractFunction1 {
+  public Object apply(Object extensions) {
+    ((SparkSessionExtensions) extensions)
+        .injectParser(
+            new AbstractFunction2() {
+              public Object apply(Object session, Object parser) {
+                return SparkParser.inject((SparkSession) session, (ParserInterface) parser);
+              }
+            });
+    return BoxedUnit.UNIT;
+  }
+}

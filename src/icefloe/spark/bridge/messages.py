@@ -1,0 +1,272 @@
+"""Messages from Spark's connector objects in the JVM to Python: their named types, and the one place that checks them.
+
+A message is the name of a method and its arguments. `bridge/java/ConnectorJson.java` writes values as JSON; objects that only Spark can read, such as rows and
+plans, arrive as Py4J's `JavaObject`. Methods marked with `@connector_method` (`callback.py`) annotate their parameters with the types of this module, and
+`ConnectorMethod.arguments` compares each argument with its annotation before the method runs. Keys that a type does not list are allowed: a newer Spark may
+send more. What a message means is decided by the method that receives it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
+
+import msgspec
+from py4j.java_gateway import JavaObject
+
+from icefloe.errors import EngineError, Problem
+
+
+class MessageError(EngineError):
+    """A message from the JVM that does not fit the method that it names."""
+
+
+class NoFields(TypedDict):
+    """A message without fields."""
+
+
+class NamespaceMessage(TypedDict):
+    """The name of a namespace, by its parts; empty for the root."""
+
+    namespace: list[str]
+
+
+class NamespaceDefinition(NamespaceMessage):
+    """A namespace to create."""
+
+    properties: dict[str, str]
+
+
+class NamespaceChange(TypedDict):
+    """A change of one property: `kind` is `SetProperty` or `RemoveProperty`."""
+
+    kind: str
+    property: NotRequired[str]
+    value: NotRequired[str]
+
+
+class NamespaceChanges(NamespaceMessage):
+    """Changes of the properties of a namespace, in the order of the statement."""
+
+    changes: list[NamespaceChange]
+
+
+class NamespaceDrop(NamespaceMessage):
+    """A namespace to drop; with `cascade` its tables and namespaces too."""
+
+    cascade: bool
+
+
+class TableMessage(TypedDict):
+    """The name of a table, by its parts, without the catalog."""
+
+    table: list[str]
+
+
+class TableToLoad(TableMessage):
+    """A table to load: as it is, of a `version` (snapshot id, branch or tag), or as of a `timestamp` in microseconds since 1970-01-01 UTC."""
+
+    version: NotRequired[str]
+    timestamp: NotRequired[int]
+
+
+class TableRename(TableMessage):
+    """A table to rename; `to` is the new name."""
+
+    to: list[str]
+
+
+class Expression(TypedDict):
+    """An expression of Spark's connector.
+
+    `kind` is `reference` (with `parts`), `literal` (`type` in Spark's JSON, `value` as text, of bytes as hexadecimal digits, None for null), `transform`
+    (`name`, `arguments`), `call` or `function` (`name`, `children`), `cast` (`type`, `children`), or the name of another class (`children`, `text`).
+    """
+
+    kind: str
+    parts: NotRequired[list[str]]
+    type: NotRequired[str]
+    value: NotRequired[str | None]
+    name: NotRequired[str]
+    arguments: NotRequired[list["Expression"]]
+    children: NotRequired[list["Expression"]]
+    text: NotRequired[str]
+
+
+class Aggregation(TypedDict):
+    """Aggregates that a query computes, and what it groups them by."""
+
+    aggregateExpressions: list[Expression]
+    groupByExpressions: list[Expression]
+
+
+class DefaultValue(TypedDict):
+    """The default of a column: the text of the statement and, where it is a literal, its value."""
+
+    getSql: str | None
+    getValue: NotRequired[Expression | None]
+
+
+class ColumnDefinition(TypedDict):
+    """A column to create; `dataType` is Spark's type as JSON."""
+
+    name: str
+    dataType: str
+    nullable: bool
+    comment: str | None
+    defaultValue: NotRequired[DefaultValue | None]
+
+
+class TableDefinition(TableMessage):
+    """A table to create; `partitioning` has the transforms in order."""
+
+    columns: list[ColumnDefinition]
+    partitioning: list[Expression]
+    properties: dict[str, str]
+
+
+class StagedTableDefinition(TableDefinition):
+    """A table to create or replace together with its rows."""
+
+    how: Literal["create", "replace", "create or replace"]
+
+
+class TableChange(TypedDict):
+    """A change of a table.
+
+    `kind` is the name of the class in Spark's `TableChange`, such as `AddColumn`. The other keys are the methods of that class: `fieldNames` is the path of a
+    column, types are Spark's JSON.
+    """
+
+    kind: str
+    property: NotRequired[str]
+    value: NotRequired[str | None]
+    fieldNames: NotRequired[list[str]]
+
+
+class TableChanges(TableMessage):
+    """Changes of a table, in the order of the statement."""
+
+    changes: list[TableChange]
+
+
+class FunctionMessage(TypedDict):
+    """The name of a function, by its parts, without the catalog."""
+
+    function: list[str]
+
+
+class ProcedureMessage(TypedDict):
+    """The name of a procedure, by its parts, without the catalog."""
+
+    procedure: list[str]
+
+
+class ReadOptions(TypedDict):
+    """Options of a read, with the time `zone` of its session and the session's `settings` that begin with `spark.sql.iceberg.` or `spark.icefloe.`."""
+
+    options: dict[str, str]
+    zone: str
+    settings: dict[str, str]
+
+
+class WriteInfo(TypedDict):
+    """What Spark's `LogicalWriteInfo` has of a write."""
+
+    options: dict[str, str]
+
+
+class RowLevelOperationInfo(TypedDict):
+    """What Spark's `RowLevelOperationInfo` has of a statement."""
+
+    command: Literal["DELETE", "UPDATE", "MERGE"]
+    options: dict[str, str]
+
+
+class StatementMessage(TypedDict):
+    """A statement that Spark's parser hands over.
+
+    `kind` is the name of the class of the plan that Spark parsed it to; None where Spark could not parse it; absent where the statement is to run now.
+    The handler adds the other keys, which Spark's errors name.
+    """
+
+    text: str
+    kind: NotRequired[str | None]
+    table: NotRequired[list[str]]
+    to: NotRequired[list[str]]
+    is_of_view: NotRequired[bool]
+
+
+class ObjectDescription(TypedDict):
+    """What a connector object sends to `PythonProxy.java`, once.
+
+    `interfaces` are the names of Spark's interfaces within `org.apache.spark.sql.connector`; objects with equal `identity` are equal; `constants` are the
+    results of methods that never change, by the names of the methods; `methods` are the names of the Python methods by name and number of parameters of the
+    Java ones, such as `pushPredicates/1`.
+    """
+
+    interfaces: tuple[str, ...]
+    identity: str | None
+    constants: Mapping[str, Any]
+    methods: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorMethod:
+    """A method that Java may call, with the names and types of its parameters."""
+
+    name: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, name: str, function: Callable[..., Any]) -> "ConnectorMethod":
+        """Return the method of this name, given its function, whose first parameter is the object."""
+        hints = get_type_hints(function)
+        _, *parameters = signature(function).parameters.values()
+        return cls(name, {parameter.name: hints.get(parameter.name, Parameter.empty) for parameter in parameters})
+
+    def arguments(self, receiver: str, message: Any) -> list[Any]:
+        """Return the arguments of a message, checked.
+
+        Args:
+            receiver: The name of the class that has the method, for errors.
+            message: JSON text of one argument, of a list of all, or of null where there is none; or a list of JSON texts and Java objects.
+
+        Raises:
+            MessageError: The text is not JSON, the number of arguments is wrong, or an argument does not have the type of its parameter.
+        """
+        values = self._values(receiver, message)
+        if len(values) != len(self.parameters):
+            raise MessageError(
+                f"{receiver}.{self.name} takes {len(self.parameters)} arguments ({', '.join(self.parameters) or 'none'}), and the message has {len(values)}"
+            )
+        for (name, kind), value in zip(self.parameters.items(), values, strict=True):
+            self._check(receiver, name, kind, value)
+        return values
+
+    def _values(self, receiver: str, message: Any) -> list[Any]:
+        try:
+            if not isinstance(message, str):
+                return [json.loads(argument) if isinstance(argument, str) else argument for argument in message]
+            value = json.loads(message)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise MessageError(f"the message to {receiver}.{self.name} is not JSON: {type(error).__name__}: {error}") from error
+        return value if isinstance(value, list) else [] if value is None else [value]
+
+    def _check(self, receiver: str, name: str, kind: Any, value: Any) -> None:
+        if kind is JavaObject:
+            if value is None or isinstance(value, str | bool | int | float | dict):
+                raise self._wrong(receiver, name, "", f"expected an object of Spark, got {type(value).__name__}")
+            return
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            what, _, path = str(error).partition(" - at ")
+            raise self._wrong(receiver, name, path.strip("`$"), what) from error
+        except RecursionError as error:
+            raise self._wrong(receiver, name, "", "nested too deeply") from error
+
+    def _wrong(self, receiver: str, name: str, path: str, what: str) -> MessageError:
+        field = f"{name}{path}"
+        return MessageError(f"{receiver}.{self.name} received a wrong argument {field}", problems=[Problem(where=field, what=what)])
