@@ -28,12 +28,13 @@ WANTED = (
 def any_spark(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What has a version, and whose compiler makes files of the right names."""
 
-    def compiled(_: Any, sources: dict[str, str], folder: Path) -> None:
+    def compiled(_gateway: Any, _version: str, sources: dict[str, str], folder: Path) -> None:
         for file in WANTED:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(b"compiled here")
 
     monkeypatch.setattr(java_compile, "_compile", compiled)
+    monkeypatch.setattr(java_compile, "gateway_of", lambda _: None)
     return SimpleNamespace(version="4.3.0")
 
 

@@ -26,7 +26,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DecimalType, DoubleType, ListType, LongType, NestedField, StringType, StructType, UUIDType
 from icefloe.spark.jobs.task_values import TaskValues
-from icefloe.spark.row_level.changed_row_values import GonePositions, joined_positions
+from icefloe.spark.row_level.changed_row_values import DeletedPositions, joined_positions
 from icefloe.spark.write.data_file_job import TaskFiles
 from icefloe.spark.write.failed_attempt_cleanup import Attempt
 
@@ -117,10 +117,10 @@ def test_manifests_arrive_whole() -> None:
 
 
 def test_positions_arrive_by_path() -> None:
-    gone = GonePositions()
-    gone.note(pa.array(["/a", "/b", "/a"]), pa.array([2**40, 0, 7]))
-    gone.note(pa.array(["/a"]), pa.array([8]))
-    packed = VALUES.from_bytes(VALUES.to_bytes(dict(gone.packed())), dict)
+    deleted = DeletedPositions()
+    deleted.add(pa.array(["/a", "/b", "/a"]), pa.array([2**40, 0, 7]))
+    deleted.add(pa.array(["/a"]), pa.array([8]))
+    packed = VALUES.from_bytes(VALUES.to_bytes(dict(deleted.packed())), dict)
     found = joined_positions([packed, {}])
     assert {path: positions.tolist() for path, positions in found.items()} == {"/a": [7, 8, 2**40], "/b": [0]}
     assert all(positions.dtype == np.int64 for positions in found.values())
